@@ -155,10 +155,10 @@ def measure(name: str, settings: Settings, cache: Path | None = None) -> ExportC
         os.environ["EDGEC_CACHE_DIR"] = f"{folder}/cache"
         if cache is not None:
             copytree(cache, f"{folder}/cache")
-        config = _cut(architecture(name), settings.layers, Path(folder))
+        config = cut(architecture(name), settings.layers, Path(folder))
         out = Path(folder) / "model.edgec"
         asked: dict[str, Any] = {key: getattr(settings, key) for key in ("recipe", "target", "context")}
-        export(config, **asked, out=out, random_weights=True, progress=meter)
+        export(config, **asked, out=out, random_weights=True, emulate=False, progress=meter)
         manifest = read_manifest(out)
         artifact = (out / manifest.artifact).stat().st_size
     peaks = [cost.peak_bytes for cost in meter.costs if cost.peak_bytes is not None]
@@ -174,7 +174,7 @@ def measure(name: str, settings: Settings, cache: Path | None = None) -> ExportC
     )
 
 
-def _cut(config: Path, layers: int | None, folder: Path) -> Path:
+def cut(config: Path, layers: int | None, folder: Path) -> Path:
     """Write the config with its first layers only."""
     told = json.loads(config.read_text())
     changed = folder / config.name

@@ -18,10 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.export_cost import Meter, architecture, cpu_seconds
+from benchmarks.forecasts import export_peak_forecast, planned_footprint
 
 CONTEXT, PROMPT, NEW_TOKENS = 2048, 200, 24
-_PLANNED_TARGET = "oneplus-12-cpu"
-"""Its kernels and formats are this machine's; a forecast of memory depends on nothing else of a phone."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +92,11 @@ def measured(shape: Shape, folder: Path) -> Row:
 
     meter, config, out = Meter(), folder / "config.json", folder / "model.edgec"
     config.write_text(json.dumps(shape.config()))
-    forecast = _export_forecast(config)
+    forecast = export_peak_forecast(config, "4bit")
     export(config, recipe="4bit", context=CONTEXT, out=out, random_weights=True, progress=meter)
     cpu_s, manifest = cpu_seconds(), read_manifest(out)
     peaks = [cost.peak_bytes for cost in meter.costs if cost.peak_bytes is not None]
-    planned, ledger = _planned(shape), manifest.ledger
+    planned, ledger = planned_footprint(shape.config(), "4bit", CONTEXT), manifest.ledger
     assert ledger is not None
     recurrent = [state for state in manifest.states if state.layout == "recurrent"]
     return Row(
@@ -113,24 +112,6 @@ def measured(shape: Shape, folder: Path) -> Row:
         state_bytes=sum(state.bytes for state in recurrent),
         planned_state_bytes=planned.state_bytes,
     )
-
-
-def _export_forecast(config: Path) -> int:
-    from edgec.exporter.recipes.file import load_recipe
-    from edgec.exporter.resolve.memory_forecast import forecast_peak_bytes
-    from edgec.exporter.sources.resolve import resolve
-
-    return forecast_peak_bytes(resolve(str(config), random_weights=True), load_recipe("4bit"))
-
-
-def _planned(shape: Shape) -> Any:
-    from edgec.devices.prediction.forecast import plan
-    from edgec.devices.targets import load_target
-    from edgec.exporter.resolve.widths import named_widths
-    from edgec.exporter.sources.parameters import decoder_shape
-
-    target = load_target(_PLANNED_TARGET)
-    return plan(decoder_shape(shape.config()), target, named_widths("4bit", target.backend), context=CONTEXT).footprint
 
 
 def _running_bytes(bundle: Path, vocab_size: int) -> int:

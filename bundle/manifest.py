@@ -142,12 +142,18 @@ class BitSearch(JsonPart):
 
 
 class Build(JsonPart):
-    """The only part that may differ between two otherwise identical exports."""
+    """The only part that may differ between two otherwise identical exports.
+
+    ``not_emulated``: why the phone's runner did not execute the artifact under an emulator; empty where it did, and
+    where there is nothing for it to execute.
+    """
 
     created: str
     seconds: dict[str, float] = Field(default={})
     peak_bytes: int | None = None
     host: dict[str, str] = Field(default={})
+    # Left out where it is empty, so that the bundles of other targets stay as they were written.
+    not_emulated: str = Field(default="", exclude_if=lambda value: not value)
 
 
 class Manifest(JsonPart):

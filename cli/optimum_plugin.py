@@ -7,7 +7,7 @@ optimum-cli imports every ``register_*.py`` in the namespace package ``optimum.c
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +44,9 @@ def declare(parser: ArgumentParser, options: Sequence[Any]) -> None:
     parser.add_argument("output", nargs="?", metavar="OUT", help="The bundle's path; the same as --out.")
     for option in options:
         help_text = (option.help or "").replace("%", "%%")
-        if option.is_flag:
+        if option.secondary_opts:
+            parser.add_argument(*option.opts, dest=option.name, action=BooleanOptionalAction, help=help_text)
+        elif option.is_flag:
             parser.add_argument(*option.opts, dest=option.name, action="store_true", help=help_text)
         else:
             parser.add_argument(*option.opts, dest=option.name, action="append", metavar="VALUE", help=help_text)
@@ -54,8 +56,14 @@ def arguments(given: Namespace, options: Sequence[Any]) -> list[str]:
     """The command line of ``edgec`` for the arguments that argparse read."""
     line = ["export"]
     for option in options:
-        value = getattr(given, str(option.name))
-        flag = option.opts[0]
-        line += [flag] * bool(value) if option.is_flag else [f"{flag}={each}" for each in value or ()]
+        line += _words(option, getattr(given, str(option.name)))
     line += [f"--out={given.output}"] if given.output else []
     return [*line, "--", given.model]
+
+
+def _words(option: Any, value: Any) -> list[str]:
+    """One option as ``edgec`` reads it; nothing where it was not given."""
+    if not option.is_flag:
+        return [f"{option.opts[0]}={each}" for each in value or ()]
+    flags: dict[Any, list[str]] = {True: option.opts, False: option.secondary_opts}
+    return flags.get(value, [])[:1]

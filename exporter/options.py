@@ -48,6 +48,9 @@ class ExportOptions:
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
             need not compute it again.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
+        emulate: True, the phone's own runner must execute the artifact under qemu, as a rung of the ladder; False, it
+            must not; by default it does for decoders on the CPU of a phone where ``edgec runner build --abi arm64`` has
+            compiled it, qemu is installed and the model is small.
         seed: seed of random weights.
         progress: called with an Event at every step.
     """
@@ -73,6 +76,7 @@ class ExportOptions:
     target_bits: float | None = None
     system_prompt: str | Path | None = None
     draft_heads: str | Path | None = None
+    emulate: bool | None = None
     seed: int = 0
     progress: Listener = field(default=silent, compare=False)
 

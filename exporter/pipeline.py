@@ -18,6 +18,7 @@ from torch import Tensor
 from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.emulated import EMULATED, FIX, emulated_rung
 from edgec.exporter.parity.sample import Sample, artifact_text
 from edgec.exporter.progress import Progress
 from edgec.exporter.provenance import EXECUTION, source_digest
@@ -55,7 +56,8 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     """Run every stage between resolve and bundle, or take its result from the cache.
 
     Raises:
-        BudgetError: E201 the ladder, E220 too much of the arithmetic outside the accelerator.
+        BudgetError: E201 the ladder, E220 too much of the arithmetic outside the accelerator, E538 the phone's runner
+            under the emulator.
         InputError: the model cannot be captured, or a pass is not legal on it.
     """
     map_large_blocks()
@@ -70,6 +72,11 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits))
     return_free_memory()
     ladder.gate(rungs)
+    if request.emulation.runs:
+        progress.step(0.5, EMULATED)
+        sizes = (request.limits.context, request.spec.vocab_size)
+        rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes))
+        ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
     return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample)
 

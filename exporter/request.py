@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import BitSearch
 from edgec.bundle.prefix import SystemPrompt
 from edgec.devices.targets import Target
+from edgec.exporter.parity.emulated import Emulation
 from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.parity.sample import sample_start
 from edgec.exporter.provenance import tool_versions
@@ -40,6 +40,7 @@ class ExportRequest:
         prompt: the system prompt to ship, or None.
         calibration: tokens of the text that weights are calibrated on; may be empty.
         bit_search: how the bits of layers were chosen, if they were searched for.
+        emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
 
     source: ModelSource
@@ -53,6 +54,7 @@ class ExportRequest:
     draft_heads: Path | None = None
     calibration: tuple[int, ...] = ()
     bit_search: BitSearch | None = None
+    emulation: Emulation = field(default_factory=Emulation)
 
     @property
     def form(self) -> Form:
@@ -76,10 +78,10 @@ class ExportRequest:
     @cached_property
     def sample_start(self) -> tuple[int, ...]:
         """The tokens that the report's texts start with; empty where there will be none."""
-        weights, limits = self.source.weights, self.limits
-        if weights is None or not self.source.trained or not self.form.executed:
+        limits = self.limits
+        if self.source.weights is None or not self.source.trained or not self.form.executed:
             return ()
-        parameters = sum(prod(entry.shape) for entry in weights.names().values())
+        parameters = sum(self.source.weight_sizes)
         return sample_start(self.tokenizer, self.spec.vocab_size, parameters, limits.prefill_chunk)
 
     @cached_property

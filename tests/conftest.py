@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 from edgec import free_memory
+from edgec.exporter.resolve import emulation
 from edgec.runtime_py.engines import threads as engine_threads
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +59,14 @@ def stage_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEC_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_emulation() -> Iterator[None]:
+    """No export of a test runs the phone's kernels under qemu unless it asks to, whatever is compiled here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emulation, "AUTOMATIC", 0)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -61,7 +61,8 @@ def local(lines: list[Words]) -> list[Words]:
 @cache
 def options(name: str) -> frozenset[str]:
     group: Any = typer.main.get_command(app)
-    return frozenset(flag for option in group.get_command(None, name).params for flag in option.opts) | {"--help"}
+    declared = group.get_command(None, name).params
+    return frozenset(flag for each in declared for flag in (*each.opts, *each.secondary_opts)) | {"--help"}
 
 
 def command_table(text: str) -> dict[str, list[str]]:

@@ -29,6 +29,7 @@ class Settings:
         threads: each measurement is made with each of these.
         rounds: rounds of processes for each subject and number of threads.
         build: the folder of artifacts, finished measurements and results.
+        only: the models to compare; none: all of them, and the comparison over contexts.
     """
 
     quick: bool
@@ -36,6 +37,7 @@ class Settings:
     threads: tuple[int, ...]
     rounds: int
     build: Path
+    only: tuple[str, ...] = ()
 
     @property
     def models(self) -> dict[str, tuple[Subject, ...]]:
@@ -43,11 +45,13 @@ class Settings:
         if self.quick:
             return {"tiny": SPEED["tiny"]}
         extra, names = (MORE, (*USUAL, *FEW_BITS, *HELD)) if self.more else ({}, USUAL)
-        return {name: (*SPEED[name], *extra.get(name, ())) for name in names}
+        return {name: (*SPEED[name], *extra.get(name, ())) for name in self.only or names}
 
     @property
     def long_context(self) -> tuple[Subject, ...]:
         """The subjects of the comparison over contexts."""
+        if self.only:
+            return ()
         return QUICK_CONTEXT if self.quick else LONG_CONTEXT
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,14 @@ from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import Agreement, Artifact, Export, Failure, ModelFacts
 from benchmarks.harness.rounds import FIRST_LOAD, curves, missed, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
-from benchmarks.harness.subjects import HELD, LARGE, LLAMA, NOT_RUN, OWN, Subject
+from benchmarks.harness.subjects import HELD, LARGE, LLAMA, NOT_RUN, OWN, SPEED, Subject
 from benchmarks.peers.environment import ENVIRONMENTS
 
 _BF16_BYTES = 2
 _DECODED = 8
 _AGREEMENT_TOKENS = 8
+# Parts that compare no model of ``SPEED``.
+_ABOUT_OTHERS = {"long context", *(script.name for script in SCRIPTS)}
 
 
 def _limits(bench: Bench) -> Fields:
@@ -181,8 +183,20 @@ def _speed_part(model: str, budget_s: float) -> PartOfRun:
     return PartOfRun(f"speed of {model}", budget_s, partial(_speed, model, budget_s))
 
 
-def parts(quick: bool, more: bool = False) -> tuple[PartOfRun, ...]:
-    """All parts, in order; only the scripts do not depend on other parts. ``more``: also what takes longest."""
+def parts(quick: bool, more: bool = False, models: Collection[str] = ()) -> tuple[PartOfRun, ...]:
+    """All parts, in order; only the scripts do not depend on other parts.
+
+    Args:
+        quick: tiny models, no peers.
+        more: also what takes longest.
+        models: only what concerns these, also where they take longest; none: all.
+    """
+    unwanted = {f"speed of {name}" for name in SPEED if name not in models} | _ABOUT_OTHERS
+    every = _parts(quick, more or bool(models))
+    return tuple(part for part in every if not models or part.name not in unwanted)
+
+
+def _parts(quick: bool, more: bool) -> tuple[PartOfRun, ...]:
     if quick:
         return (
             PartOfRun("limits", 3, _limits),

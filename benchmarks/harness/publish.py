@@ -1,4 +1,7 @@
-"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plots, speed page."""
+"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plots, speed page.
+
+The README's picture is of the first class of processors alone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 from benchmarks.harness.plots import context_plot, speed_plot
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.readme import inserted, plot_of, section
-from benchmarks.harness.results import FOLDER, Results, committed, read_results
+from benchmarks.harness.results import FOLDER, PROCESSORS, Results, committed, processor_of, read_results
 from benchmarks.harness.subjects import USUAL
 
 SPEED_PAGE = ROOT / "docs" / "speed.md"
@@ -21,7 +24,7 @@ _PLOTTED = ("edgec", "OpenVINO 4 bit", "ExecuTorch 8da4w", "llama.cpp Q4_0", "MN
 
 
 def publish(results: Results, folder: Path) -> Path:
-    """Write the results and their plot, and return the results file, named by date and machine.
+    """Write the results and their plot, and return the results file, named by date, machine and class of processor.
 
     Raises:
         ValueError: the run was a quick one, which says nothing about speed.
@@ -29,7 +32,7 @@ def publish(results: Results, folder: Path) -> Path:
     if results.quick:
         raise ValueError("a quick run is not for publishing")
     machine = re.sub(r"[^a-z0-9]+", "-", f"{results.machine.cpu} {results.machine.cores} cores".lower()).strip("-")
-    path = folder / f"{results.date[:10]}-{machine}.json"
+    path = folder / f"{results.date[:10]}-{machine}-{processor_of(results.machine).replace('_', '-')}.json"
     folder.mkdir(exist_ok=True)
     path.write_text(results.model_dump_json(indent=1) + "\n")
     if results.contexts:
@@ -37,9 +40,15 @@ def publish(results: Results, folder: Path) -> Path:
     return path
 
 
-def newest_section() -> str:
-    """The speed page's section for the committed results."""
-    path = committed()
+def with_newest_sections(page: str) -> str:
+    """The speed page with the sections of the newest committed results of every class of processors."""
+    for processor in PROCESSORS:
+        page = inserted(page, processor, _newest_section(processor))
+    return page
+
+
+def _newest_section(processor: str) -> str:
+    path = committed(processor)
     if path is None:
         return section(None, None)
     plot = plot_of(path)
@@ -57,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "build" / "bench" / "results.json")
     results = read_results(parser.parse_args(arguments).results)
     print(publish(results, FOLDER))
-    README_PLOT.write_text(readme_plot(results))
-    SPEED_PAGE.write_text(inserted(SPEED_PAGE.read_text(), newest_section()))
+    if processor_of(results.machine) == PROCESSORS[0]:
+        README_PLOT.write_text(readme_plot(results))
+    SPEED_PAGE.write_text(with_newest_sections(SPEED_PAGE.read_text()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The section of docs/speed.md, made from the newest committed results file; a test holds the two equal."""
+"""The sections of docs/speed.md, made from the newest results of each class of processors; a test holds them equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from benchmarks.harness.results import TIME, Results
 from benchmarks.harness.speed_tables import speed_grid
 from benchmarks.harness.subjects import FEW_BITS, HELD, USUAL
 
-BEGIN, END = "<!-- speed: begin; made by python -m benchmarks.harness.publish -->", "<!-- speed: end -->"
 NOTHING = "No results are committed for this version: run `make bench`."
 _SHOWN = (*USUAL, *FEW_BITS, *HELD)
 
@@ -75,17 +74,24 @@ def _closing(results: Results) -> str:
     return f"How each figure is obtained, and its spread: [benchmarking.md](benchmarking.md).{notes}"
 
 
-def inserted(page: str, text: str) -> str:
-    """The page with this section.
+def markers(processor: str) -> tuple[str, str]:
+    """The lines before and after the section of a class of processors."""
+    name = f"speed of {processor}"
+    return f"<!-- {name}: begin; made by python -m benchmarks.harness.publish -->", f"<!-- {name}: end -->"
+
+
+def inserted(page: str, processor: str, text: str) -> str:
+    """The page with this section of a class of processors.
 
     Raises:
-        ValueError: the README lacks the markers.
+        ValueError: the page lacks the markers.
     """
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    begin, finish = markers(processor)
+    before, _, rest = page.partition(begin)
+    _, end, after = rest.partition(finish)
     if not end:
-        raise ValueError("the page lacks the markers of its speed section")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+        raise ValueError(f"the page lacks the markers of the section of {processor}")
+    return f"{before}{begin}\n{text}\n{finish}{after}"
 
 
 def plot_of(results: Path) -> Path:

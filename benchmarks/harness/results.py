@@ -214,6 +214,16 @@ def read_results(path: Path) -> Results:
     return Results.model_validate_json(path.read_text())
 
 
-def committed(folder: Path = FOLDER) -> Path | None:
-    """The newest results file that is part of the repository, or None."""
-    return max(folder.glob("*.json"), default=None)
+# Classes of processors whose figures are not compared, the richer one first.
+PROCESSORS = ("avx512_vnni", "avx2")
+
+
+def processor_of(machine: Machine) -> str:
+    """The class of a machine's processor, by the richest of its instruction sets that decides about kernels."""
+    return next((name for name in PROCESSORS if name in machine.features), "other")
+
+
+def committed(processor: str, folder: Path = FOLDER) -> Path | None:
+    """The newest results file of a class of processors that is part of the repository, or None."""
+    files = sorted(folder.glob("*.json"), reverse=True)
+    return next((file for file in files if processor_of(read_results(file).machine) == processor), None)

@@ -21,6 +21,7 @@ from benchmarks.harness.processes import ROOT, ProcessFailed
 from benchmarks.harness.report import print_report, save_report
 from benchmarks.harness.results import TIME, Results
 from benchmarks.harness.store import Store
+from benchmarks.harness.subjects import SPEED
 
 _ROUNDS, _INTERRUPTED = 3, 130
 
@@ -33,6 +34,7 @@ class Options:
     more: bool
     fresh: bool
     only: tuple[str, ...]
+    models: tuple[str, ...]
     build: Path
 
 
@@ -42,7 +44,8 @@ def measure(options: Options) -> Results:
     options.build.mkdir(parents=True, exist_ok=True)
     bench = _bench(options)
     began, load_before = datetime.now(UTC).isoformat(timespec="seconds"), host_facts().load_average
-    wanted = [part for part in parts(options.quick, options.more) if not options.only or part.name in options.only]
+    all_parts = parts(options.quick, options.more, options.models)
+    wanted = [part for part in all_parts if not options.only or part.name in options.only]
     fields, seconds = dict[str, Any](), dict[str, float]()
     for index, part in enumerate(wanted):
         bench.enter(part, sum(later.expected_s for later in wanted[index + 1 :]))
@@ -75,7 +78,8 @@ def _bench(options: Options) -> Bench:
     kept = options.build / f"run-{own}"
     if options.fresh:
         shutil.rmtree(kept, ignore_errors=True)
-    settings = Settings(options.quick, options.more, (1, 2), 2 if options.quick else _ROUNDS, options.build)
+    rounds = 2 if options.quick else _ROUNDS
+    settings = Settings(options.quick, options.more, (1, 2), rounds, options.build, options.models)
     return Bench(settings, Workshop(options.build, own), Store(kept))
 
 
@@ -85,9 +89,11 @@ def _options(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--all", action="store_true", help="also measure what takes longest (stock export of SmolLM2)")
     parser.add_argument("--fresh", action="store_true", help="measure again what an interrupted run finished")
     parser.add_argument("--only", action="append", default=[], metavar="PART", help="just this part; repeatable")
+    names = sorted(SPEED)
+    parser.add_argument("--model", action="append", default=[], choices=names, help="just this model; repeatable")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "bench", help="where everything is kept")
     given = parser.parse_args(arguments)
-    return Options(given.quick, given.all, given.fresh, tuple(given.only), given.build.resolve())
+    return Options(given.quick, given.all, given.fresh, tuple(given.only), tuple(given.model), given.build.resolve())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

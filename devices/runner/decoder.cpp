@@ -147,6 +147,27 @@ std::vector<int64_t> Decoder::replay(const std::vector<int64_t>& tokens, int64_t
   return likeliest;
 }
 
+std::vector<int64_t> Decoder::feed(
+    const std::vector<int64_t>& tokens, const std::vector<FedCall>& calls, std::FILE* logits) {
+  const auto length = static_cast<int64_t>(tokens.size());
+  check_context(length);
+  std::vector<int64_t> likeliest;
+  for (const FedCall& call : calls) {
+    if (call.size < 1 || call.size > length || call.start > length - call.size || call.rows < 1 ||
+        call.rows > call.size) {
+      throw std::runtime_error("a call lies outside the tokens, or its rows outside the call");
+    }
+    std::vector<int64_t> rows(static_cast<size_t>(call.rows));
+    std::iota(rows.begin(), rows.end(), call.size - call.rows);
+    const Logits out = forward(tokens.data() + call.start, call.size, call.start, rows);
+    for (int64_t row = 0; row < call.rows; ++row) {
+      likeliest.push_back(top1(out.data + row * out.vocabulary, out.vocabulary));
+    }
+    write_rows(out.data, call.rows * out.vocabulary, logits);
+  }
+  return likeliest;
+}
+
 std::string Decoder::profile() {
   const char* text = edgec_session_profile(session_);
   const std::string copy = text == nullptr ? "" : text;

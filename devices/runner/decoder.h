@@ -17,6 +17,13 @@ struct Generated {
   double cpu_ms = 0;             // of all threads, over the whole call
 };
 
+// One call of a decoder: tokens start .. start + size - 1, with logits of the last `rows` of them.
+struct FedCall {
+  int64_t start;
+  int64_t size;
+  int64_t rows;
+};
+
 // A session on a model, from an empty cache each time. Functions throw std::runtime_error.
 class Decoder {
  public:
@@ -34,6 +41,9 @@ class Decoder {
   // Feed the first `count` tokens at once, as a prompt, and the others one by one, as decoding does; returns the most
   // likely next token after each of those steps; logits as above.
   std::vector<int64_t> replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits);
+  // Make these calls, in order; returns the most likely next token after each of their rows; logits as above.
+  std::vector<int64_t> feed(
+      const std::vector<int64_t>& tokens, const std::vector<FedCall>& calls, std::FILE* logits);
   // Times per instruction since the last call; empty without profile.
   std::string profile();
 

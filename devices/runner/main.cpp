@@ -155,6 +155,12 @@ void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count,
   std::cout << "{\"event\":\"replayed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
 }
 
+void feed(
+    Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits) {
+  const std::vector<int64_t> likeliest = decoder.feed(tokens, calls, logits);
+  std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+}
+
 void print_profile(Decoder& decoder) {
   const std::string profile = decoder.profile();
   if (!profile.empty()) {
@@ -177,6 +183,16 @@ std::vector<int64_t> take_tokens(std::istringstream& words) {
   return read_tokens(rest);
 }
 
+// COUNT, then so many times START SIZE ROWS.
+std::vector<FedCall> take_calls(std::istringstream& words) {
+  std::vector<FedCall> calls;
+  for (int64_t left = take_number(words); left > 0; --left) {
+    const int64_t start = take_number(words), size = take_number(words), rows = take_number(words);
+    calls.push_back({start, size, rows});
+  }
+  return calls;
+}
+
 void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
   std::istringstream words(line);
   std::string verb;
@@ -192,11 +208,15 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
   } else if (verb == "replay") {
     const int64_t count = take_number(words);
     replay(decoder, take_tokens(words), count, logits);
+  } else if (verb == "feed") {
+    const std::vector<FedCall> calls = take_calls(words);
+    feed(decoder, calls, take_tokens(words), logits);
   } else if (verb == "pause") {
     std::this_thread::sleep_for(std::chrono::milliseconds(take_number(words)));
   } else {
     throw std::runtime_error("a request is \"generate COUNT ID ...\", \"score ID ...\", \"replay COUNT ID ...\", "
-                             "\"pause MS\" or \"sustain MS COUNT ID ...\", not \"" + shortened(line) + "\"");
+                             "\"feed COUNT START SIZE ROWS ... ID ...\", \"pause MS\" or "
+                             "\"sustain MS COUNT ID ...\", not \"" + shortened(line) + "\"");
   }
 }
 

@@ -29,6 +29,7 @@ const char* const kUsage =
     "                       pause MILLISECONDS\n"
     "                       sustain MILLISECONDS COUNT ID ID ...   (generate repeatedly for so long)\n"
     "                       replay COUNT ID ID ...   (COUNT at once, the others one by one)\n"
+    "                       feed COUNT START SIZE ROWS ... ID ID ...   (COUNT calls, as they are given)\n"
     "  --new-tokens N     tokens to generate greedily (1)\n"
     "  --score            the most likely token after each prompt token instead, teacher-forced\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"

@@ -44,7 +44,6 @@ from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
@@ -158,7 +157,7 @@ def _manifest(
         runtime=_runtime(compiled, request.form),
         tools=tool_versions(request.form.tools),
         files=[],
-        build=_build(seconds),
+        build=_build(request, seconds),
     )
     return manifest.model_copy(update={"format": request.target.format})
 
@@ -180,7 +179,7 @@ def _model(request: ExportRequest) -> ModelInfo:
         family=source.eyes.family if source.eyes else str(source.config.get("model_type", "module")),
         task=source.task or "module",
         licence=source.licence,
-        parameters=_parameters(source),
+        parameters=sum(source.weight_sizes),
         layers=len(request.spec.layers) if decoder else None,
         vocab_size=request.spec.vocab_size if decoder else None,
         trained=source.trained,
@@ -192,14 +191,6 @@ def _utf8(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _parameters(source: ModelSource) -> int:
-    """The number of weights of the float model: of its checkpoint, or of the module that a factory made."""
-    if source.weights is not None:
-        return sum(torch.Size(entry.shape).numel() for entry in source.weights.names().values())
-    assert source.factory is not None
-    return sum(parameter.numel() for parameter in source.factory()[0].parameters())
-
-
 def _runtime(compiled: CompiledModel, form: Form) -> Runtime:
     version = tool_versions(form.tools)[form.runtime]
     named = named_delegates(compiled.artifact) if form.laid_out else ()
@@ -207,12 +198,11 @@ def _runtime(compiled: CompiledModel, form: Form) -> Runtime:
     return Runtime(name=form.runtime, version=version, backends=backends, operators=compiled.facts.operators)
 
 
-def _build(seconds: Mapping[str, float]) -> Build:
+def _build(request: ExportRequest, seconds: Mapping[str, float]) -> Build:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     host = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
-    return Build(
-        created=datetime.now(UTC).isoformat(timespec="seconds"), seconds=dict(seconds), peak_bytes=peak, host=host
-    )
+    created, skipped = datetime.now(UTC).isoformat(timespec="seconds"), request.emulation.why_not
+    return Build(created=created, seconds=dict(seconds), peak_bytes=peak, host=host, not_emulated=skipped)
 
 
 def _device_checks(request: ExportRequest, compiled: CompiledModel) -> list[DeviceCheck]:

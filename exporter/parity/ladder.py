@@ -52,6 +52,16 @@ class Stage:
     effect: Effect = Effect.EXACT
 
 
+def executed_budget(budgets: Mapping[str, float], *, rounded: bool) -> Mapping[str, float]:
+    """How far a decoder may differ where it is executed another time on a CPU.
+
+    Args:
+        budgets: the recipe's: without rounding the artifact is the float model, and they are about that difference.
+        rounded: values are rounded, so that two executions may rightly differ.
+    """
+    return ROUNDED_LOWERING if rounded else {**FLOAT_LOWERING, **budgets}
+
+
 def lowering_rung(
     before: Stage, after: Stage, budget: Mapping[str, float] = EXACT, *, note: str = "", rounded: bool = False
 ) -> Rung:
@@ -115,8 +125,8 @@ def of_method(rung: Rung, method: str) -> Rung:
     return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
 
 
-def gate(rungs: Sequence[Rung]) -> None:
-    """Stop at the first gated rung that missed its budget.
+def gate(rungs: Sequence[Rung], fix: str = "") -> None:
+    """Stop at the first gated rung that missed its budget; ``fix``: what to do then, where that is known better.
 
     Raises:
         BudgetError: E201; nothing was written.
@@ -127,7 +137,7 @@ def gate(rungs: Sequence[Rung]) -> None:
                 what=f"the {rung.half} check failed: {rung.stage} differs from {rung.reference}",
                 where=_where(rung),
                 why=_why(rung),
-                fix=_fix(rung),
+                fix=fix or _fix(rung),
                 code="E201",
             )
 

@@ -83,6 +83,8 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
         ("created", manifest.build.created),
         ("signature", "not checked here; edgec verify --public-key does" if signed else "none"),
     ]
+    if manifest.build.not_emulated:
+        rows.append(("arm64", f"not run under qemu: {manifest.build.not_emulated}"))
     if limits:
         calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"
         rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))

@@ -24,11 +24,16 @@ def parity(manifest: Manifest) -> str:
     return section(
         "Parity ladder",
         intro,
+        _not_emulated(manifest.build.not_emulated),
         _ladder("Largest difference of a logit, as a share of the reference's largest", relative),
         _ladder("Mean KL divergence, nats per position", divergence),
         "<h3>All figures (measured)</h3>",
         _rung_table(rungs),
     )
+
+
+def _not_emulated(why: str) -> str:
+    return f"<p>The phone's own kernels did not run here, under qemu: {escape(why)}.</p>" if why else ""
 
 
 def _relative(rung: Rung) -> float | None:

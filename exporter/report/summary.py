@@ -24,6 +24,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "target_choice": manifest.target_choice,
         "artifact_bytes": manifest.ledger.artifact_bytes if manifest.ledger else None,
         "parity": [rung.model_dump(mode="json") for rung in manifest.parity],
+        "not_emulated": manifest.build.not_emulated,
         "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
         "limits": manifest.writing_limits.model_dump() if manifest.writing_limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
@@ -37,6 +38,8 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
     """Print a summary of the manifest, for people."""
     console = console or make_console()
     console.print(ladder_table(manifest.parity))
+    if manifest.build.not_emulated:
+        console.print(f"arm64   not run under qemu: {manifest.build.not_emulated}", highlight=False, soft_wrap=True)
     if manifest.bit_search:
         console.print(bit_search_table(manifest.bit_search))
     for line in _lines(manifest):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import psutil
-import torch
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
@@ -17,20 +16,13 @@ _ARTIFACT_COPIES = 3
 
 def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
     """Peak resident bytes of an export (estimated); the float model is mapped, not loaded."""
-    largest = max(_sizes(source), default=0)
+    largest = max(source.weight_sizes, default=0)
     return _TOOLS_BYTES + _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * largest
 
 
 def expected_artifact_bytes(source: ModelSource, recipe: Recipe, float_bits: int = 32) -> int:
     """Bytes of the artifact's weights (estimated): every weight at the recipe's bits, floats at ``float_bits``."""
-    return int(sum(_sizes(source)) * min(recipe.weight_bits, float_bits) / 8)
-
-
-def _sizes(source: ModelSource) -> list[int]:
-    """The number of elements of each weight; a factory's module owns its weights and exists already."""
-    if source.weights:
-        return [torch.Size(entry.shape).numel() for entry in source.weights.names().values()]
-    return [parameter.numel() for parameter in source.factory()[0].parameters()] if source.factory else []
+    return int(sum(source.weight_sizes) * min(recipe.weight_bits, float_bits) / 8)
 
 
 def check_memory(source: ModelSource, recipe: Recipe) -> None:

@@ -27,6 +27,7 @@ class Project:
         recipe: a recipe's name or file.
         out: path of the bundle.
         budgets: name -> limit, as the budgets of the export command.
+        emulate: as ``--emulate`` and ``--no-emulate``; None where the file does not say.
         file: the file that was read, or None.
     """
 
@@ -35,6 +36,7 @@ class Project:
     recipe: str | None = None
     out: str | None = None
     budgets: Mapping[str, float] = field(default_factory=dict)
+    emulate: bool | None = None
     file: Path | None = None
 
 
@@ -67,6 +69,7 @@ def read_project(file: Path) -> Project:
         recipe=table.get("recipe"),
         out=table.get("out"),
         budgets=table.get("budgets", {}),
+        emulate=table.get("emulate"),
         file=file,
     )
 
@@ -87,6 +90,7 @@ def complete_options(options: ExportOptions, project: Project) -> tuple[ExportOp
         recipe=options.recipe or project.recipe,
         out=out if len(targets) == 1 else None,
         budgets={**project.budgets, **(options.budgets or {})},
+        emulate=project.emulate if options.emulate is None else options.emulate,
     )
     return tuple(replace(base, target=target) for target in targets)
 
@@ -126,6 +130,10 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_limits(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_number, value.values()))
 
@@ -137,6 +145,7 @@ _CHECKS = {
     "targets": ("a list of texts", _is_texts),
     "recipe": _TEXT,
     "out": _TEXT,
+    "emulate": ("true or false", _is_flag),
     "budgets": ("a table of finite numbers", _is_limits),
 }
 

@@ -24,6 +24,7 @@ from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
+from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.several_methods import check_encoder_decoder, check_vision_language
@@ -92,7 +93,9 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
     check_output(out, options.force, expected_artifact_bytes(source, recipe))
     check_memory(source, recipe)
-    return Resolved(_request(options, source, target, recipe), out, "; ".join(filter(None, (choice, fell_back))))
+    request = _request(options, source, target, recipe)
+    request = replace(request, emulation=choose_emulation(request, options.emulate, progress or Progress()))
+    return Resolved(request, out, "; ".join(filter(None, (choice, fell_back))))
 
 
 def _asked_options(options: ExportOptions) -> dict[str, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,13 @@ class ModelSource:
     eyes: Eyes | None = None
     untied: tuple[str, ...] = ()
     tokens: Dynamic | None = None
+
+    @property
+    def weight_sizes(self) -> list[int]:
+        """The number of values of each weight; a factory's module owns its weights and exists already."""
+        if self.weights is not None:
+            return [prod(entry.shape) for entry in self.weights.names().values()]
+        return [parameter.numel() for parameter in self.factory()[0].parameters()] if self.factory else []
 
     def build_on(
         self,

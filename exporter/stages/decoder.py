@@ -13,7 +13,7 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
-from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, quality_rung
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_calls
@@ -162,8 +162,7 @@ def artifact_rungs(
     """Execute the artifact in ExecuTorch's runtime and compare it with its own graph and with the float model."""
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
-    # Without rounding the artifact is the float model: the recipe's budgets are about that very difference.
-    budget = ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **recipe.budgets}
+    budget = executed_budget(recipe.budgets, rounded=loose)
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
     if loose:
         rungs.append(quality_rung(reference, executed, quality_budget(recipe), gated=trained))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
-from edgec.exporter.parity.ladder import Stage, lowering_rung, of_method, quality_rung
+from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, of_method, quality_rung
 from edgec.exporter.parity.outputs import worst_output_rung
 from edgec.exporter.parity.probed_method import Probed, ProbedMethod
 from edgec.exporter.progress import Progress
@@ -157,9 +157,7 @@ def _lowering_rung(method: ProbedMethod, final: Stage, artifact: Stage, recipe: 
     loose = rounds_values(recipe)
     compare = partial(lowering_rung, rounded=loose, note=_EXECUTED)
     if method.gives_logits:
-        return compare(
-            final, artifact, ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **recipe.budgets}
-        )
+        return compare(final, artifact, executed_budget(recipe.budgets, rounded=loose))
     budget = ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING
     return worst_output_rung(final, artifact, method.sizes, partial(compare, budget=budget))
 

@@ -142,7 +142,7 @@ def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> lis
     if bundle.manifest.limits is None or not ON_CPUS.issuperset(runtime):
         why = f"the arm64 runner executes decoders for CPUs; this is made for {', '.join(runtime) or 'no backend'}"
         return [BundleCheck("artifact", "unavailable", why)]
-    runner = EmulatedRunner(bundle, threads)
+    runner = EmulatedRunner.of_bundle(bundle, threads)
 
     def fault(vector: OutputVector) -> str | None:
         # The last token of the continuation is not fed: nothing follows it.

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.harness.cost_tables import export_grid, memory_grid
 from benchmarks.harness.grid import Grid
-from benchmarks.harness.publish import README_PLOT, SPEED_PAGE, newest_section, publish, readme_plot
-from benchmarks.harness.readme import BEGIN, END, inserted, section
+from benchmarks.harness.publish import README_PLOT, SPEED_PAGE, publish, readme_plot, with_newest_sections
+from benchmarks.harness.readme import inserted, markers, section
 from benchmarks.harness.report import grids, markdown, print_report, save_report
-from benchmarks.harness.results import Failure, committed, read_results
+from benchmarks.harness.results import PROCESSORS, Failure, committed, processor_of, read_results
 from benchmarks.harness.speed_tables import speed_grid
 from tests.benchmarks.made_up import RESULTS
 
@@ -87,7 +87,7 @@ def test_nothing_is_written_for_what_was_not_measured() -> None:
 
 def test_the_speed_page_is_what_the_committed_results_make() -> None:
     page = SPEED_PAGE.read_text()
-    assert inserted(page, newest_section()) == page
+    assert with_newest_sections(page) == page
 
 
 def test_the_section_names_machine_date_and_losses() -> None:
@@ -97,21 +97,32 @@ def test_the_section_names_machine_date_and_losses() -> None:
     assert "executorch 1.5.1" in text
     assert "0.50x" in text
     assert "(benchmarks/results/x.svg)" in text
-    readme = f"before {BEGIN}\nold\n{END} after"
-    assert inserted(readme, text) == f"before {BEGIN}\n{text}\n{END} after"
-    with pytest.raises(ValueError, match="markers"):
-        inserted("no markers", text)
+    begin, end = markers("avx2")
+    page = f"before {begin}\nold\n{end} after"
+    assert inserted(page, "avx2", text) == f"before {begin}\n{text}\n{end} after"
+    with pytest.raises(ValueError, match="markers of the section of avx512_vnni"):
+        inserted(page, "avx512_vnni", text)
 
 
 def test_the_readmes_picture_is_of_the_committed_results() -> None:
-    path = committed()
+    path = committed(PROCESSORS[0])
     assert path is not None
     assert readme_plot(read_results(path)) == README_PLOT.read_text()
 
 
+def test_each_class_of_processors_has_its_own_newest_results(tmp_path: Path) -> None:
+    newer = RESULTS.machine.model_copy(update={"features": ["avx2", "avx512_vnni"]})
+    publish(RESULTS, tmp_path)
+    publish(RESULTS.model_copy(update={"date": "2026-01-03T00:00:00+00:00", "machine": newer}), tmp_path)
+    names = [path.name for name in PROCESSORS if (path := committed(name, tmp_path))]
+    assert names == ["2026-01-03-chip-9-2-cores-avx512-vnni.json", "2026-01-02-chip-9-2-cores-avx2.json"]
+    assert processor_of(newer.model_copy(update={"features": []})) == "other"
+    assert committed("other", tmp_path) is None
+
+
 def test_only_full_runs_are_published(tmp_path: Path) -> None:
     path = publish(RESULTS, tmp_path / "results")
-    assert path.name == "2026-01-02-chip-9-2-cores.json"
+    assert path.name == "2026-01-02-chip-9-2-cores-avx2.json"
     assert read_results(path) == RESULTS
     assert path.with_suffix(".svg").is_file()
     with pytest.raises(ValueError, match="quick"):

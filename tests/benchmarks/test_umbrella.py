@@ -87,6 +87,15 @@ def test_what_a_part_cannot_do_is_noted(tmp_path: Path, capsys: pytest.CaptureFi
     assert "about 3 min left" in capsys.readouterr().err
 
 
+def test_a_run_of_chosen_models_leaves_out_the_others() -> None:
+    names = [part.name for part in parts(quick=False, models=("q17L",))]
+    assert names[:5] == ["limits", "engine", "peers", "agreement", "artifacts"]
+    assert names[5:] == ["speed of q17L", "memory", "profile"]
+    settings = Settings(quick=False, more=False, threads=(1,), rounds=1, build=Path("build"), only=("q17L",))
+    assert list(settings.models) == ["q17L"]
+    assert settings.long_context == ()
+
+
 def test_scripts_are_files_with_times() -> None:
     for script in SCRIPTS:
         assert (ROOT / "benchmarks" / f"{script.name}.py").is_file()

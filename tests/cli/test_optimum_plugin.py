@@ -59,6 +59,11 @@ def test_arguments_become_the_same_command_line() -> None:
     assert set(line[1:-2]) == {"--out=x.edgec", "--task=fill-mask", "--force", "--budget=a=1", "--budget=b=2"}
 
 
+@pytest.mark.parametrize("side", ["--emulate", "--no-emulate"])
+def test_an_option_of_two_sides_keeps_the_one_that_was_given(side: str) -> None:
+    assert _translated("-m", "model", side) == ["export", side, "--", "model"]
+
+
 def test_nothing_given_is_nothing_passed_on() -> None:
     assert _translated("-m", "model") == ["export", "--", "model"]
 

@@ -162,7 +162,7 @@ def test_the_phones_runner_computes_what_this_machine_does(name: str, tmp_path: 
     bundle = edgec.export(folder, target="android-cpu", out=tmp_path / "x.edgec", context=256, budgets=budgets)
     tokens, session = prompt_of(20), Session(bundle)
     wanted = [session.prefill(tokens[:16], 0), *(session.prefill(tokens[i : i + 1], i) for i in range(16, 20))]
-    got = EmulatedRunner(open_bundle(bundle)).replay(tokens, 16)
+    got = EmulatedRunner.of_bundle(open_bundle(bundle)).replay(tokens, 16)
     # Both round the same tokens to 8 bits; one that lies between two integers may become the other one.
     assert abs(got - np.stack(wanted)).max() < 0.05 * abs(np.stack(wanted)).max()
 

@@ -53,7 +53,7 @@ def agree(emulated: NDArray[np.float32], wanted: NDArray[np.float32]) -> None:
 @pytest.mark.slow
 def test_prompts_decoding_and_scoring_say_what_python_says(tiny_bundle: Path) -> None:
     tokens = [1, *range(30, 80)]
-    wanted, runner = forced(tiny_bundle, tokens), EmulatedRunner(open_bundle(tiny_bundle))
+    wanted, runner = forced(tiny_bundle, tokens), EmulatedRunner.of_bundle(open_bundle(tiny_bundle))
     # Random weights, float arithmetic: another order of addition only.
     np.testing.assert_allclose(runner.score(tokens), wanted, atol=1e-5 * np.abs(wanted).max())
     np.testing.assert_allclose(runner.replay(tokens, 40), wanted[39:], atol=1e-5 * np.abs(wanted).max())
@@ -70,7 +70,7 @@ def test_verify_replays_golden_vectors_under_qemu(tiny_bundle: Path, capsys: pyt
 @pytest.mark.slow
 def test_what_the_runner_refuses_is_reported(tiny_bundle: Path) -> None:
     with pytest.raises(InputError) as error:
-        EmulatedRunner(open_bundle(tiny_bundle)).score([5] * 600)
+        EmulatedRunner.of_bundle(open_bundle(tiny_bundle)).score([5] * 600)
     assert error.value.code == "E573" and "context of 512" in error.value.why
 
 
@@ -113,7 +113,7 @@ def example_bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 def test_the_example_model_says_what_python_says(example_bundle: Path) -> None:
     """A trained model: float, 4-bit weights, integer caches, shared KV in both modes."""
     tokens = edgec.load(example_bundle).encode(PROBE.read_text())[:200]
-    wanted, runner = forced(example_bundle, tokens), EmulatedRunner(open_bundle(example_bundle))
+    wanted, runner = forced(example_bundle, tokens), EmulatedRunner.of_bundle(open_bundle(example_bundle))
     agree(runner.score(tokens), wanted)
     agree(runner.replay(tokens, 150), wanted[149:])
     for cpu in OTHER_CPUS:
@@ -126,7 +126,7 @@ def test_sme_is_used_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pyt
     out = tmp_path / "example.edgec"
     bundle = edgec.export(EXAMPLE, target="android-cpu", recipe="4bit", kernels="standard", out=out)
     tokens = [1, *range(30, 62)]
-    wanted, runner = forced(bundle, tokens), EmulatedRunner(open_bundle(bundle), cpu="max")
+    wanted, runner = forced(bundle, tokens), EmulatedRunner.of_bundle(open_bundle(bundle), cpu="max")
     hidden = runner.score(tokens)
     agree(hidden, wanted)
     monkeypatch.setenv("EDGEC_SME", "1")

@@ -69,6 +69,19 @@ def test_the_runner_replays_a_prompt_and_what_was_decoded_after_it(tiny_bundle: 
     np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(4, -1), steps, atol=SAME_KERNELS)
 
 
+def test_the_runner_makes_the_calls_it_is_given(tiny_bundle: Path, tmp_path: Path) -> None:
+    logits = tmp_path / "logits.f32"
+    calls = [(0, 20, 3), (20, 5, 1), (25, 1, 1), (0, 7, 7)]  # The last one begins again.
+    words = " ".join(str(number) for call in calls for number in call)
+    line = f"feed 4 {words} {' '.join(map(str, PROMPT))}\n"
+    _, fed = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=line)
+    session = Session(tiny_bundle)
+    wanted = [session.forward(PROMPT[s : s + n], s, range(n - rows, n)).copy() for s, n, rows in calls]
+    rows = np.concatenate(wanted)
+    assert fed["event"] == "fed" and fed["top1"] == rows.argmax(-1).tolist()
+    np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(rows.shape), rows, atol=SAME_KERNELS)
+
+
 def test_the_runner_stays_on_the_cpus_it_is_given(tiny_bundle: Path) -> None:
     allowed = sorted(os.sched_getaffinity(0))
     arguments = ("--bundle", tiny_bundle, "--tokens", "1,2,3")
@@ -114,6 +127,13 @@ def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tm
         (("--bundle", "BUNDLE", "--tokens", ",".join(["5"] * 600)), "", "context of 512"),
         (("--bundle", "BUNDLE"), "generate 2\n", "needs a prompt"),
         (("--bundle", "BUNDLE"), "replay 4 1 2 3\n", "a replay's prompt"),
+        (("--bundle", "BUNDLE"), "feed 1 0 4 1 1 2 3\n", "a call lies outside the tokens"),
+        (("--bundle", "BUNDLE"), "feed 1 2147483647 2147483647 1 1 2 3\n", "a call lies outside the tokens"),
+        (("--bundle", "BUNDLE"), "feed 1 2 2 1 1 2 3\n", "a call lies outside the tokens"),
+        (("--bundle", "BUNDLE"), "feed 1 0 2 3 1 2 3\n", "its rows outside the call"),
+        (("--bundle", "BUNDLE"), "feed 1 0 2 0 1 2 3\n", "its rows outside the call"),
+        (("--bundle", "BUNDLE"), "feed 1 0 200 1 " + "5 " * 200 + "\n", "128"),
+        (("--bundle", "BUNDLE"), "feed 9 0 2 1 1 2 3\n", "lacks a number"),
         (("--bundle", "BUNDLE", "--cpus", "99999"), "", "no CPU 99999"),
         (("--bundle", "BUNDLE", "--cpus", "1000"), "", "refused by the system"),
         (("--bundle", "BUNDLE"), "generate 9223372036854775807 1\n", "more than 2147483647"),

@@ -181,11 +181,10 @@ def test_command_lines_and_requests_of_the_whole_runner(
 ) -> None:
     chance = random.Random(1)
     numbers = ("0", "1", "2", "17", "511", "513", "-1", "2147483647", "9223372036854775807", "1" * 5000, "x", "")
+    verbs = ("generate", "score", "replay", "feed", "feed 2 0", "pause 0\nscore", "sustain 0", "", "\0")
     statuses: Counter[int] = Counter()
     for _ in range(COMMANDS):
-        verb = chance.choice(
-            ("generate", "score", "replay", "pause 0\nscore", "sustain 0", "", "\0", "generate generate")
-        )
+        verb = chance.choice((*verbs, "generate generate"))
         request = " ".join([verb, *(chance.choice(numbers) for _ in range(chance.randrange(8)))])
         (tmp_path / "request").write_text(request + "\n")
         runner, bundle = memory.build.runner, tiny_bundle

@@ -15,6 +15,7 @@ model = "owner/tiny"
 targets = ["host", "android-cpu"]
 recipe = "int4"
 out = "build/tiny.edgec"
+emulate = false
 [budgets]
 size_bytes = 1000000
 kl = 0.05
@@ -39,7 +40,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     project = read_project(_file(tmp_path, WHOLE))
     assert project.model == "owner/tiny"
     assert project.targets == ("host", "android-cpu")
-    assert (project.recipe, project.out) == ("int4", "build/tiny.edgec")
+    assert (project.recipe, project.out, project.emulate) == ("int4", "build/tiny.edgec", False)
     assert project.budgets == {"size_bytes": 1_000_000, "kl": 0.05}
 
 
@@ -73,7 +74,10 @@ def test_the_command_line_wins_key_by_key(tmp_path: Path) -> None:
             recipe=project.recipe,
             out=project.out if len(project.targets) == 1 else None,
             budgets=project.budgets,
+            emulate=False,
         )
+    (merged,) = complete_options(ExportOptions("other", target="host", emulate=True), project)
+    assert merged.emulate is True
 
 
 @pytest.mark.parametrize(("key", "near"), [("modell", "model"), ("traget", "target"), ("receipe", "recipe")])
@@ -96,6 +100,7 @@ def test_an_unknown_key_like_no_other_brings_the_list(tmp_path: Path) -> None:
         'targets = "host"',
         "targets = [1]",
         "recipe = true",
+        "emulate = 1",
         "out = []",
         "budgets = 3",
         '[budgets]\nkl = "small"',

@@ -3,6 +3,7 @@
 #if defined(__aarch64__)
 
 #include <cstring>
+#include <type_traits>
 
 #include "arm64.h"
 #include "neon.h"
@@ -132,9 +133,6 @@ void multiply_elements(const Rows& rows, const TokenTile& all) {
 
 template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
-  if (tokens.count == 1) return dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
-  if (tokens.count == 2) return dot_tile<Codes, 2, kCentred, kOneSlice>(rows, tokens);
-  if (tokens.count == 3) return dot_tile<Codes, 3, kCentred, kOneSlice>(rows, tokens);
   if (panel == nullptr) return multiply_elements<Stored<Codes>, kCentred, kOneSlice>(rows, tokens);
   fill_panel<Stored<Codes>>(rows, panel);
   multiply_elements<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
@@ -142,6 +140,9 @@ void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
 
 template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_blocks(const Request& request) {
+  if (request.token_count == 1) return dot_tokens<Codes, kCentred, kOneSlice, 1, 2>(request);
+  if (request.token_count == 2) return dot_tokens<Codes, kCentred, kOneSlice, 2, 2>(request);
+  if (request.token_count == 3) return dot_tokens<Codes, kCentred, kOneSlice, 3, 1>(request);
   const int64_t block_bytes = request.matrix.block_bytes();
   uint8_t* panel = request.token_count >= kPanelTokens ? panel_memory(request.matrix) : nullptr;
   TokenTile tokens = all_tokens(request);

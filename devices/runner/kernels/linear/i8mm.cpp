@@ -3,6 +3,7 @@
 
 #define EDGEC_WITH_I8MM
 #include <cstring>
+#include <type_traits>
 
 #include "arm64.h"
 #include "neon.h"
@@ -26,23 +27,25 @@ template <class Codes>
 constexpr int64_t kPanelTokens = Codes::kBelow == 4 ? 17 : 13;
 
 // Sums of a pair of tokens: lanes of vector p are rows 2p and 2p + 1 of the first token, then of the second.
-template <bool kCentred>
-EDGEC_PART int32x4_t pair_start(const Rows& rows, const int32_t* sum, int64_t second) {
-  if constexpr (kCentred) return vdupq_n_s32(0);
-  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second)), rows.start);
+EDGEC_PART int32x4_t paired(const int32_t* sum, int64_t second) {
+  return vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second));
 }
 
-template <class Codes, int kPairs>
+template <class Sums, int kPairs>
 EDGEC_PART void pair_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kPairs][4]) {
+#pragma GCC unroll 2
+  for (int half = 0; half < 2; half++) {
+    const typename Sums::Half loaded = Sums::load(slice, half);
+#pragma GCC unroll 2
+    for (int part = 0; part < 2; part++) {
+      int8x16_t v[4];
+      loaded.unpack(part, v);
 #pragma GCC unroll 4
-  for (int part = 0; part < 4; part++) {
-    int8x16_t v[4];
-    Codes::unpack(slice, part, v);
+      for (int pair = 0; pair < kPairs; pair++) {
+        const int8x16_t q = vld1q_s8(values + pair * stride + half * 32 + part * 16);
 #pragma GCC unroll 4
-    for (int pair = 0; pair < kPairs; pair++) {
-      const int8x16_t q = vld1q_s8(values + pair * stride + part * 16);
-#pragma GCC unroll 4
-      for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
+        for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
+      }
     }
   }
 }
@@ -52,16 +55,22 @@ EDGEC_PART float32x4_t twice(float32x4_t scales) {
   return vreinterpretq_f32_f64(vdupq_laneq_f64(vreinterpretq_f64_f32(scales), kLane));
 }
 
-template <class Codes, int kPairs>
+template <class Sums, int kVector>
+EDGEC_PART void add_whole(const int32x4_t (&sums)[4], const float32x4_t (&scales)[4], float32x4_t (&floats)[4]) {
+  const float32x4_t whole = whole_floats<Sums::kBelow[kVector]>(sums[kVector]);
+  floats[kVector] = vfmaq_f32(floats[kVector], whole, scales[kVector]);
+}
+
+template <class Sums, int kPairs>
 EDGEC_PART void pair_group_end(const uint8_t* at, const int32x4_t (&sums)[kPairs][4], float32x4_t (&floats)[kPairs][4]) {
   const Eight eight = group_scales(at);
   const float32x4_t scales[4] = {twice<0>(eight.low), twice<1>(eight.low), twice<0>(eight.high), twice<1>(eight.high)};
 #pragma GCC unroll 4
   for (int pair = 0; pair < kPairs; pair++) {
-#pragma GCC unroll 4
-    for (int p = 0; p < 4; p++) {
-      floats[pair][p] = vfmaq_f32(floats[pair][p], whole_floats<Codes::kBelow>(sums[pair][p]), scales[p]);
-    }
+    add_whole<Sums, 0>(sums[pair], scales, floats[pair]);
+    add_whole<Sums, 1>(sums[pair], scales, floats[pair]);
+    add_whole<Sums, 2>(sums[pair], scales, floats[pair]);
+    add_whole<Sums, 3>(sums[pair], scales, floats[pair]);
   }
 }
 
@@ -82,7 +91,7 @@ EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const flo
   }
 }
 
-template <class Codes, int kPairs, bool kCentred, bool kOneSlice>
+template <class Sums, int kPairs, bool kOneSlice>
 EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   float32x4_t floats[kPairs][4];
 #pragma GCC unroll 4
@@ -93,22 +102,23 @@ EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   const uint8_t *codes = rows.codes, *scales = rows.scales;
   const int8_t* values = tokens.values;
   const int32_t* starts = tokens.sums;
+  const int32x4_t factors = Sums::factors(rows);
   for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
     int32x4_t sums[kPairs][4];
 #pragma GCC unroll 4
     for (int pair = 0; pair < kPairs; pair++) {
       const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
-      const int32x4_t start = pair_start<kCentred>(rows, starts + 2 * pair * rows.groups, second);
-#pragma GCC unroll 4
-      for (int p = 0; p < 4; p++) sums[pair][p] = start;
+      Sums::begin(paired(starts + 2 * pair * rows.groups, second), factors, sums[pair]);
     }
     int64_t left = kOneSlice ? 1 : rows.slices;
     do {
-      pair_slice<Codes, kPairs>(codes, values, tokens.stride, sums);
-      codes += Codes::kSliceBytes;
+      pair_slice<Sums, kPairs>(codes, values, tokens.stride, sums);
+      codes += Sums::kSliceBytes;
       values += 2 * kSlice;
     } while (--left != 0);
-    pair_group_end<Codes, kPairs>(kOneSlice ? codes : scales, sums, floats);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairs; pair++) Sums::end(sums[pair]);
+    pair_group_end<Sums, kPairs>(kOneSlice ? codes : scales, sums, floats);
     codes += kScaleBytes;
     scales += rows.group_bytes;
   }
@@ -117,9 +127,10 @@ EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
 
 template <class Codes, bool kCentred, bool kOneSlice>
 EDGEC_PART void one_tile(const Rows& rows, const TokenTile& tokens, int64_t pairs) {
-  if (pairs == 1) return pair_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
-  if (pairs == 2) return pair_tile<Codes, 2, kCentred, kOneSlice>(rows, tokens);
-  pair_tile<Codes, 3, kCentred, kOneSlice>(rows, tokens);
+  using Sums = Single<Codes, kCentred>;
+  if (pairs == 1) return pair_tile<typename FewTokens<Codes, kCentred>::Sums, 1, kOneSlice>(rows, tokens);
+  if (pairs == 2) return pair_tile<Sums, 2, kOneSlice>(rows, tokens);
+  pair_tile<Sums, 3, kOneSlice>(rows, tokens);
 }
 
 template <class Codes, bool kCentred, bool kOneSlice>
@@ -136,7 +147,6 @@ void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
 
 template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
-  if (tokens.count == 1) return dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
   if (panel == nullptr) return multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
   fill_panel<Codes>(rows, panel);
   multiply_pairs<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
@@ -144,10 +154,11 @@ void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
 
 template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_blocks(const Request& request) {
+  if (request.token_count == 1) return dot_tokens<Codes, kCentred, kOneSlice, 1, 2>(request);
   const int64_t block_bytes = request.matrix.block_bytes();
   const bool unpack = request.matrix.bits < 8 && request.token_count >= kPanelTokens<Codes>;
   uint8_t* panel = unpack ? panel_memory(request.matrix) : nullptr;
-  TokenTile tokens = request.token_count == 1 ? all_tokens(request) : all_pairs(request);
+  TokenTile tokens = all_pairs(request);
   Rows rows = first_rows(request.matrix, request.first_block);
   for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
     multiply_block<Codes, kCentred, kOneSlice>(rows, tokens, panel);

@@ -32,6 +32,16 @@ EDGEC_END_ISA
 #endif
 #endif
 
+// Between these lines GCC keeps the order in which functions are written. Its scheduler unpacks a whole slice first and has
+// no registers left for sums.
+#if defined(__clang__)
+#define EDGEC_BEGIN_ORDER
+#define EDGEC_END_ORDER
+#else
+#define EDGEC_BEGIN_ORDER EDGEC_PRAGMA(GCC push_options) EDGEC_PRAGMA(GCC optimize("no-schedule-insns"))
+#define EDGEC_END_ORDER EDGEC_PRAGMA(GCC pop_options)
+#endif
+
 // Parts of a tile: its sums stay in registers only where everything is one function.
 #define EDGEC_PART inline __attribute__((always_inline))
 // A tile: a function by itself, so that its pointers have registers, too.

@@ -1,78 +1,191 @@
-// A tile of few tokens by 8 rows with sdot; part of the source file of an instruction set, after EDGEC_BEGIN_ISA.
+// A tile of few tokens by 8 or 16 rows with sdot; part of the source file of an instruction set, after EDGEC_BEGIN_ISA.
 #pragma once
 
-#include "neon_codes.h"
-#include "neon_ends.h"
+#include "neon_sums.h"
+
+EDGEC_BEGIN_ORDER
 
 namespace edgec::linear {
 namespace {
 
 // Sums of a token: lanes 0 and 1 of vector p are two parts of row 2p's, lanes 2 and 3 of row 2p + 1's.
-template <bool kCentred>
-EDGEC_PART int32x4_t halved_start(const Rows& rows, const int32_t* sum) {
-  if constexpr (kCentred) return vdupq_n_s32(0);
-  return vreinterpretq_s32_u64(vdupq_n_u64(static_cast<uint32_t>(rows.start * *sum)));
+template <int kTokens>
+using DotSums = int32x4_t[kTokens][4];
+
+EDGEC_PART int32x4_t halved(const int32_t* sum) {
+  return vreinterpretq_s32_u64(vdupq_n_u64(static_cast<uint32_t>(*sum)));
 }
 
-template <class Codes, int kTokens>
-EDGEC_PART void dot_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kTokens][4]) {
+// 8 values of a token, for both rows of a vector.
+EDGEC_PART int8x16_t load_twice(const int8_t*& values) {
+  int8x16_t twice;
+  asm("ld1r {%0.2d}, [%1], #8" : "=w"(twice), "+r"(values) : "m"(*reinterpret_cast<const int8_t(*)[8]>(values)));
+  return twice;
+}
+
+// 8 of them.
+template <class Half, int kTokens>
+EDGEC_PART void dot_part(const Half& half, int part, const int8x16_t (&q)[kTokens], DotSums<kTokens>& sums) {
+  int8x16_t v[4];
+  half.unpack(part, v);
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) {
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) sums[t][p] = vdotq_s32(sums[t][p], v[p], q[t]);
+  }
+}
+
+// 16 values of each row. One token is loaded before the codes of each block, several where they are multiplied: there are
+// registers for no more.
+template <class Sums, int kTokens, int kBlocks>
+EDGEC_PART void dot_half(const uint8_t* const (&codes)[kBlocks], int half, const int8_t* (&values)[kTokens],
+                         DotSums<kTokens> (&sums)[kBlocks]) {
+  if constexpr (kTokens == 1) {
+    const int8x16_t first[1] = {load_twice(values[0])}, second[1] = {load_twice(values[0])};
 #pragma GCC unroll 2
-  for (int half = 0; half < 2; half++) {
-    int8x16_t even[4], odd[4];
-    Codes::unpack(slice, half * 2, even);
-    Codes::unpack(slice, half * 2 + 1, odd);
+    for (int b = 0; b < kBlocks; b++) {
+      const typename Sums::Half loaded = Sums::load(codes[b], half);
+      dot_part(loaded, 0, first, sums[b]);
+      dot_part(loaded, 1, second, sums[b]);
+    }
+  } else {
+    typename Sums::Half loaded[kBlocks];
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; b++) loaded[b] = Sums::load(codes[b], half);
+#pragma GCC unroll 2
+    for (int part = 0; part < 2; part++) {
+      int8x16_t q[kTokens];
 #pragma GCC unroll 4
-    for (int t = 0; t < kTokens; t++) {
-      int64x2_t q = vreinterpretq_s64_s8(vld1q_s8(values + t * stride + half * 16));
-      asm("" : "+w"(q));  // GCC would load its halves one by one
-      const int8x16_t first = vreinterpretq_s8_s64(vdupq_laneq_s64(q, 0));
-      const int8x16_t second = vreinterpretq_s8_s64(vdupq_laneq_s64(q, 1));
-#pragma GCC unroll 4
-      for (int p = 0; p < 4; p++) sums[t][p] = vdotq_s32(vdotq_s32(sums[t][p], even[p], first), odd[p], second);
+      for (int t = 0; t < kTokens; t++) q[t] = load_twice(values[t]);
+#pragma GCC unroll 2
+      for (int b = 0; b < kBlocks; b++) dot_part(loaded[b], part, q, sums[b]);
     }
   }
 }
 
-template <class Codes, int kTokens>
-EDGEC_PART void dot_group_end(const uint8_t* at, const int32x4_t (&sums)[kTokens][4], Eight (&floats)[kTokens]) {
+template <class Sums, int kTokens, int kBlocks>
+EDGEC_PART void dot_slice(const uint8_t* (&codes)[kBlocks], const int8_t* (&values)[kTokens],
+                          DotSums<kTokens> (&sums)[kBlocks]) {
+  dot_half<Sums, kTokens, kBlocks>(codes, 0, values, sums);
+  dot_half<Sums, kTokens, kBlocks>(codes, 1, values, sums);
+#pragma GCC unroll 2
+  for (int b = 0; b < kBlocks; b++) codes[b] += Sums::kSliceBytes;
+}
+
+constexpr int lesser(int a, int b) {
+  return a < b ? a : b;
+}
+
+template <class Sums, int kTokens, int kBlocks>
+EDGEC_PART void begin_group(const int32_t* group_sums, int64_t groups, int32x4_t factors,
+                            DotSums<kTokens> (&sums)[kBlocks]) {
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) {
+    const int32x4_t sum = halved(group_sums + t * groups);
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; b++) Sums::begin(sum, factors, sums[b][t]);
+  }
+}
+
+template <class Sums, int kTokens>
+EDGEC_PART void end_group(const uint8_t* at, DotSums<kTokens>& sums, Eight (&floats)[kTokens]) {
+  constexpr auto& kBelow = Sums::kBelow;
   const Eight scales = group_scales(at);
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; t++) {
+    Sums::end(sums[t]);
     const int32x4_t low = vpaddq_s32(sums[t][0], sums[t][1]), high = vpaddq_s32(sums[t][2], sums[t][3]);
-    floats[t].low = vfmaq_f32(floats[t].low, whole_floats<Codes::kBelow>(low), scales.low);
-    floats[t].high = vfmaq_f32(floats[t].high, whole_floats<Codes::kBelow>(high), scales.high);
+    floats[t].low = vfmaq_f32(floats[t].low, whole_floats<lesser(kBelow[0], kBelow[1])>(low), scales.low);
+    floats[t].high = vfmaq_f32(floats[t].high, whole_floats<lesser(kBelow[2], kBelow[3])>(high), scales.high);
   }
 }
 
-template <class Codes, int kTokens, bool kCentred, bool kOneSlice>
-EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens) {
-  Eight floats[kTokens];
-#pragma GCC unroll 4
-  for (int t = 0; t < kTokens; t++) floats[t] = {vdupq_n_f32(0), vdupq_n_f32(0)};
-  const uint8_t *codes = rows.codes, *scales = rows.scales;
-  const int8_t* values = tokens.values;
-  const int32_t* starts = tokens.sums;
-  for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
-    int32x4_t sums[kTokens][4];
-#pragma GCC unroll 4
-    for (int t = 0; t < kTokens; t++) {
-#pragma GCC unroll 4
-      for (int p = 0; p < 4; p++) sums[t][p] = halved_start<kCentred>(rows, starts + t * rows.groups);
-    }
-    int64_t left = kOneSlice ? 1 : rows.slices;
-    do {
-      dot_slice<Codes, kTokens>(codes, values, tokens.stride, sums);
-      codes += Codes::kSliceBytes;
-      values += kSlice;
-    } while (--left != 0);
-    dot_group_end<Codes, kTokens>(kOneSlice ? codes : scales, sums, floats);
-    codes += kScaleBytes;
-    scales += rows.group_bytes;
-  }
-  const RowEnds ends = row_ends(rows);
+// The factors of four rows of which two are too large by a power of two still.
+template <int kFirst, int kSecond>
+EDGEC_PART float32x4_t levelled(float32x4_t factors) {
+  if constexpr (kFirst == kSecond) return factors;
+  constexpr float kLow = 1.0f / (1 << (kFirst - lesser(kFirst, kSecond)));
+  constexpr float kHigh = 1.0f / (1 << (kSecond - lesser(kFirst, kSecond)));
+  const float32x4_t powers = {kLow, kLow, kHigh, kHigh};
+  return vmulq_f32(factors, powers);
+}
+
+template <class Sums, int kTokens>
+EDGEC_PART void end_rows(const Rows& rows, const TokenTile& tokens, const Eight (&floats)[kTokens]) {
+  constexpr auto& kBelow = Sums::kBelow;
+  RowEnds ends = row_ends(rows);
+  ends.factors.low = levelled<kBelow[0], kBelow[1]>(ends.factors.low);
+  ends.factors.high = levelled<kBelow[2], kBelow[3]>(ends.factors.high);
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; t++) store_token(ends, tokens, t, floats[t]);
 }
 
+// kBlocks blocks, `block_bytes` apart; a group has kSlices slices, or any number where that is 0.
+template <class Sums, int kTokens, int kBlocks, int kSlices>
+EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t block_bytes) {
+  Eight floats[kBlocks][kTokens];
+  const uint8_t *codes[kBlocks], *scales[kBlocks];
+  const int8_t* values[kTokens];
+#pragma GCC unroll 2
+  for (int b = 0; b < kBlocks; b++) {
+    codes[b] = rows.codes + b * block_bytes;
+    scales[b] = rows.scales + (rows.row_scales == nullptr ? b * block_bytes : 0);
+#pragma GCC unroll 4
+    for (int t = 0; t < kTokens; t++) floats[b][t] = {vdupq_n_f32(0), vdupq_n_f32(0)};
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) values[t] = tokens.values + t * tokens.stride;
+  const int32_t* group_sums = tokens.sums;
+  const int32x4_t factors = Sums::factors(rows);
+  for (int64_t groups = rows.groups; groups != 0; groups--, group_sums++) {
+    DotSums<kTokens> sums[kBlocks];
+    begin_group<Sums, kTokens, kBlocks>(group_sums, rows.groups, factors, sums);
+    int64_t left = kSlices == 0 ? rows.slices : 1;
+    do {
+#pragma GCC unroll 2
+      for (int i = 0; i < (kSlices == 0 ? 1 : kSlices); i++) dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
+    } while (--left != 0);
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; b++) {
+      end_group<Sums, kTokens>(kSlices == 0 ? scales[b] : codes[b], sums[b], floats[b]);
+      codes[b] += kScaleBytes;
+      scales[b] += rows.group_bytes;
+    }
+  }
+  Rows ending = rows;
+  TokenTile to = tokens;
+#pragma GCC unroll 2
+  for (int b = 0; b < kBlocks; b++, to_next_block(ending, block_bytes), to.out += 8) {
+    end_rows<Sums, kTokens>(ending, to, floats[b]);
+  }
+}
+
+// All blocks, kBlocks at a time, since these share what is loaded of the tokens.
+template <class Sums, int kTokens, int kBlocks, int kSlices>
+void dot_blocks(const Request& request) {
+  const int64_t block_bytes = request.matrix.block_bytes();
+  TokenTile tokens = all_tokens(request);
+  Rows rows = first_rows(request.matrix, request.first_block);
+  int64_t left = request.blocks;
+  for (; left >= kBlocks; left -= kBlocks, tokens.out += 8 * kBlocks) {
+    dot_tile<Sums, kTokens, kBlocks, kSlices>(rows, tokens, block_bytes);
+    to_next_block(rows, kBlocks * block_bytes);
+  }
+  if (left != 0) dot_tile<Sums, kTokens, 1, kSlices>(rows, tokens, block_bytes);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice, int kTokens, int kBlocks>
+void dot_tokens(const Request& request) {
+  using Sums = typename FewTokens<Codes, kCentred>::Sums;
+  if constexpr (kOneSlice) return dot_blocks<Sums, kTokens, kBlocks, 1>(request);
+  // Their usual group.
+  if constexpr (std::is_same_v<Sums, Overlaid2>) {
+    if (request.matrix.group == 2 * kSlice) return dot_blocks<Sums, kTokens, kBlocks, 2>(request);
+  }
+  dot_blocks<Sums, kTokens, kBlocks, 0>(request);
+}
+
 }  // namespace
 }  // namespace edgec::linear
+
+EDGEC_END_ORDER

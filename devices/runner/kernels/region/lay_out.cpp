@@ -1,5 +1,7 @@
 #include "region/lay_out.h"
 
+#include <stdlib.h>
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -20,7 +22,9 @@ LaidOutScope::~LaidOutScope() { in_scope = nullptr; }
 HugeMemory::HugeMemory(int64_t bytes) {
   constexpr size_t kPage = size_t{2} << 20;
   const size_t rounded = (static_cast<size_t>(bytes) + kPage - 1) / kPage * kPage;
-  data_.reset(static_cast<uint8_t*>(std::aligned_alloc(kPage, rounded)));
+  void* memory = nullptr;
+  // Android has aligned_alloc from API level 28 on only.
+  if (posix_memalign(&memory, kPage, rounded) == 0) data_.reset(static_cast<uint8_t*>(memory));
 #if defined(__linux__)
   if (data_ != nullptr) (void)madvise(data_.get(), rounded, MADV_HUGEPAGE);
 #endif
