@@ -34,6 +34,7 @@ class Form:
         neural_engine: Apple's rules are checked before lowering.
         one_chip: lowered for one chip; another chip needs another artifact.
         laid_out: matrices lie as one processor family reads them; another lays them out anew when it loads them.
+        unheld: why static methods hold no states of recurrences; empty where they do.
     """
 
     artifact: str
@@ -56,6 +57,7 @@ class Form:
     neural_engine: bool = True
     one_chip: bool = False
     laid_out: bool = False
+    unheld: str = ""
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -63,6 +65,8 @@ _caller_form = partial(
     Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, neural_engine=False
 )
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
+_INTEGERS = "its states are 8-bit integers of a fixed range, and a recurrence sums over the whole sequence"
+_UNTRIED = "nothing here can execute what is made for it, so that states of recurrences were never tried"
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
     ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",), laid_out=True),
@@ -80,6 +84,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         caches=("int8",),
         calibrated=True,
         one_chip=True,
+        unheld=_INTEGERS,
     ),
     ("qnn_delegate", "pte"): _caller_form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.qnn_delegate.pte", ("QnnBackend",)),
@@ -87,11 +92,13 @@ FORMS: Mapping[tuple[str, str], Form] = {
         state_multiple=1,
         executed=False,
         one_chip=True,
+        unheld=_UNTRIED,
     ),
     ("vulkan", "pte"): _caller_form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.vulkan.pte", ("VulkanBackend",)),
         state_multiple=4,
         executed=False,
+        unheld=_UNTRIED,
     ),
     ("coreai", "aimodel"): Form(
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),

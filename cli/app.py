@@ -15,6 +15,7 @@ COMMANDS = {
     "init": "Write an edgec.toml for this folder.",
     "export": "Export a model to a verified bundle.",
     "adapt": "Train a model for few bits or shared keys and values.",
+    "adapter": "Make an adapter of a LoRA that PEFT trained.",
     "run": "Generate text from a bundle.",
     "serve": "Answer clients of OpenAI's API with bundles.",
     "bench": "Measure a bundle on a device.",

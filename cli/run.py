@@ -42,6 +42,7 @@ def run(
     ] = None,
     embed: Annotated[bool, typer.Option("--embed", help="Print a text's vector; piped: one text per line.")] = False,
     truncate: Annotated[bool, typer.Option("--truncate", help="With --embed: cut texts that are too long.")] = False,
+    adapter: Annotated[Path | None, typer.Option(help="A file that edgec adapter made for this bundle.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
@@ -79,4 +80,4 @@ def run(
     options = replace(
         options, embed=embed, truncate=truncate, audio=audio, language=language, task=task, images=tuple(image or ())
     )
-    run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget))
+    run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget, adapter=adapter))

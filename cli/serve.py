@@ -21,10 +21,14 @@ def serve(
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     max_body_mb: Annotated[int, typer.Option(min=1, help="The largest request, MiB.")] = 4,
     answer_seconds: Annotated[float, typer.Option(min=0.001, help="The longest computation of an answer.")] = 600.0,
+    sessions: Annotated[int, typer.Option(min=1, help="Answers of a bundle that are written at once.")] = 4,
+    memory_mb: Annotated[
+        int | None, typer.Option(min=1, help="The most that the states of a bundle's sessions take, MiB.")
+    ] = None,
 ) -> None:
     """Serve bundles to clients of OpenAI's API: chat, completions, streams, tools, JSON Schema.
 
-    Sessions take turns: each bundle computes one answer at a time. See docs/serve.md.
+    Answers of a bundle are written together: each call of the model computes the next tokens of all. See docs/serve.md.
 
     Examples:
     edgec serve tiny-stories-host.edgec
@@ -33,10 +37,16 @@ def serve(
     """
     from dataclasses import replace
 
-    from edgec.runtime_py.serve.hosted import DEFAULT_LIMITS
+    from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
     from edgec.runtime_py.serve.server import ServeOptions
     from edgec.runtime_py.serve.server import serve as run
 
+    memory = None if memory_mb is None else memory_mb << 20
     limits = replace(DEFAULT_LIMITS, body_bytes=max_body_mb << 20, answer_seconds=answer_seconds)
+    limits = replace(limits, sessions=sessions, memory_bytes=memory)
     options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits)
-    run(options, lambda address: typer.echo(f"Serving at {address} (Ctrl-C stops)"))
+    run(
+        options,
+        lambda address: typer.echo(f"Serving at {address} (Ctrl-C stops)"),
+        lambda text: typer.echo(text, err=True),
+    )

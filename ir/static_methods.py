@@ -13,6 +13,8 @@ from edgec.ir.call_plan import Call, DecoderStep
 from edgec.ir.program import Program
 
 PREFILL, DECODE = "prefill", "decode"
+# An output of this name and a state's holds new rows of the state, or all of it after the call.
+NEW_ROWS, NEW_STATE = "new_", "next_"
 _PADDING = 0
 
 
@@ -117,7 +119,7 @@ class GraphMethods:
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """All outputs of a call by name, after their new rows were written."""
         named = named_results(self.programs[method], {**self.states, **inputs})
-        write_new_rows(self.states, named, int(inputs["start"]))
+        write_states(self.states, named, int(inputs["start"]))
         return named
 
 
@@ -128,11 +130,16 @@ def named_results(program: Program, given: Mapping[str, Tensor]) -> dict[str, Te
     return dict(zip((tensor.name for tensor in program.interface.outputs), results, strict=True))
 
 
-def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], start: int) -> None:
-    """Write outputs ``new_STATE`` [1, G, S, D] to slots ``start ..`` of that state, as every caller has to."""
+def write_states(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], start: int) -> None:
+    """Write what a call leaves in its caller's states, as every caller has to.
+
+    Outputs ``new_STATE`` [1, G, S, D] go to the slots ``start ..`` of that state; ``next_STATE`` takes its place.
+    """
     for name, value in outputs.items():
-        if name.startswith("new_"):
-            states[name.removeprefix("new_")][:, :, start : start + value.shape[2]] = value
+        if name.startswith(NEW_ROWS):
+            states[name.removeprefix(NEW_ROWS)][:, :, start : start + value.shape[2]] = value
+        elif name.startswith(NEW_STATE) and name.removeprefix(NEW_STATE) in states:
+            states[name.removeprefix(NEW_STATE)].copy_(value)
 
 
 def join_logits(outputs: Mapping[str, Tensor]) -> Tensor:

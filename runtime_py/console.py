@@ -52,6 +52,7 @@ class RunOptions:
     images: tuple[Path, ...] = ()
     embed: bool = False
     truncate: bool = False
+    adapter: Path | None = None
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -66,12 +67,12 @@ def run_bundle(options: RunOptions) -> None:
     options = _with_prompt(options)
     if options.embed:
         texts = [options.prompt or ""] if given else (options.prompt or "").splitlines()
-        print_vectors(load(options.bundle, options.threads), texts, options.truncate, options.json)
+        print_vectors(_loaded(options), texts, options.truncate, options.json)
         return
     _check(options)
     wish_of(options.tools, options.thinking_budget)
     wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
-    model = load(options.bundle, options.threads)
+    model = _loaded(options)
     if options.images:
         vision_language_info(model.bundle)  # Refuses images for a model without eyes.
     if model.bundle.manifest.encoder_decoder is not None:
@@ -85,6 +86,13 @@ def run_bundle(options: RunOptions) -> None:
         _converse(model, options)
     else:
         _answer(model, options)
+
+
+def _loaded(options: RunOptions) -> Model:
+    model = load(options.bundle, options.threads)
+    if options.adapter is not None:
+        model.adapter = options.adapter
+    return model
 
 
 def _with_prompt(options: RunOptions) -> RunOptions:

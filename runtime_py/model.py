@@ -95,7 +95,7 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
         return f"<edgec Model {manifest.name}: {size}, {manifest.recipe_name}, {manifest.target}{limits}>"
 
     def new_session(self) -> Model:
-        """The same model with a second KV cache: another sequence over the same weights and tokenizer.
+        """The same model with a second KV cache: another sequence over the same weights, adapter and tokenizer.
 
         Calls to one do not change the answers of the other; they may alternate between any two tokens. Where edgec's
         engine cannot be compiled, the weights are loaded once more.
@@ -106,6 +106,7 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
         other, before = copy(self), perf_counter()
         kind = type(self.session)
         other._loaded, other._speculators = kind(self.bundle, engine=self.session.engine), {}
+        other.session.adapter = self.session.adapter
         other._turn = Turn()
         other.load_ms = (perf_counter() - before) * 1e3
         return other

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from edgec.bundle.prefix import prefix_text
 from edgec.errors import InputError
@@ -59,7 +59,7 @@ def open_prefix(bundle: Bundle) -> Prefix | None:
 
 def restore_prefix(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
     """Restore the part of the prefix that ``tokens`` begin with into the KV cache; returns its length in tokens."""
-    count = prefix.reusable(tokens) if prefix is not None and session.arena is not None else 0
+    count = prefix.reusable(tokens) if _is_usable(prefix, session) and session.arena is not None else 0
     held = session.cache.tokens[:count] == list(tokens[:count]) and session.cache.continues_at(count)
     if prefix is not None and count and not held:
         restore(session, prefix.file, count)
@@ -69,9 +69,14 @@ def restore_prefix(session: Restorable, prefix: Prefix | None, tokens: Sequence[
 def recall_prefix(session: Restorable, prefix: Prefix | None, snapshots: Snapshots, tokens: Sequence[int]) -> int:
     """How many leading ``tokens`` the KV cache holds, after going back to a snapshot or the prefix if that is more."""
     held = snapshots.recall(tokens)
-    if prefix is None or prefix.reusable(tokens) <= held:
+    if not _is_usable(prefix, session) or prefix.reusable(tokens) <= held:
         return held
     return max(restore_prefix(session, prefix, tokens), held)
+
+
+def _is_usable(prefix: Prefix | None, session: Restorable) -> TypeGuard[Prefix]:
+    """Whether there is a prefix and its state was computed as the session computes: under the same adapter, or none."""
+    return prefix is not None and prefix.contents.adapter == session.cache.adapter
 
 
 def _other_tokens(file: SessionFile) -> InputError:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter import MilFunction, load_package
-from edgec.ir.static_methods import PREFILL, join_logits, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, write_states
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 _GIVEN = ("tokens", "start", "last", HIDDEN)
@@ -52,7 +52,7 @@ class PackageMethods:
         inside = {name: value for name, value in self.states.items() if name not in names}
         outputs = function.run(given, inside)
         self.states.update(inside)
-        write_new_rows(self.states, outputs, int(inputs["start"]))
+        write_states(self.states, outputs, int(inputs["start"]))
         return outputs
 
 

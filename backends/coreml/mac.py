@@ -19,7 +19,7 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import MethodInfo
 from edgec.bundle.findings import Placement
-from edgec.ir.static_methods import join_logits, write_new_rows
+from edgec.ir.static_methods import join_logits, write_states
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,7 +136,7 @@ class MacMethods:
         given = {name: value.numpy() for name, value in {**inputs, **self.held}.items()}
         arrays = self.models[method].predict(given, self.inside)
         outputs = {name: torch.from_numpy(np.asarray(value)) for name, value in arrays.items()}
-        write_new_rows(self.held, outputs, int(inputs["start"]))
+        write_states(self.held, outputs, int(inputs["start"]))
         return join_logits(outputs)
 
 

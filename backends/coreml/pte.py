@@ -23,7 +23,7 @@ from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
-from edgec.ir.static_methods import PREFILL, join_logits, write_new_rows
+from edgec.ir.static_methods import NEW_ROWS, NEW_STATE, PREFILL, join_logits, write_states
 from edgec.passes.contract import run_pass
 from edgec.passes.static.half_precision import HalfPrecision, half_interface
 from edgec.passes.static.separate_bias import SeparateBias
@@ -107,7 +107,7 @@ class PteMethods:
         given = {**self.states, **inputs}
         outputs = self.methods[method].run([given[name] for name in names])
         named = dict(zip(results, outputs, strict=True))
-        write_new_rows(self.states, named, int(inputs["start"]))
+        write_states(self.states, named, int(inputs["start"]))
         return join_logits(named)
 
 
@@ -129,7 +129,8 @@ def execute(path: Path) -> PteMethods:
 def _names(method: PteMethod) -> tuple[list[str], list[str]]:
     """Names of a method's inputs, from the delegates that read them, and of its outputs, which follow from those.
 
-    ExecuTorch keeps no names of outputs; logits come first, then the new rows of the states in the states' order.
+    ExecuTorch keeps no names of outputs; logits come first, then what states get, in the states' order: all of a state,
+    or rows of it.
     """
     named: dict[int, str] = {}
     for instruction in method.plan.chains[0].instructions:
@@ -137,8 +138,14 @@ def _names(method: PteMethod) -> tuple[list[str], list[str]]:
         if type(call).__name__ == "DelegateCall":
             named.update(zip(call.args, method.delegates[call.delegate_index].order.inputs, strict=False))
     inputs = [named[index] for index in method.plan.inputs]
-    new = [f"new_{name}" for name in inputs if name not in _GIVEN]
-    return inputs, [*(f"logits_{i}" for i in range(len(method.plan.outputs) - len(new))), *new]
+    held = [(name, index) for name, index in zip(inputs, method.plan.inputs, strict=True) if name not in _GIVEN]
+    parts = len(method.plan.outputs) - len(held)
+    sizes = [list(method.plan.values[index].val.sizes) for index in method.plan.outputs[parts:]]
+    new = [
+        f"{NEW_STATE if list(method.plan.values[index].val.sizes) == size else NEW_ROWS}{name}"
+        for (name, index), size in zip(held, sizes, strict=True)
+    ]
+    return inputs, [*(f"logits_{i}" for i in range(parts)), *new]
 
 
 def layout(path: Path) -> ArtifactLayout:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 from executorch.exir._serialize._named_data_store import NamedDataStore
@@ -92,7 +92,7 @@ class DelegateText:
 
     def _matrix(self, product: MatrixProduct) -> str:
         shape, constant = keep_matrix(self.graph, product.matrix, self.block_rows, self.store)
-        self.stored.append(constant)
+        self.stored.append(replace(constant, matrix=(shape.rows, shape.width)))
         grid = shape.grid
         bias = _NONE if product.bias is None else self._parameter(product.bias)
         numbers = (self.values[product.out], shape.rows, shape.group, grid.bits, grid.step, grid.offset)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgec.backends.onnx.translate import missing
 from edgec.errors import InputError
-from edgec.ir.static_methods import PREFILL, join_logits, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, write_states
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -55,7 +55,7 @@ class OnnxMethods:
             if feature.name not in inputs and feature.name not in self.states:
                 self.states[feature.name] = torch.zeros(feature.shape, dtype=_TYPES[feature.type])
         outputs = named_outputs(session, {**self.states, **inputs})
-        write_new_rows(self.states, outputs, int(inputs["start"]))
+        write_states(self.states, outputs, int(inputs["start"]))
         return outputs
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from edgec.ir.call_plan import Call
 from edgec.ir.program import Program
-from edgec.ir.static_methods import PREFILL, join_logits, named_results, run_static, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, named_results, run_static, write_states
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 ModelParts = Mapping[str, Sequence[tuple[Program, Program]]]
@@ -67,7 +67,7 @@ class FloatRun:
             outputs = self._fed(f"{method}_{index}", npu, given)
             self._note(outputs)
             if npu.interface.states:
-                write_new_rows(self.states, outputs, int(inputs["start"]))
+                write_states(self.states, outputs, int(inputs["start"]))
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
         return outputs
 

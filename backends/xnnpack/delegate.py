@@ -77,6 +77,7 @@ class DelegateConstant:
         key: its name among the program's named data.
         values: how many values it holds; 0: as many as fit its bytes.
         inside: names of other tensors that lie between its values (the scales of a packed matrix).
+        matrix: rows and width, where edgec's kernels multiply by it and an adapter may change the product.
     """
 
     name: str
@@ -85,6 +86,7 @@ class DelegateConstant:
     key: str
     values: int = 0
     inside: tuple[str, ...] = ()
+    matrix: tuple[int, int] | None = None
 
 
 def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> Template:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from edgec.backends.forms import Form
+from edgec.bundle.adapter_targets import TARGETS
 from edgec.bundle.delegates import named_delegates
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.entry_points import EncoderDecoderInfo, Limits
@@ -82,6 +83,7 @@ def bundle_contents(
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
         **image_files(request),
         **_generation_config(request),
+        **_adapter_targets(compiled),
         # A bit search's recipe, to repeat the export without searching.
         **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}),
     }
@@ -215,6 +217,11 @@ def _device_checks(request: ExportRequest, compiled: CompiledModel) -> list[Devi
 def _generation_config(request: ExportRequest) -> Files:
     config = request.source.generation_config
     return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
+
+
+def _adapter_targets(compiled: CompiledModel) -> Files:
+    targets = compiled.facts.adapter_targets
+    return {TARGETS: targets.model_dump_json(indent=1).encode()} if targets else {}
 
 
 def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:

@@ -80,7 +80,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     source = _find_source(options)
     recipe = as_recorded(recipe, source.config)
     if source.kind == "decoder":
-        check_held(source, recipe, static=form_of(asked).static)
+        check_held(source, recipe, form_of(asked))
         check_recurrences(source)
     elif source.kind == "encoder-decoder":
         check_encoder_decoder(recipe, form_of(asked), _asked_options(options))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from edgec.backends.forms import Form
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import text_config
 from edgec.exporter.sources.expert_counts import experts_of
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.passes.kv.recurrent_states import unheld_state
+from edgec.passes.static.static_states import is_written, unwritten_recurrence
 
 # Kinds of layers that remember earlier tokens in a state other than keys and values.
 _RECURRENT = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding", "mamba", "recurrent"})
@@ -19,24 +21,31 @@ _RECURRENT = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding", 
 _NAMED = frozenset({"linear_attention", "mamba", "recurrent"})
 
 
-def check_held(source: ModelSource, recipe: Recipe, *, static: bool) -> None:
+def check_held(source: ModelSource, recipe: Recipe, form: Form) -> None:
     """Refuse a decoder with recurrences or experts, where nothing can hold or read them.
 
     Where the config does not tell, the model's code does, run once over the meta device.
 
     Raises:
-        InputError: E527, E528.
+        InputError: E513, E527, E528.
     """
-    if not static and recipe.kernels == "edgec":
+    if not form.static and recipe.kernels == "edgec":
         return
     config = text_config(source.config)
     kinds = sorted(_RECURRENT.intersection(_layer_kinds(config)))
-    if kinds:
-        raise unheld_state(f"{source.name}, layers of kind {', '.join(kinds)}", varying=not static)
+    if kinds and not _holds_states(form):
+        raise unheld_state(f"{source.name}, layers of kind {', '.join(kinds)}", form.unheld)
     if experts_of(config) > 1:
         raise unread_experts(source.name)
-    if _remembers(source):
-        raise unheld_state(source.name, varying=not static)
+    calls = _recurrences(source)
+    if calls and not _holds_states(form):
+        raise unheld_state(source.name, form.unheld)
+    if not all(is_written(operator, shapes) for operator, shapes in calls):
+        raise unwritten_recurrence(source.name)
+
+
+def _holds_states(form: Form) -> bool:
+    return form.static and not form.unheld
 
 
 def check_recurrences(source: ModelSource) -> None:
@@ -65,10 +74,10 @@ def _layer_kinds(config: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(str(kind) for kinds in named if isinstance(kinds, list | tuple) for kind in kinds)
 
 
-def _remembers(source: ModelSource) -> bool:
-    from edgec.exporter.sources.held_states import held_states
+def _recurrences(source: ModelSource) -> Sequence[tuple[Any, list[tuple[int, ...]]]]:
+    from edgec.exporter.sources.held_states import recurrences_called
 
-    return bool(held_states(_shell(source)))
+    return recurrences_called(_shell(source)) or ()
 
 
 def _shell(source: ModelSource) -> Any:

@@ -19,8 +19,17 @@ from edgec.passes.kv.recurrent_states import held_values
 _TOKENS = 2
 
 
+Shapes = list[tuple[int, ...]]
+
+
 def held_states(model: Any) -> tuple[HeldState, ...] | None:
     """The states of a model on the meta device, in the order of its calls; None where its code does not run there."""
+    calls = recurrences_called(model)
+    return None if calls is None else tuple(HeldState(*held_values(operator, shapes)) for operator, shapes in calls)
+
+
+def recurrences_called(model: Any) -> tuple[tuple[Any, Shapes], ...] | None:
+    """The recurrences that a model on the meta device calls, each with its arguments' shapes; None as above."""
     from torch._subclasses import FakeTensorMode
 
     recorded = _Recorded()
@@ -30,8 +39,8 @@ def held_states(model: Any) -> tuple[HeldState, ...] | None:
         with fake, torch.device("meta"), torch.no_grad(), masks_left_out(model), call_recurrences(model), recorded:
             model(input_ids=torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False)
     except Exception:  # Model code of any family fails in its own way where values are needed.
-        return recorded.states if not recorded.states and _attends_everywhere(model) else None
-    return recorded.states
+        return () if not recorded.calls and _attends_everywhere(model) else None
+    return recorded.calls
 
 
 def _attends_everywhere(model: Any) -> bool:
@@ -45,24 +54,24 @@ class _Recorded(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.states: tuple[HeldState, ...] = ()
+        self.calls: tuple[tuple[Any, Shapes], ...] = ()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func in RECURRENCES:
             shapes = [tuple(arg.shape) if isinstance(arg, Tensor) else () for arg in args]
-            self.states += (HeldState(*held_values(func, shapes)),)
+            self.calls += ((func, shapes),)
         elif func is torch.ops.aten.convolution.default and _over_the_sequence(*args):
-            self.states += (_filtered(args[1].shape[0], args[1].shape[2]),)
+            self.calls += (_filtered(args[1].shape[0], args[1].shape[2]),)
         elif func is torch.ops.aten.constant_pad_nd.default and (places := places_shifted(*args)):
-            self.states += (_filtered(args[0].shape[2], places + 1),)
+            self.calls += (_filtered(args[0].shape[2], places + 1),)
         return func(*args, **(kwargs or {}))
 
 
-def _filtered(channels: int, taps: int) -> HeldState:
-    """What a convolution over the sequence remembers."""
-    return HeldState(*held_values(CAUSAL_CONV, [(1, _TOKENS, channels), (channels, taps), ()]))
+def _filtered(channels: int, taps: int) -> tuple[Any, Shapes]:
+    """A convolution over the sequence, as the recurrence that it is."""
+    return CAUSAL_CONV, [(1, _TOKENS, channels), (channels, taps), ()]
 
 
 def _over_the_sequence(x: Tensor, weight: Tensor, *options: Any) -> bool:

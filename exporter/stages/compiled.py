@@ -10,6 +10,7 @@ from pydantic import Field
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from edgec.bundle.adapter_targets import AdapterTargets
 from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.findings import Delegation, LintFinding, Rung
 from edgec.bundle.manifest import PassInfo
@@ -54,6 +55,7 @@ class Facts(JsonPart):
     weights: list[WeightFact]
     expected_weight_bytes: int
     lint: list[LintFinding] = Field(default=[])
+    adapter_targets: AdapterTargets | None = None
 
 
 def save_facts(folder: Path, facts: Facts) -> None:

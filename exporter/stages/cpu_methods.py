@@ -10,9 +10,12 @@ from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import PassInfo
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.stages.adapter_targets import adapter_targets
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, pass_info, save_facts, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Program
+
+METHOD = "forward"
 
 if TYPE_CHECKING:
     from edgec.backends.edgec_linear.layout import BlockRows
@@ -59,6 +62,7 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         operators=list(lowered.operators),
         weights=[fact for facts in weights.values() for fact in facts],
         expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
+        adapter_targets=adapter_targets(programs[METHOD], lowered.stored) if list(programs) == [METHOD] else None,
     )
 
 

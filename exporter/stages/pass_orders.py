@@ -38,6 +38,7 @@ from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_method import StaticMethod
+from edgec.passes.static.static_states import StaticStates
 
 MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
 """The passes of each method of a model, in order."""
@@ -115,7 +116,7 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
 def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
     """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text."""
     known = Calibration(calibration, context=limits.context)
-    cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False)
+    cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
     return [
         RemoveNoops(),
         MatmulToLinear(),
@@ -136,6 +137,7 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
     return [
         StaticMethod(name, tokens),
         PositionTables(slots(limits)),
+        StaticStates(form.state_multiple, form.updates),
         StaticCache(form.state_multiple, form.updates),
         *([Fp16SafeNorm()] if form.half else []),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),

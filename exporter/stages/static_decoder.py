@@ -33,6 +33,8 @@ from edgec.exporter.stages.static_lowering import lower_methods
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import DECODE, PREFILL, GraphMethods, Methods, first_chunk, run_static
 from edgec.passes.contract import Pass, run_passes
+from edgec.passes.kv.recurrent_states import refuse_unheld_states
+from edgec.passes.static.static_states import refuse_unwritten
 
 STAGE = "static methods"
 UNTRAINED_NOTE = "untrained weights: a wider budget"
@@ -56,12 +58,22 @@ class StaticDecoderStages:
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
-        done = rewrite_decoder(self.request, self.passes(), progress, check=refuse_experts)
+        done = rewrite_decoder(self.request, self.passes(), progress, check=self._refuse)
         self.methods = static_methods(done.program, self.request.limits, self.request.form)
         after = Stage(STAGE, self._run(GraphMethods(hold_matrices(self.methods))))
         rung = lowering_rung(done.final, after)
         ladder.gate([rung if rung.passed else self._locate(rung, done)])
         replace(done, rungs=(*done.rungs, rung), final=after).save(folder)
+
+    def _refuse(self, program: Program) -> None:
+        """Refuse what the form's methods cannot hold, where only the captured program tells.
+
+        Raises:
+            InputError: E513, E527, E528.
+        """
+        refuse_experts(program)
+        refuse_unheld_states(program, "edgec", self.request.form.unheld)
+        refuse_unwritten(program)
 
     def _run(self, methods: Methods) -> Tensor:
         return run_static(methods, self.request.probe.tokens, self.request.probe.plan)

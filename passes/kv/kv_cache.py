@@ -73,7 +73,7 @@ class KvCache:
 
     def requires(self, program: Program) -> None:
         """A cached kernel can express every attention node and recurrence."""
-        refuse_unheld_states(program, self.kernels, self.rings)
+        refuse_unheld_states(program, self.kernels)
         for node in nodes_of(program.graph, OPERATOR):
             problem = _problem(AttentionCall.of(node), self.kernels, self.dtype)
             if problem:

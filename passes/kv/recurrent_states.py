@@ -9,8 +9,8 @@ counts of tokens (``ir/state_operators.py``). States are float32: they are sums 
 with it. Exact (measured against transformers on tiny
 random models over prefill and decode: 5e-7 to 2e-5 of the largest logit).
 
-Legality: edgec's own kernels, and calls without padding. Padded calls of static methods would write padding into a
-state, and ExecuTorch's standard kernels have no such operators.
+Legality: edgec's own kernels, as ExecuTorch's standard ones have no such operators. In static methods, whose calls are
+padded, ``static_states`` writes the operators out.
 """
 
 from __future__ import annotations
@@ -83,33 +83,32 @@ def _logged(form: _Form, shapes: list[tuple[int, ...]]) -> int:
     return sum(math.prod(shapes[index][2:]) for index in form.logged)
 
 
-def refuse_unheld_states(program: Program, kernels: str, varying: bool) -> None:
+def refuse_unheld_states(program: Program, kernels: str, unheld: str = "") -> None:
     """Refuse a recurrence where nothing can hold its state.
 
     Args:
         program: a captured decoder.
         kernels: ``edgec``, or ``standard`` for operators that every ExecuTorch app has.
-        varying: the target's calls bring as many tokens as there are, without padding.
+        unheld: why the target's static methods hold none; empty where they do.
 
     Raises:
         InputError: E528.
     """
     nodes = nodes_of(program.graph, *RECURRENCES)
-    if nodes and not (varying and kernels == "edgec"):
+    if nodes and (unheld or kernels != "edgec"):
         family = program.spec.family if program.spec else "the model"
-        raise unheld_state(f"{family}, layer {_layer(nodes[0], 0)}", varying)
+        raise unheld_state(f"{family}, layer {_layer(nodes[0], 0)}", unheld)
 
 
-def unheld_state(where: str, varying: bool) -> InputError:
-    """The error for a recurrence whose state cannot be held; ``varying``: calls bring no padding, but other kernels."""
-    padded = "the target's calls have a fixed number of tokens, and padding would be taken into the state"
+def unheld_state(where: str, unheld: str) -> InputError:
+    """The error for a recurrence whose state cannot be held; ``unheld``: why, or empty for other kernels on a CPU."""
     return InputError(
         what="the model remembers earlier tokens in a state that this target cannot hold",
         where=where,
-        why="the export uses ExecuTorch's standard kernels, which have no recurrences" if varying else padded,
-        fix="leave out --kernels standard, and install a C++ compiler where there is none"
-        if varying
-        else "export for a CPU (--target android-cpu, iphone-16-pro-cpu or host)",
+        why=unheld or "the export uses ExecuTorch's standard kernels, which have no recurrences",
+        fix="export for a CPU (--target android-cpu, iphone-16-pro-cpu or host)"
+        if unheld
+        else "leave out --kernels standard, and install a C++ compiler where there is none",
         code="E528",
     )
 

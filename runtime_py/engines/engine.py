@@ -36,6 +36,10 @@ class _Tensor(Structure):
     _fields_: ClassVar = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("sizes", c_int64 * MAX_RANK)]
 
 
+class _Run(Structure):
+    _fields_: ClassVar = [("session", c_void_p), ("token_count", c_int64), ("row_count", c_int64)]
+
+
 class _Info(Structure):
     _fields_: ClassVar = [
         *((name, c_int64) for name in ("load_ns", "state_bytes", "scratch_bytes", "packed_bytes")),
@@ -54,7 +58,11 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("edgec_model_info", None, (c_void_p, POINTER(_Info))),
     ("edgec_session_open", c_void_p, (c_void_p, c_int, c_char_p, c_size_t)),
     ("edgec_session_close", None, (c_void_p,)),
+    ("edgec_adapter_open", c_void_p, (c_void_p, c_void_p, c_size_t, c_char_p, c_size_t)),
+    ("edgec_adapter_close", None, (c_void_p,)),
+    ("edgec_session_adapter", c_int, (c_void_p, c_void_p, c_char_p, c_size_t)),
     ("edgec_session_run", c_int, (c_void_p, POINTER(_Tensor), c_size_t, c_char_p, c_size_t)),
+    ("edgec_model_step", c_int, (c_void_p, POINTER(_Run), c_size_t, *(c_void_p,) * 3, c_char_p, c_size_t)),
     ("edgec_session_output_count", c_size_t, (c_void_p,)),
     ("edgec_linear_kernel", c_char_p, ()),
     ("edgec_session_output", c_int, (c_void_p, c_size_t, POINTER(_Tensor))),
@@ -170,6 +178,35 @@ class EngineModel:
         """
         return EngineSession(self, profile)
 
+    def step(self, sessions: Sequence[EngineSession], inputs: Sequence[Sequence[Array]]) -> list[Array]:
+        """Execute a decoder's method for several of its sessions in one call (``edgec_model_step`` of c_api.h).
+
+        Args:
+            sessions: different ones of this model.
+            inputs: of each session int64 tokens [S], positions [S] and rows [K]; K may be 0, but not for all.
+
+        Returns:
+            The outputs of all, rows of one session after the other's, as copies.
+
+        Raises:
+            InputError: E157, the inputs do not fit, a kernel failed, or the program serves one session at a time.
+        """
+        counts = [_Run(one._handle, each[0].size, each[2].size) for one, each in zip(sessions, inputs, strict=True)]
+        runs, error = (_Run * len(sessions))(*counts), ctypes.create_string_buffer(_ERROR_BYTES)
+        flat = [np.concatenate(each).astype(np.int64, copy=False) for each in zip(*inputs, strict=True)]
+        addresses = [each.ctypes.data for each in flat]
+        if library().edgec_model_step(self._handle, runs, len(runs), *addresses, error, len(error)):
+            raise _refused("executed", self.artifact, error.value)
+        return sessions[0].outputs()
+
+    def open_adapter(self, changes: object, count: int) -> int:
+        """The handle of an adapter for the model's sessions; ``engine_adapter.py`` makes the list of changes.
+
+        Raises:
+            InputError: E157.
+        """
+        return _checked(library().edgec_adapter_open, (self._handle, changes, count), "changed", self.artifact)
+
     @property
     def info(self) -> EngineInfo:
         """The model's sizes and load time."""
@@ -190,6 +227,16 @@ class EngineSession:
         # Holding the model keeps it open for as long as any session is.
         self.close = weakref.finalize(self, _close_session, self._handle, model)
 
+    def use_adapter(self, handle: int | None) -> None:
+        """Add an adapter's changes from the next run on; None: none.
+
+        Raises:
+            InputError: E157, it was opened for another model.
+        """
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        if library().edgec_session_adapter(self._handle, handle, error, len(error)):
+            raise _refused("changed", self.model.artifact, error.value)
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Execute the method.
 
@@ -207,6 +254,10 @@ class EngineSession:
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         if library().edgec_session_run(self._handle, tensors, len(arrays), error, len(error)):
             raise _refused("executed", self.model.artifact, error.value)
+        return self.outputs()
+
+    def outputs(self) -> list[Array]:
+        """The outputs of the last call that this session executed, as copies."""
         count = library().edgec_session_output_count(self._handle)
         return [self._output(index) for index in range(count)]
 

@@ -56,7 +56,8 @@ def open_simulated(bundle: Bundle) -> Executor:
     form = next((form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends)), None)
     if form is None:
         raise _unknown(manifest)
-    return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), manifest.limits)
+    recurrent = any(state.layout == "recurrent" for state in manifest.states)
+    return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), manifest.limits, recurrent)
 
 
 def _unknown(manifest: Manifest) -> InputError:

@@ -5,7 +5,8 @@
 A static ``prefill`` takes a whole chunk and gives the logits of one row. Fewer tokens are padded at the end; what
 padding writes lies at later positions, which attention does not see and later tokens overwrite. For K rows the chunk is
 fed K times, which writes the same states again. Near the end of the states, where padding does not fit, tokens go one
-by one.
+by one; so they do with recurrences, where other rows than the last token's are wanted: what follows the wanted row
+counts as padding, and a state takes each token in once.
 """
 
 from __future__ import annotations
@@ -25,9 +26,15 @@ _PADDING = 0
 class StaticDecoder:
     """Static methods as an ``Executor``; their states are kept for the next call."""
 
-    def __init__(self, methods: Methods, limits: Limits) -> None:
-        """``limits`` give the number of positions that the states hold: the context, in whole chunks."""
-        self._methods = methods
+    def __init__(self, methods: Methods, limits: Limits, recurrent: bool = False) -> None:
+        """Wrap the methods.
+
+        Args:
+            methods: ``prefill`` and ``decode``.
+            limits: give the number of positions that the states hold: the context, in whole chunks.
+            recurrent: some states belong to recurrences.
+        """
+        self._methods, self._recurrent = methods, recurrent
         self._slots = -(-limits.context // methods.chunk) * methods.chunk
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -43,7 +50,8 @@ class StaticDecoder:
         return None
 
     def _fed(self, tokens: list[int], start: int, rows: Sequence[int]) -> list[Array]:
-        if len(tokens) > 1 and start + self._methods.chunk <= self._slots:
+        once = not self._recurrent or list(rows) == [len(tokens) - 1]
+        if len(tokens) > 1 and once and start + self._methods.chunk <= self._slots:
             padded = [*tokens, *[_PADDING] * (self._methods.chunk - len(tokens))]
             return [self._logits(PREFILL, padded, start, row) for row in rows]
         single = [self._logits(DECODE, [token], start + offset, 0) for offset, token in enumerate(tokens)]

@@ -19,8 +19,9 @@ from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
 from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, EmbeddingBody, GenerationBody, read_body
-from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, ServeLimits, Written
+from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
+from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.probabilities import ChosenToken
 from edgec.runtime_py.serve.problems import (
     as_body,
@@ -95,7 +96,10 @@ class Server:
             raise wrong_key()
 
     async def _health(self, _: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok", "waiting": {name: one.waiting for name, one in self._hosted.items()}})
+        writers = {name: one for name, one in self._hosted.items() if isinstance(one, Hosted)}
+        waiting = {name: one.waiting for name, one in self._hosted.items()}
+        sessions = {name: one.desk.sessions for name, one in writers.items()}
+        return JSONResponse({"status": "ok", "waiting": waiting, "sessions": sessions})
 
     async def _models(self, _: Request) -> JSONResponse:
         return JSONResponse({"object": "list", "data": [_described(one) for one in self._hosted.values()]})

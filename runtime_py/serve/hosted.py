@@ -1,50 +1,27 @@
-"""A bundle that is served: one session, whose answers are computed one after the other in a thread of their own."""
+"""A bundle that is served: its answers, each computed in a thread, as many at once as it has sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final
 
-from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
+from edgec.runtime_py.serve.desks import Desk, desk_of
+from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, rate_token
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
-from edgec.runtime_py.stepper import Logits, Stepper, prefill_in_chunks
+from edgec.runtime_py.stepper import Stepper
 from edgec.runtime_py.streams import Stream
 from edgec.runtime_py.structured.rule import Vector
-
-
-@dataclass(frozen=True)
-class ServeLimits:
-    """Limits of the server.
-
-    Attributes:
-        body_bytes: the largest body of a request.
-        answer_seconds: the longest time for computing one answer, without the time it waits for its turn.
-        waiting: requests of one bundle that may wait for their turn.
-        body_seconds: the longest time in which a body arrives.
-        send_seconds: the longest time that a client may leave one piece unread.
-        connections: open connections, beyond which new ones are answered with 503.
-    """
-
-    body_bytes: int = 4 << 20
-    answer_seconds: float = 600.0
-    waiting: int = 64
-    body_seconds: float = 30.0
-    send_seconds: float = 60.0
-    connections: int = 256
-
-
-DEFAULT_LIMITS: Final = ServeLimits()
 
 
 class Gone(Exception):
@@ -59,37 +36,11 @@ class Written:
     chosen: tuple[ChosenToken, ...] = ()
 
 
-class WatchedStepper:
-    """A decoder that asks before each call whether the answer is still wanted."""
-
-    def __init__(self, stepper: Stepper, check: Callable[[], None]) -> None:
-        """Ask ``check``, which raises where it is not."""
-        self._stepper, self._check = stepper, check
-
-    @property
-    def limits(self) -> Limits:
-        """The context, tokens per call and rows of logits per call of the decoder."""
-        return self._stepper.limits
-
-    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
-        """Check whether the request still stands, then feed ``tokens`` and return the logits of ``rows``."""
-        self._check()
-        return self._stepper.forward(tokens, start, rows)
-
-    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """Feed any number of tokens, with a check before each chunk, and return the last one's logits [vocabulary]."""
-        return prefill_in_chunks(self, tokens, start)
-
-    def reusable(self, tokens: Sequence[int]) -> int:
-        """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
-        return self._stepper.reusable(tokens)
-
-
 _END: Final = object()
 
 
 class Answer:
-    """One answer on its way: computed in the bundle's thread, read in the server's loop.
+    """One answer on its way: computed in a thread of the bundle's, read in the server's loop.
 
     Attributes:
         result: the whole, once the last piece was read.
@@ -112,19 +63,20 @@ class Answer:
             self.future.cancel()
         self._queue.put_nowait(Gone())
 
-    def compute(self, model: Model, memory: Memory) -> None:
-        """Compute the answer, in the bundle's thread; errors reach the reader, too."""
+    def compute(self, model: Model, desk: Desk) -> None:
+        """Compute the answer, in a thread of the bundle's; errors reach the reader, too."""
         self._deadline = time.monotonic() + self._limits.answer_seconds
         try:
-            for written in self._written(model, memory):
-                self._hand(written)
+            self._check()
+            with desk.seat(self.wanted.prompt, self._check) as (stepper, memory):
+                for written in self._written(model, stepper, memory):
+                    self._hand(written)
             self._hand(_END)
         except BaseException as error:  # the reader raises it
             self._hand(error)
 
-    def _written(self, model: Model, memory: Memory) -> Iterator[Written]:
+    def _written(self, model: Model, stepper: Stepper, memory: Memory) -> Iterator[Written]:
         wanted = self.wanted
-        stepper = WatchedStepper(model.session, self._check)
         watch = None if wanted.top_logprobs is None else self._watch
         made: Stream[Any, Generation] = Stream(
             pieces(
@@ -164,26 +116,27 @@ class Answer:
 
 
 class Hosted:
-    """A loaded bundle with its thread.
+    """A loaded bundle with its threads, one for each answer that is written at once.
 
     Attributes:
         name: by which requests name it.
         model: the loaded bundle.
         created: when it was loaded, seconds since 1970.
         texts: what its tokens write.
+        desk: its sessions.
     """
 
     def __init__(self, model: Model, limits: ServeLimits) -> None:
         """Host a decoder.
 
         Raises:
-            InputError: E155, it is not a decoder; E158, it has no tokenizer.
+            InputError: E155, it is not a decoder; E158, it has no tokenizer; E645, its state exceeds the memory given.
         """
         self.model, self.name, self.created = model, model.bundle.manifest.name, int(time.time())
         assert model.session is not None
         self.texts = TokenTexts(model.tokenizer, lambda: model.vocabulary.tokens)
-        self._limits, self._memory = limits, model.memory()
-        self._thread = ThreadPoolExecutor(1, "edgec-serve")
+        self._limits, self.desk = limits, desk_of(model, limits)
+        self._threads = ThreadPoolExecutor(self.desk.sessions, "edgec-serve")
         self._turn, self._waiting = Lock(), 0
 
     @property
@@ -197,11 +150,11 @@ class Hosted:
         Raises:
             RequestError: E638, too many wait.
         """
-        if self._waiting > self._limits.waiting:
+        if self._waiting >= self._limits.waiting + self.desk.sessions:
             raise too_many(self._limits.waiting)
         answer = Answer(wanted, self._limits)
         self._count(1)
-        answer.future = self._thread.submit(answer.compute, self.model, self._memory)
+        answer.future = self._threads.submit(answer.compute, self.model, self.desk)
         answer.future.add_done_callback(self._done)
         return answer
 
@@ -213,5 +166,6 @@ class Hosted:
             self._waiting += change
 
     def close(self) -> None:
-        """Let the thread end once it has nothing to do; answers that wait are dropped."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Let the threads end once they have nothing to do; answers that wait are dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.desk.close()

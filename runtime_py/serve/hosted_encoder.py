@@ -14,7 +14,8 @@ from typing import Any
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.bodies import EmbeddingBody
-from edgec.runtime_py.serve.hosted import Hosted, ServeLimits
+from edgec.runtime_py.serve.hosted import Hosted
+from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.problems import out_of_time, too_many, unsupported
 
 

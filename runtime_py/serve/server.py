@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from edgec.bundle.folder import Bundle
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.model import load
-from edgec.runtime_py.serve.hosted import DEFAULT_LIMITS, ServeLimits
+from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 
 if TYPE_CHECKING:
     import uvicorn
@@ -49,27 +49,28 @@ class ServeOptions:
     limits: ServeLimits = DEFAULT_LIMITS
 
 
-def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
+def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[str], None] = lambda _: None) -> None:
     """Serve bundles until the process is interrupted.
 
     Args:
         options: what to serve, and where.
         ready: called with the address of the API once requests are answered.
+        note: called for each bundle whose answers are written one after the other, with the reason.
 
     Raises:
         InputError: E631, the port is in use or the address is none of this machine's; E639, two bundles have one name;
-            E13x, E155, E157, E158 as `edgec.load`.
+            E645, a bundle's state exceeds the memory given; E13x, E155, E157, E158 as `edgec.load`.
         ToolError: E630, starlette or uvicorn is not installed.
     """
     _require_libraries()
-    with bound(options.host, options.port) as listening, made_server(options) as server:
+    with bound(options.host, options.port) as listening, made_server(options, note) as server:
         ready(address_of(listening))
         server.run(sockets=[listening])
 
 
 @contextmanager
-def made_server(options: ServeOptions) -> Iterator[uvicorn.Server]:
-    """An ASGI server over loaded bundles, which are let go at the end. Raises as `serve`."""
+def made_server(options: ServeOptions, note: Callable[[str], None] = lambda _: None) -> Iterator[uvicorn.Server]:
+    """An ASGI server over loaded bundles, which are let go at the end. Takes arguments and raises as `serve`."""
     _require_libraries()
     from edgec.runtime_py.serve.hosted import Hosted
     from edgec.runtime_py.serve.hosted_encoder import HostedEncoder
@@ -80,6 +81,8 @@ def made_server(options: ServeOptions) -> Iterator[uvicorn.Server]:
             model = load(bundle, options.threads)
             hosted.append((HostedEncoder if model.embeds else Hosted)(model, options.limits))
             _require_other_name([one.name for one in hosted])
+            if isinstance(hosted[-1], Hosted) and hosted[-1].desk.why:
+                note(f"{hosted[-1].name}: one answer at a time: {hosted[-1].desk.why}")
         key = options.key if options.key is not None else os.environ.get(KEY_VARIABLE)
         yield server_of(hosted, options.limits, key or None, local=is_loopback(options.host))
     finally:

@@ -81,10 +81,12 @@ class CacheContents:
         high_water: the highest end since position 0 was last written. Positions that a ring overwrote up to there stay
             lost after a rewind.
         fixed: leading tokens that recurrences cannot drop any more; 0 without recurrences.
+        adapter: the digest of the adapter under which they were computed; empty for none.
     """
 
-    def __init__(self, states: Sequence[CacheState] = ()) -> None:
+    def __init__(self, states: Sequence[CacheState] = (), adapter: str = "") -> None:
         self.tokens: list[int] = []
+        self.adapter = adapter
         self.high_water = self.fixed = 0
         self._ring, self._log = tightest_ring(states), shortest_log(states)
 
@@ -106,6 +108,11 @@ class CacheContents:
         """Record that another cache's contents were put in this one's place; ``fixed`` None: unknown, as of a file."""
         self.tokens, self.high_water = list(tokens), high_water
         self.fixed = 0 if self._log is None else len(self.tokens) if fixed is None else fixed
+
+    @property
+    def whole(self) -> bool:
+        """Whether every position is where it was written: no recurrence, and no ring that has come round."""
+        return self._log is None and (self._ring is None or self.high_water <= self._ring.slots)
 
     def continues_at(self, start: int) -> bool:
         """Whether the next token may be written at ``start``: no gap, and nothing lost that its window needs."""

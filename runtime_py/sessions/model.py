@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.bundle.chat_template import Message
+from edgec.runtime_py.adapters.adapter_file import Adapter
 from edgec.runtime_py.prefix import Prefix
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session, text_limits
+from edgec.runtime_py.sessions.session_file import SessionPlace
 from edgec.runtime_py.tokenized import Tokenized
 
 
@@ -34,6 +36,19 @@ class Remembering(Tokenized):
         return self._loaded
 
     @property
+    def adapter(self) -> Adapter | None:
+        """The adapter that the decoder adds, or None; set one, or the path of its file, as with ``Session.adapter``."""
+        return self.session.adapter
+
+    @adapter.setter
+    def adapter(self, adapter: Adapter | Path | str | None) -> None:
+        self.session.adapter = adapter
+
+    @property
+    def _place(self) -> SessionPlace:
+        return place_of(self.bundle.manifest, self.session.cache.adapter)
+
+    @property
     def system_prompt(self) -> str | None:
         """The system message that the bundle ships with its KV state, or None."""
         return self.prefix.text if self.prefix is not None and self.prefix.form == "chat" else None
@@ -51,7 +66,7 @@ class Remembering(Tokenized):
         Raises:
             InputError: E121 or E122, the file cannot be written; E155, the model is not a decoder.
         """
-        return save_session(self.session, place_of(self.bundle.manifest), Path(path), messages)
+        return save_session(self.session, self._place, Path(path), messages)
 
     def load_session(self, path: Path | str) -> list[Message]:
         """Load a saved KV cache and return the messages saved with it.
@@ -59,7 +74,8 @@ class Remembering(Tokenized):
         A conversation continues with ``chat = model.chat(); chat.messages = model.load_session(path)``.
 
         Raises:
-            InputError: E192, the file is damaged; E193, it was saved from another model, recipe or tokenizer; E155.
+            InputError: E192, the file is damaged; E193, it was saved from another model, recipe or tokenizer, or under
+                another adapter; E155.
                 The KV cache stays as it was.
         """
-        return list(load_session(self.session, place_of(self.bundle.manifest), Path(path)))
+        return list(load_session(self.session, self._place, Path(path)))

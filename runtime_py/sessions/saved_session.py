@@ -40,12 +40,12 @@ class Restorable(Protocol):
         """Feed any number of tokens and return the last one's logits, float32 [vocabulary]."""
 
 
-def place_of(manifest: Manifest) -> SessionPlace:
-    """The origin and layout that a saved state must have to be restored under this bundle."""
+def place_of(manifest: Manifest, adapter: str = "") -> SessionPlace:
+    """The origin and layout that a saved state must have to be restored under this bundle and an adapter's digest."""
     limits = manifest.writing_limits
     assert limits is not None  # a decoder
     states = tuple(manifest.states) if reachable(manifest.states) else ()
-    return SessionPlace(origin_of(manifest), states, limits.context, manifest.model.vocab_size)
+    return SessionPlace(origin_of(manifest, adapter), states, limits.context, manifest.model.vocab_size)
 
 
 def save_session(session: Restorable, place: SessionPlace, path: Path, messages: Sequence[Message] = ()) -> int:

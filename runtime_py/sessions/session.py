@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.errors import InputError
+from edgec.runtime_py.adapters.adapter_file import Adapter
+from edgec.runtime_py.adapters.use import opened_adapter, use_adapter
 from edgec.runtime_py.engines.choice import engine_for
-from edgec.runtime_py.engines.executor import Array, EngineName
+from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
@@ -71,6 +73,29 @@ class Session:
         self._vocab_size = manifest.model.vocab_size
         self._heads: tuple[list[int], Logits] | None = None
         self._executor = open_artifact(self.bundle, self.engine)
+        self._adapter: Adapter | None = None
+
+    @property
+    def adapter(self) -> Adapter | None:
+        """The adapter whose changes are added to the matrices, or None.
+
+        Set an `Adapter`, the path of its file, or None; another one empties the KV cache, which it did not compute.
+
+        Raises:
+            InputError: E695, the file is damaged; E696, it belongs to another bundle. The session stays as it was.
+            ToolError: E697, something else than edgec's engine executes the artifact.
+        """
+        return self._adapter
+
+    @adapter.setter
+    def adapter(self, adapter: Adapter | Path | str | None) -> None:
+        wanted = None if adapter is None else opened_adapter(adapter, self.bundle)
+        digest = wanted.digest if wanted else ""
+        if digest == self.cache.adapter:
+            return
+        use_adapter(self._executor, wanted)
+        self._adapter, self._heads = wanted, None
+        self.cache = CacheContents(self.bundle.manifest.states, digest)
 
     @property
     def arena(self) -> NDArray[np.uint8] | None:
@@ -79,6 +104,15 @@ class Session:
         ``StateInfo.offset`` of the manifest gives the place where each state begins.
         """
         return self._executor.state
+
+    @property
+    def executor(self) -> Executor:
+        """What executes the artifact, with this session's state."""
+        return self._executor
+
+    def check(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> None:
+        """Refuse a call that ``forward`` refuses, with its errors; nothing is executed."""
+        check_call(self, tokens, start, rows, self._vocab_size)
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed one chunk and return the logits of some of its rows.
@@ -95,7 +129,7 @@ class Session:
             InputError: E150 beyond the context, E152 outside the call's limits, E153 when ``start`` is not a position
                 that the KV cache can continue from. Nothing has been executed then.
         """
-        check_call(self, tokens, start, rows, self._vocab_size)
+        self.check(tokens, start, rows)
         inputs = self._inputs(tokens, start, rows)
         self.cache.begin(start, len(tokens))
         self._heads = None

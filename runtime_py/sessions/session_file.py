@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -188,7 +188,7 @@ def open_session_file(path: Path, place: SessionPlace) -> SessionFile:
 def _metadata(origin: Origin, contents: Contents) -> dict[str, Any]:
     """The metadata as strings, which is all that safetensors allows."""
     return {
-        "origin": json.dumps(asdict(origin), sort_keys=True),
+        "origin": json.dumps(origin.parts, sort_keys=True),
         "fingerprint": origin.fingerprint(contents.tokens),
         "high_water": str(contents.high_water),
         "messages": json.dumps(contents.messages, ensure_ascii=False),

@@ -46,7 +46,7 @@ class Snapshots:
         arena, cache = self._session.arena, self._session.cache
         if arena is None or not self._copied or not reachable(self._states) or not cache.tokens:
             return
-        contents = CacheContents(self._states)
+        contents = CacheContents(self._states, cache.adapter)
         contents.hold(cache.tokens, cache.high_water, cache.fixed)
         views = (self._view(arena, state, contents) for state in self._copied)
         kept = [snapshot for snapshot in self._kept if self._valid(snapshot)]
@@ -67,8 +67,10 @@ class Snapshots:
         return count
 
     def _valid(self, snapshot: Snapshot) -> bool:
-        """Whether the full caches still hold the snapshot's tokens."""
+        """Whether the adapter is the same, and the full caches still hold the snapshot's tokens."""
         tokens = snapshot.contents.tokens
+        if snapshot.contents.adapter != self._session.cache.adapter:
+            return False
         return len(self._copied) == len(self._states) or self._session.cache.tokens[: len(tokens)] == tokens
 
     def _restore(self, snapshot: Snapshot) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.exporter.parity.probe import make_probe
 from edgec.ir.call_plan import static_plan
-from edgec.ir.static_methods import join_logits, methods_step, run_static, write_new_rows
+from edgec.ir.static_methods import join_logits, methods_step, run_static, write_states
 
 
 class Recorded:
@@ -77,14 +77,17 @@ def test_tokens_at_any_position_become_calls() -> None:
 
 
 def test_new_rows_go_to_their_slots_and_logits_come_together() -> None:
-    states = {"key_cache_0": torch.zeros(1, 1, 6, 2)}
+    states = {"key_cache_0": torch.zeros(1, 1, 6, 2), "recurrent_state_1": torch.zeros(1, 1, 2, 2)}
     outputs = {
         "logits_0": torch.ones(1, 1, 2),
         "logits_1": torch.zeros(1, 1, 1),
         "new_key_cache_0": torch.ones(1, 1, 2, 2),
+        "next_recurrent_state_1": 5 * torch.ones(1, 1, 2, 2),
+        "next_hidden": torch.ones(1, 2, 3),
     }
-    write_new_rows(states, outputs, 3)
+    write_states(states, outputs, 3)
     assert states["key_cache_0"][0, 0, :, 0].tolist() == [0, 0, 0, 1, 1, 0]
+    assert (states["recurrent_state_1"] == 5).all() and set(states) == {"key_cache_0", "recurrent_state_1"}
     assert join_logits(outputs).tolist() == [1, 1, 0]
 
 

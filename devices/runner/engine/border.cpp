@@ -73,6 +73,14 @@ void check_decoder_call(const EdgecTensor* inputs, size_t count, const EdgecMode
   check_range(chosen, tokens, "the rows");
 }
 
+EdgecTensor integers(const int64_t* values, size_t count, bool batched) {
+  const auto dtype = static_cast<int32_t>(executorch::aten::ScalarType::Long);
+  EdgecTensor tensor{const_cast<int64_t*>(values), dtype, batched ? 2 : 1, {}};
+  tensor.sizes[0] = batched ? 1 : static_cast<int64_t>(count);
+  tensor.sizes[1] = batched ? static_cast<int64_t>(count) : 0;
+  return tensor;
+}
+
 bool is_digest(const std::string& text) {
   const bool hex = text.find_first_not_of("0123456789abcdef") == std::string::npos;
   return hex && !text.empty() && text.size() <= kDigestLetters;

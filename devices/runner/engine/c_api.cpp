@@ -7,20 +7,24 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "border.h"
+#include "checked_adapter.h"
 #include "failure.h"
 #include "model.h"
 #include "linear/kernel.h"
 #include "packed_file.h"
 #include "runtime_log.h"
 #include "session.h"
+#include "step.h"
 #include "threads.h"
 
 using edgec::engine::Failure;
 using edgec::engine::Model;
 using edgec::engine::Profile;
 using edgec::engine::Session;
+using edgec::engine::integers;
 using edgec::engine::is_digest;
 using edgec::engine::require;
 
@@ -30,6 +34,11 @@ struct EdgecModel {
 
 struct EdgecSession {
   std::unique_ptr<Session> session;
+};
+
+struct EdgecAdapter {
+  const Model* model;
+  std::shared_ptr<const edgec::Adapter> adapter;
 };
 
 namespace {
@@ -57,15 +66,6 @@ int guarded(Body&& body, char* error, size_t capacity) {
     tell("an unknown exception was thrown", error, capacity);
     return EDGEC_FAILED;
   }
-}
-
-constexpr int32_t kInt64 = 4;
-
-EdgecTensor integers(const int64_t* values, size_t count, bool batched) {
-  EdgecTensor tensor{const_cast<int64_t*>(values), kInt64, batched ? 2 : 1, {}};
-  tensor.sizes[0] = batched ? 1 : static_cast<int64_t>(count);
-  tensor.sizes[1] = batched ? static_cast<int64_t>(count) : 0;
-  return tensor;
 }
 
 }  // namespace
@@ -151,6 +151,33 @@ void edgec_session_close(EdgecSession* session) {
   delete session;
 }
 
+EdgecAdapter* edgec_adapter_open(
+    EdgecModel* model, const EdgecLowRank* changes, size_t count, char* error, size_t capacity) {
+  EdgecAdapter* adapter = nullptr;
+  const auto open = [&] {
+    require(model, "the model");
+    require(changes, "the list of changes");
+    adapter = new EdgecAdapter{&model->model, edgec::engine::checked_adapter(model->model.matrices(), changes, count)};
+  };
+  guarded(open, error, capacity);
+  return adapter;
+}
+
+void edgec_adapter_close(EdgecAdapter* adapter) {
+  delete adapter;
+}
+
+int edgec_session_adapter(EdgecSession* session, const EdgecAdapter* adapter, char* error, size_t capacity) {
+  const auto give = [&] {
+    require(session, "the session");
+    if (adapter != nullptr && adapter->model != &session->session->model()) {
+      throw Failure(EDGEC_REFUSED, "the adapter was opened for another model");
+    }
+    session->session->set_adapter(adapter == nullptr ? nullptr : adapter->adapter);
+  };
+  return guarded(give, error, capacity);
+}
+
 int edgec_session_run(EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity) {
   const auto run = [&] {
     require(session, "the session");
@@ -166,6 +193,25 @@ int edgec_session_forward(
   const EdgecTensor inputs[] = {
       integers(tokens, token_count, true), integers(positions, token_count, false), integers(rows, row_count, false)};
   return edgec_session_run(session, inputs, std::size(inputs), error, capacity);
+}
+
+int edgec_model_step(
+    EdgecModel* model, const EdgecRun* runs, size_t run_count, const int64_t* tokens, const int64_t* positions,
+    const int64_t* rows, char* error, size_t capacity) {
+  const auto step = [&] {
+    require(model, "the model");
+    require(run_count == 0 ? nullptr : runs, "the list of runs");
+    require(tokens, "the list of tokens");
+    require(positions, "the list of positions");
+    require(rows, "the list of rows");
+    std::vector<edgec::engine::StepRun> all;
+    for (size_t index = 0; index < run_count; ++index) {
+      require(runs[index].session, "a run's session");
+      all.push_back({runs[index].session->session.get(), runs[index].token_count, runs[index].row_count});
+    }
+    edgec::engine::run_together(model->model, all, {tokens, positions, rows});
+  };
+  return guarded(step, error, capacity);
 }
 
 size_t edgec_session_output_count(const EdgecSession* session) {

@@ -23,6 +23,7 @@ extern "C" {
 
 typedef struct EdgecModel EdgecModel;
 typedef struct EdgecSession EdgecSession;
+typedef struct EdgecAdapter EdgecAdapter;
 
 enum EdgecStatus { EDGEC_OK = 0, EDGEC_REFUSED = 1, EDGEC_FAILED = 2 };
 
@@ -52,6 +53,16 @@ typedef struct {
   int32_t packed;        // EdgecPacked
   int32_t sessions;      // open now
 } EdgecModelInfo;
+
+// A low-rank change of one matrix (LoRA): y += b (a x). `key` is the matrix's name among the artifact's named data.
+typedef struct {
+  const char* key;
+  const float* a;  // [rank][width]
+  const float* b;  // [rows][rank], scaled already
+  int64_t rank;
+  int64_t width;
+  int64_t rows;
+} EdgecLowRank;
 
 EDGEC_API int edgec_abi_version(void);
 
@@ -83,6 +94,19 @@ EDGEC_API void edgec_model_info(const EdgecModel* model, EdgecModelInfo* info);
 EDGEC_API EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, size_t capacity);
 EDGEC_API void edgec_session_close(EdgecSession* session);
 
+// Make an adapter for the sessions of a model; its numbers are copied. Every key must be that of a matrix of these sizes
+// which edgec's own kernels multiply by.
+EDGEC_API EdgecAdapter* edgec_adapter_open(
+    EdgecModel* model, const EdgecLowRank* changes, size_t count, char* error, size_t capacity);
+
+// Close an adapter; sessions that have it keep it.
+EDGEC_API void edgec_adapter_close(EdgecAdapter* adapter);
+
+// Give a session an adapter of its model, or none (null), from its next run on. The session's state stays: what was
+// computed under another adapter must not be continued from.
+EDGEC_API int edgec_session_adapter(
+    EdgecSession* session, const EdgecAdapter* adapter, char* error, size_t capacity);
+
 // Execute the method. `inputs` in the order of its arguments; they are read during the call only.
 EDGEC_API int edgec_session_run(
     EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity);
@@ -91,6 +115,24 @@ EDGEC_API int edgec_session_run(
 EDGEC_API int edgec_session_forward(
     EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
     size_t row_count, char* error, size_t capacity);
+
+// The tokens of one session in a call of several.
+typedef struct {
+  EdgecSession* session;
+  int64_t token_count;  // at least one
+  int64_t row_count;    // tokens whose logits are wanted; may be 0
+} EdgecRun;
+
+// A decoder's call for several sessions of one model at once, each of which continues its own sequence: layers read their
+// weights once for all tokens, attention is each session's own. `tokens`, `positions` and `rows` lie one run after the
+// other; a run's rows are rising indices into its own tokens. All together are within the model's max_tokens and max_rows.
+// Logits have the bits that each session's own edgec_session_forward would give. They are outputs of the first run's
+// session, [1, rows of all runs, vocabulary]; outputs of the other sessions stay as they were. Refused where sessions have
+// different adapters, or where a program keeps its state among the activations, or in operators other than edgec's, or
+// takes other inputs. After a failure the sessions' states are undefined from the positions of this call on.
+EDGEC_API int edgec_model_step(
+    EdgecModel* model, const EdgecRun* runs, size_t run_count, const int64_t* tokens, const int64_t* positions,
+    const int64_t* rows, char* error, size_t capacity);
 
 // Outputs of the session's last run.
 EDGEC_API size_t edgec_session_output_count(const EdgecSession* session);

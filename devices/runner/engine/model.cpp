@@ -91,6 +91,7 @@ bool Model::shares_scratch() const {
 std::unique_ptr<Session> Model::load(const std::string& packed_path) {
   const PoolInUse pool;
   const LaidOutScope scope(laid_out_);
+  const MatrixSizesScope noted(matrices_);
   std::unique_ptr<Session> session = load_packed(packed_path);
   laid_out_.finish();
   info_.packed_bytes += laid_out_.bytes();
@@ -145,6 +146,12 @@ void Model::close_session(std::unique_ptr<Session> session) {
     session->reset();
     spare_ = std::move(session);
   }
+}
+
+const std::string& Model::sessions_obstacle(const std::function<std::string()>& find) {
+  const std::lock_guard<std::mutex> lock(obstacle_lock_);
+  if (!obstacle_) obstacle_ = find();
+  return *obstacle_;
 }
 
 EdgecModelInfo Model::info() const {

@@ -3,14 +3,17 @@
 
 #include <executorch/runtime/executor/program.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "arena.h"
 #include "c_api.h"
 #include "laid_out_file.h"
 #include "mapped_file.h"
+#include "region/adapter.h"
 
 namespace edgec::engine {
 
@@ -40,9 +43,13 @@ class Model {
   bool shares_scratch() const;
   // The facts that do not change: the sizes, and how many tokens and rows a decoder's call takes.
   const EdgecModelInfo& shape() const { return info_; }
+  // The matrices that edgec's own kernels multiply by.
+  const MatrixSizes& matrices() const { return matrices_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
   // Give the artifact's pages that loading has touched back to the kernel.
   void forget_artifact() const { artifact_.forget(); }
+  // Why the program serves one session at a time, empty where it serves several at once; found out once.
+  const std::string& sessions_obstacle(const std::function<std::string()>& find);
   // Held while a session runs.
   std::mutex& run_lock() { return run_lock_; }
 
@@ -55,10 +62,13 @@ class Model {
   executorch::runtime::Program program_;
   Arena scratch_;
   LaidOutFile laid_out_;
+  MatrixSizes matrices_;
   std::mutex run_lock_;
   mutable std::mutex sessions_lock_;
   std::unique_ptr<Session> spare_;
   std::string weights_path_;
+  std::mutex obstacle_lock_;
+  std::optional<std::string> obstacle_;
   EdgecModelInfo info_{};
 };
 

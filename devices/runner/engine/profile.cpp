@@ -63,4 +63,10 @@ std::string Profile::json() const {
   return text + "]}";
 }
 
+std::set<std::string> Profile::names() const {
+  std::set<std::string> all;
+  for (const auto& [place, row] : rows_) all.insert(row.name);
+  return all;
+}
+
 }  // namespace edgec::engine

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,8 @@ class Profile final : public executorch::runtime::EventTracer {
   void reset() { rows_.clear(); }
   // The JSON text described at edgec_session_profile.
   std::string json() const;
+  // The names of the instructions that were executed.
+  std::set<std::string> names() const;
 
   Entry start_profiling(const char* name, ChainID chain, Handle handle) override;
   void end_profiling(Entry entry) override;

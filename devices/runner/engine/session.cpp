@@ -12,6 +12,7 @@
 #include "border.h"
 #include "failure.h"
 #include "heap_allocator.h"
+#include "kernels/owners.h"
 #include "model.h"
 #include "runtime_log.h"
 #include "threads.h"
@@ -95,7 +96,7 @@ std::vector<executorch::runtime::Span<uint8_t>> Session::planned_memory() {
   return spans;
 }
 
-void Session::run(const EdgecTensor* inputs, size_t count) {
+void Session::run(const EdgecTensor* inputs, size_t count, const Owners* owners) {
   const std::lock_guard<std::mutex> turn(model_.run_lock());
   const PoolInUse pool;
   const LogScope log;
@@ -115,6 +116,8 @@ void Session::run(const EdgecTensor* inputs, size_t count) {
   for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);
   }
+  const OwnersScope whose(owners);
+  const AdapterScope adapted(adapter_.get());
   check(instance_->method.execute(), "the method failed");
   copy_outputs();
 }
@@ -169,6 +172,7 @@ void Session::reset() {
   }
   outputs_.clear();
   output_bytes_.clear();
+  adapter_.reset();
 }
 
 }  // namespace edgec::engine

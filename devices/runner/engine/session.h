@@ -5,11 +5,17 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arena.h"
 #include "c_api.h"
 #include "profile.h"
+#include "region/adapter.h"
+
+namespace edgec {
+struct Owners;
+}
 
 namespace edgec::engine {
 
@@ -23,12 +29,17 @@ class Session {
   ~Session();
 
   // Throws Failure when ExecuTorch refuses the inputs or fails. Waits while another session of the model runs.
-  void run(const EdgecTensor* inputs, size_t count);
+  // `owners`: whose the tokens are; null: all this session's.
+  void run(const EdgecTensor* inputs, size_t count, const Owners* owners = nullptr);
   // Outputs of the last run, owned by the session.
   const std::vector<EdgecTensor>& outputs() const { return outputs_; }
 
+  // Later runs use the adapter; null: none.
+  void set_adapter(std::shared_ptr<const Adapter> adapter) { adapter_ = std::move(adapter); }
+  const Adapter* adapter() const { return adapter_.get(); }
+
   executorch::runtime::Span<uint8_t> state() const;
-  // Zero the state and drop the outputs.
+  // Zero the state, and drop the outputs and the adapter.
   void reset();
   // Null unless the session is profiled.
   Profile* profile() { return profile_.get(); }
@@ -47,6 +58,7 @@ class Session {
   Model& model_;
   std::string packed_path_;
   std::unique_ptr<Profile> profile_;
+  std::shared_ptr<const Adapter> adapter_;
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
   std::unique_ptr<Instance> instance_;

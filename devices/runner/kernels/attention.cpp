@@ -4,6 +4,7 @@
 #include "attention.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "parallel.h"
 #include "row_attention.h"
@@ -25,8 +26,8 @@ constexpr int64_t kKeysPerCut = 64;
 struct PartScratch {};
 struct HeadScratch {};
 
-bool worth_waking(const Attention& call, int64_t keys) {
-  return call.queries * call.heads * keys * (call.keys.width + call.values.width) >= kWorthWaking;
+int64_t products(const Attention& call, int64_t keys) {
+  return call.queries * call.heads * keys * (call.keys.width + call.values.width);
 }
 
 int64_t keys_seen(const Attention& call, const Queries& queries) {
@@ -73,25 +74,73 @@ void finish(const Attention& call, const Queries& queries, int64_t head, int64_t
   }
 }
 
-// Split-KV decode: the keys are split into parts that threads share, each for all heads at once; then the parts are
-// combined.
-void split_kv_decode(const Attention& call) {
-  const Queries queries = queries_of(call, 0, call.queries);
-  const Spans spans(call.geometry, queries.lowest, queries.highest, kKeysPerPart);
-  const int64_t parts = spans.parts(kKeysPerPart);
-  const int64_t rows = call.queries * call.heads, width = call.values.width;
-  const auto memory = scratch<PartScratch>({parts * rows * width, parts * rows * 2});
-  auto* running = reinterpret_cast<Running*>(memory[1]);
-  for_units(parts, worth_waking(call, spans.keys()), [&](int64_t i) {
-    const Partial into{running + i * rows, memory[0] + i * rows * width, width};
-    decode_part(call, queries, spans.part(i, kKeysPerPart), into);
+// One call of split-KV decode: its keys in parts, and where the results of each part lie.
+struct Split {
+  const Attention* call;
+  Queries queries;
+  Spans spans;
+  int64_t parts;
+  int64_t first_part;  // among the parts of all calls
+  Running* running;    // [parts, rows]
+  float* out;          // [parts, rows, values.width]
+
+  int64_t rows() const { return call->queries * call->heads; }
+  Partial part(int64_t i, int64_t row) const {
+    const int64_t at = i * rows() + row, width = call->values.width;
+    return {running + at, out + at * width, width};
+  }
+};
+
+std::vector<Split>& splits_of(const std::vector<const Attention*>& calls) {
+  static thread_local std::vector<Split> splits;
+  splits.clear();
+  int64_t before = 0;
+  for (const Attention* call : calls) {
+    const Queries queries = queries_of(*call, 0, call->queries);
+    const Spans spans(call->geometry, queries.lowest, queries.highest, kKeysPerPart);
+    splits.push_back({call, queries, spans, spans.parts(kKeysPerPart), before, nullptr, nullptr});
+    before += splits.back().parts;
+  }
+  return splits;
+}
+
+// Gives each call memory for its parts, whole vectors of it.
+void place(std::vector<Split>& splits) {
+  int64_t floats = 0, rows = 0;
+  for (const Split& split : splits) {
+    rows += split.parts * split.rows();
+    floats += split.parts * split.rows() * split.call->values.width;
+  }
+  const auto [out, running] = scratch<PartScratch>({floats, rows * 2});
+  float* next = out;
+  auto* next_row = reinterpret_cast<Running*>(running);
+  for (Split& split : splits) {
+    split.out = next;
+    split.running = next_row;
+    next += split.parts * split.rows() * split.call->values.width;
+    next_row += split.parts * split.rows();
+  }
+}
+
+// Split-KV decode: the keys of all calls are split into parts that threads share, each for all heads at once; then the
+// parts of each call are combined.
+void split_kv_decode(const std::vector<const Attention*>& calls) {
+  std::vector<Split>& splits = splits_of(calls);
+  place(splits);
+  int64_t work = 0;
+  for (const Split& split : splits) work += products(*split.call, split.spans.keys());
+  const int64_t parts = splits.back().first_part + splits.back().parts;
+  for_units(parts, work >= kWorthWaking, [&](int64_t unit) {
+    const auto after = [](int64_t at, const Split& split) { return at < split.first_part; };
+    const Split& split = *(std::upper_bound(splits.begin(), splits.end(), unit, after) - 1);
+    const int64_t i = unit - split.first_part;
+    decode_part(*split.call, split.queries, split.spans.part(i, kKeysPerPart), split.part(i, 0));
   });
-  const int64_t head_rows = call.queries * call.group();
-  for (int64_t head = 0; head < call.keys.heads; head++) {
-    finish(call, queries, head, parts, [&](int64_t i) {
-      const int64_t first = i * rows + head * head_rows;
-      return Partial{running + first, memory[0] + first * width, width};
-    });
+  for (const Split& split : splits) {
+    const int64_t head_rows = split.call->queries * split.call->group();
+    for (int64_t head = 0; head < split.call->keys.heads; head++) {
+      finish(*split.call, split.queries, head, split.parts, [&](int64_t i) { return split.part(i, head * head_rows); });
+    }
   }
 }
 
@@ -120,7 +169,7 @@ void tiled_prefill(const Attention& call) {
     const int64_t first = unit / parts % tiles * in_tile;
     return queries_of(call, first, std::min(in_tile, call.queries - first));
   };
-  for_units(tiles * heads * parts, worth_waking(call, all_keys), [&](int64_t unit) {
+  for_units(tiles * heads * parts, products(call, all_keys) >= kWorthWaking, [&](int64_t unit) {
     const Queries queries = tile(unit);
     const int64_t keys = keys_seen(call, queries), head = unit / parts / tiles, i = unit % parts;
     const auto own = scratch<HeadScratch>({parts > 1 ? 0 : rows * stride, parts > 1 ? 0 : rows * 2});
@@ -152,10 +201,25 @@ void shape_scores(const Attention& call, int64_t query, int64_t head, const Span
   hide(scores, first, end, call.geometry.seen(call.positions[query], span.position, span.count));
 }
 
+void attend(const std::vector<Attention>& calls) {
+  static thread_local std::vector<const Attention*> few;
+  few.clear();
+  for (const Attention& call : calls) {
+    if (call.queries == 0) continue;
+    const bool small = call.verified() || call.queries * call.group() < kRowsForTiles;
+    if (small && heads_fit_vectors(call)) {
+      few.push_back(&call);
+    } else {
+      tiled_prefill(call);
+    }
+  }
+  if (!few.empty()) split_kv_decode(few);
+}
+
 void attend(const Attention& call) {
-  if (call.queries == 0) return;
-  const bool small = call.verified() || call.queries * call.group() < kRowsForTiles;
-  small && heads_fit_vectors(call) ? split_kv_decode(call) : tiled_prefill(call);
+  static thread_local std::vector<Attention> one;
+  one.assign(1, call);
+  attend(one);
 }
 
 }  // namespace edgec

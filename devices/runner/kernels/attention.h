@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "geometry.h"
 #include "softmax.h"
@@ -64,5 +65,7 @@ struct Partial {
 Queries queries_of(const Attention& call, int64_t first, int64_t count);
 
 void attend(const Attention& call);
+// Calls of several sessions, each as it would be alone; threads share the parts of all that have few rows.
+void attend(const std::vector<Attention>& calls);
 
 }  // namespace edgec

@@ -1,6 +1,8 @@
 // The operators edgec::NAME.out for ExecuTorch, with schemas and meaning in ir/operators.py; loading registers them.
 #include "operators.h"
 
+#include <vector>
+
 #include "attention.h"
 #include "cache_write.h"
 #include "elementwise.h"
@@ -68,15 +70,27 @@ bool is_layout(const Tensor& cache, int64_t ring, int64_t sink) {
   return ring >= 0 && sink >= 0 && sink <= cache.size(1) && (ring == 0 || cache.size(1) - sink == ring);
 }
 
+// An owner's copy of a cache.
+Stored owned_by(const Part& part, Stored cache) {
+  cache.data = part.own(cache.data);
+  if (cache.grid != nullptr) cache.grid = part.own(cache.grid);
+  return cache;
+}
+
 Tensor& cache_write_out(Context& context, const Tensor& value, const Tensor& positions, Tensor& cache,
                         const Optional& grid, int64_t ring, int64_t sink, Tensor& out) {
   const auto into = stored(cache, grid);
   EDGEC_CHECK(context, into && is_float(value, 4) && is_index(positions) && is_layout(cache, ring, sink), out);
   EDGEC_CHECK(context, value.size(0) == 1 && value.size(1) == positions.numel(), out);
   EDGEC_CHECK(context, value.size(2) == into->heads && value.size(3) == into->width, out);
-  EDGEC_CHECK(context, fit(positions, cache, ring), out);
-  write_cache({value.const_data_ptr<float>(), positions.const_data_ptr<int64_t>(), positions.numel(), *into,
-               Geometry{ring, sink, 0, 0}});
+  EDGEC_CHECK(context, fit(positions, cache, ring) && is_owned(cache) && is_owned(grid), out);
+  const bool owned = for_owners(positions.numel(), positions.numel(), [&](const Part& part) {
+    const float* rows = value.const_data_ptr<float>() + part.first * into->heads * into->width;
+    write_cache({rows, positions.const_data_ptr<int64_t>() + part.first, part.count, owned_by(part, *into),
+                 Geometry{ring, sink, 0, 0}});
+    return true;
+  });
+  EDGEC_CHECK(context, owned, out);
   return out;
 }
 
@@ -91,11 +105,20 @@ Tensor& cached_attention_out(Context& context, const Tensor& q, const Tensor& po
   EDGEC_CHECK(context, is_index(written) && written.numel() > 0 && fit(written, keys, ring) && window > INT32_MIN, out);
   EDGEC_CHECK(context, !sink_logits || (is_float(*sink_logits, 1) && sink_logits->size(0) == q.size(2)), out);
   EDGEC_CHECK(context, is_float(out, 4) && resized(out, {1, q.size(1), q.size(2), v->width}), out);
-  const int64_t last = written.const_data_ptr<int64_t>()[written.numel() - 1];
+  EDGEC_CHECK(context, is_owned(keys) && is_owned(values) && is_owned(key_grid) && is_owned(value_grid), out);
   const float* sinks = sink_logits ? sink_logits->const_data_ptr<float>() : nullptr;
-  attend({q.const_data_ptr<float>(), positions.const_data_ptr<int64_t>(), q.size(1), q.size(2), *k, *v,
-          Geometry{ring, sink, window, last}, static_cast<float>(scale), static_cast<float>(softcap), sinks,
-          out.mutable_data_ptr<float>()});
+  static thread_local std::vector<Attention> calls;
+  calls.clear();
+  const bool owned = for_owners(q.size(1), written.numel(), [&](const Part& part) {
+    const int64_t heads = q.size(2), last = written.const_data_ptr<int64_t>()[part.first_token + part.tokens - 1];
+    calls.push_back({q.const_data_ptr<float>() + part.first * heads * k->width,
+                     positions.const_data_ptr<int64_t>() + part.first, part.count, heads, owned_by(part, *k),
+                     owned_by(part, *v), Geometry{ring, sink, window, last}, static_cast<float>(scale),
+                     static_cast<float>(softcap), sinks, out.mutable_data_ptr<float>() + part.first * heads * v->width});
+    return true;
+  });
+  EDGEC_CHECK(context, owned, out);
+  attend(calls);
   return out;
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "boxed.h"
+#include "owners.h"
 #include "stored.h"
 
 namespace edgec {
@@ -45,6 +46,15 @@ inline bool is_float(const Tensor& tensor, ssize_t dimensions) {
 
 inline bool is_index(const Tensor& tensor) {
   return tensor.scalar_type() == executorch::aten::ScalarType::Long && tensor.dim() == 1;
+}
+
+// Whether every owner of the call has a copy of this state.
+inline bool is_owned(const Tensor& state) {
+  return Owners::in_force == nullptr || Owners::in_force->holds(state.const_data_ptr(), state.nbytes());
+}
+
+inline bool is_owned(const Optional& state) {
+  return !state || is_owned(*state);
 }
 
 // Resizes `out`; whether it now has these sizes.

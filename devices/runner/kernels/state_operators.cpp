@@ -14,8 +14,17 @@ struct Sequence {
   const Tensor& seen;  // [1, 1, 2]: the tokens that the state has taken in, and those with the log's
 
   int64_t capacity() const { return log.size(1); }
-  int64_t start() const { return positions.const_data_ptr<int64_t>()[0]; }
-  int64_t* counts() const { return seen.mutable_data_ptr<int64_t>(); }
+};
+
+// One session's part of it.
+struct Continued {
+  const Sequence& all;
+  const Part& part;
+
+  const int64_t* at() const { return all.positions.const_data_ptr<int64_t>() + part.first; }
+  int64_t* counts() const { return part.own(all.seen.mutable_data_ptr<int64_t>()); }
+  float* state() const { return part.own(all.state.mutable_data_ptr<float>()); }
+  float* log() const { return part.own(all.log.mutable_data_ptr<float>()); }
 };
 
 // Whether the counts are such as calls leave them: a session may have been restored from anywhere.
@@ -24,30 +33,55 @@ bool are_counts(int64_t taken, int64_t all, int64_t capacity) {
 }
 
 // Whether the tokens begin a sequence or continue it where the state can go back to.
+bool continues(const Continued& one) {
+  const int64_t start = one.at()[0], *counts = one.counts();
+  const bool within = are_counts(counts[0], counts[1], one.all.capacity()) && counts[0] <= start && start <= counts[1];
+  if (start != 0 && !within) return false;
+  for (int64_t i = 1; i < one.part.count; i++) {
+    if (one.at()[i] != start + i) return false;
+  }
+  return true;
+}
+
+// Whether the sequence of every session is such.
 bool continues(const Sequence& sequence, int64_t tokens, int64_t width) {
   const auto& [positions, state, log, seen] = sequence;
   if (!is_index(positions) || positions.numel() != tokens || tokens < 1) return false;
   if (!is_float(log, 3) || log.size(0) != 1 || log.size(2) != width) return false;
   if (seen.scalar_type() != executorch::aten::ScalarType::Long || seen.numel() != 2) return false;
-  const int64_t start = sequence.start(), *counts = sequence.counts();
-  const bool within = are_counts(counts[0], counts[1], log.size(1)) && counts[0] <= start && start <= counts[1];
-  if (start != 0 && !within) return false;
-  for (int64_t i = 1; i < tokens; i++) {
-    if (positions.const_data_ptr<int64_t>()[i] != start + i) return false;
-  }
-  return true;
+  if (!is_owned(state) || !is_owned(log) || !is_owned(seen)) return false;
+  return for_owners(tokens, tokens, [&](const Part& part) { return continues({sequence, part}); });
 }
 
 // What to continue from, emptied where a sequence begins; counts the call's tokens.
-Held begun(const Sequence& sequence) {
-  const int64_t start = sequence.start(), tokens = sequence.positions.numel();
-  int64_t* counts = sequence.counts();
-  if (start == 0) std::memset(sequence.state.mutable_data_ptr(), 0, sequence.state.nbytes());
+Held begun(const Continued& one) {
+  const int64_t start = one.at()[0], tokens = one.part.count;
+  int64_t* counts = one.counts();
+  if (start == 0) std::memset(one.state(), 0, one.all.state.nbytes());
   const int64_t replayed = start == 0 ? 0 : start - counts[0];
-  const int64_t taken = std::max<int64_t>(1, tokens - sequence.capacity());
+  const int64_t taken = std::max<int64_t>(1, tokens - one.all.capacity());
   counts[0] = start + taken;
   counts[1] = start + tokens;
-  return {sequence.state.mutable_data_ptr<float>(), sequence.log.mutable_data_ptr<float>(), replayed, taken};
+  return {one.state(), one.log(), replayed, taken};
+}
+
+// Calls compute(first token, tokens, what to continue from) for the tokens of each session.
+template <typename Compute>
+void each_session(const Sequence& sequence, const Compute& compute) {
+  const int64_t tokens = sequence.positions.numel();
+  for_owners(tokens, tokens, [&](const Part& part) {
+    compute(part.first, part.count, begun({sequence, part}));
+    return true;
+  });
+}
+
+// The values of a tensor [1, tokens, ...] from one token on.
+const float* from_token(const Tensor& x, int64_t token) {
+  return x.const_data_ptr<float>() + token * (x.numel() / x.size(1));
+}
+
+float* from_token(Tensor& x, int64_t token) {
+  return x.mutable_data_ptr<float>() + token * (x.numel() / x.size(1));
 }
 
 bool is_sized(const Tensor& tensor, std::initializer_list<int64_t> sizes) {
@@ -76,8 +110,10 @@ Tensor& cached_conv_out(Context& context, const Tensor& x, const Tensor& weight,
   const Sequence sequence{positions, state, log, seen};
   EDGEC_CHECK(context, is_sized(state, {1, 1, taps - 1, channels}) && continues(sequence, tokens, channels), out);
   EDGEC_CHECK(context, like(out, x), out);
-  causal_conv({x.const_data_ptr<float>(), weight.const_data_ptr<float>(), data_of(bias), tokens, channels, taps, silu,
-               begun(sequence), out.mutable_data_ptr<float>()});
+  each_session(sequence, [&](int64_t first, int64_t count, const Held& held) {
+    causal_conv({from_token(x, first), weight.const_data_ptr<float>(), data_of(bias), count, channels, taps, silu, held,
+                 from_token(out, first)});
+  });
   return out;
 }
 
@@ -94,9 +130,11 @@ Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k
   const Sequence sequence{positions, state, log, seen};
   const int64_t width = groups * keys + heads * (each_key ? keys : 1) + heads * values;
   EDGEC_CHECK(context, continues(sequence, tokens, width) && like(out, v), out);
-  delta_rule({q.const_data_ptr<float>(), k.const_data_ptr<float>(), v.const_data_ptr<float>(),
-              g.const_data_ptr<float>(), beta.const_data_ptr<float>(), tokens, groups, heads, keys, values, each_key,
-              normalize, static_cast<float>(scale), begun(sequence), out.mutable_data_ptr<float>()});
+  each_session(sequence, [&](int64_t first, int64_t count, const Held& held) {
+    delta_rule({from_token(q, first), from_token(k, first), from_token(v, first), from_token(g, first),
+                from_token(beta, first), count, groups, heads, keys, values, each_key, normalize,
+                static_cast<float>(scale), held, from_token(out, first)});
+  });
   return out;
 }
 
@@ -111,9 +149,10 @@ Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, cons
   const Sequence sequence{positions, state, log, seen};
   const int64_t width = groups * keys + heads + heads * values;
   EDGEC_CHECK(context, continues(sequence, tokens, width) && like(out, x), out);
-  ssd({x.const_data_ptr<float>(), dt.const_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-       c.const_data_ptr<float>(), data_of(d), tokens, groups, heads, keys, values, begun(sequence),
-       out.mutable_data_ptr<float>()});
+  each_session(sequence, [&](int64_t first, int64_t count, const Held& held) {
+    ssd({from_token(x, first), from_token(dt, first), a.const_data_ptr<float>(), from_token(b, first),
+         from_token(c, first), data_of(d), count, groups, heads, keys, values, held, from_token(out, first)});
+  });
   return out;
 }
 
@@ -127,9 +166,10 @@ Tensor& cached_scan_out(Context& context, const Tensor& x, const Tensor& dt, con
   const Sequence sequence{positions, state, log, seen};
   EDGEC_CHECK(context, is_sized(state, {1, 1, keys, channels}), out);
   EDGEC_CHECK(context, continues(sequence, tokens, 2 * channels + keys) && like(out, x), out);
-  selective_scan({x.const_data_ptr<float>(), dt.const_data_ptr<float>(), a.const_data_ptr<float>(),
-                  b.const_data_ptr<float>(), c.const_data_ptr<float>(), data_of(d), tokens, channels, keys,
-                  begun(sequence), out.mutable_data_ptr<float>()});
+  each_session(sequence, [&](int64_t first, int64_t count, const Held& held) {
+    selective_scan({from_token(x, first), from_token(dt, first), a.const_data_ptr<float>(), from_token(b, first),
+                    from_token(c, first), data_of(d), count, channels, keys, held, from_token(out, first)});
+  });
   return out;
 }
 
@@ -140,8 +180,9 @@ Tensor& cached_recurrence_out(Context& context, const Tensor& x, const Tensor& d
   EDGEC_CHECK(context, is_sized(decay, {1, tokens, channels}) && is_sized(state, {1, 1, channels}), out);
   const Sequence sequence{positions, state, log, seen};
   EDGEC_CHECK(context, continues(sequence, tokens, 2 * channels) && like(out, x), out);
-  linear_recurrence({x.const_data_ptr<float>(), decay.const_data_ptr<float>(), tokens, channels, begun(sequence),
-                     out.mutable_data_ptr<float>()});
+  each_session(sequence, [&](int64_t first, int64_t count, const Held& held) {
+    linear_recurrence({from_token(x, first), from_token(decay, first), count, channels, held, from_token(out, first)});
+  });
   return out;
 }
 
@@ -154,8 +195,10 @@ Tensor& cached_wkv_out(Context& context, const Tensor& k, const Tensor& v, const
   EDGEC_CHECK(context, is_sized(decay, {channels}) && is_sized(first, {channels}), out);
   const Sequence sequence{positions, state, log, seen};
   EDGEC_CHECK(context, continues(sequence, tokens, 2 * channels) && like(out, k), out);
-  wkv({k.const_data_ptr<float>(), v.const_data_ptr<float>(), decay.const_data_ptr<float>(),
-       first.const_data_ptr<float>(), tokens, channels, begun(sequence), out.mutable_data_ptr<float>()});
+  each_session(sequence, [&](int64_t from, int64_t count, const Held& held) {
+    wkv({from_token(k, from), from_token(v, from), decay.const_data_ptr<float>(), first.const_data_ptr<float>(), count,
+         channels, held, from_token(out, from)});
+  });
   return out;
 }
 

@@ -23,10 +23,11 @@ from torch.fx import Graph, GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Interface, Program, TensorType
+from edgec.ir.static_methods import NEW_ROWS, NEW_STATE
 from edgec.passes.contract import output_node
 from edgec.passes.graph.stored_bits import stored_bits
 
-HIDDEN, NEXT, NEW = "hidden", "next_hidden", "new_"
+HIDDEN, NEXT = "hidden", "next_hidden"
 _HALF_BITS = 16
 
 
@@ -47,7 +48,7 @@ def cut_model(program: Program, sizes: Mapping[str, int], limit: int) -> list[Pr
     steps = _steps(program)
     # Outputs that the caller writes to its states: the part that computes them returns them.
     returned = zip(_results(program), program.interface.outputs, strict=True)
-    rows = {node: tensor for node, tensor in returned if tensor.name.startswith(NEW)}
+    rows = {node: tensor for node, tensor in returned if tensor.name.startswith((NEW_ROWS, NEW_STATE))}
     crossing = _crossing(steps, rows)
     cuts = _cuts(steps, crossing, sizes, limit)
     if not cuts:

@@ -88,8 +88,8 @@ def clang() -> Clang:
         return Clang(program, tuple(_zig_library(program) / "libc" / "include" / name for name in system), False)
     source, kernel = Path(named) / "libc", Path(named) / "libc" / "kernel"
     if source.is_dir():
-        system = ("uapi", "uapi/asm-arm64", "android/uapi")
-        return Clang(program, (source / "include", *(kernel / name for name in system)), True)
+        folders = (kernel / name for name in ("uapi", "uapi/asm-arm64", "android/uapi"))
+        return Clang(program, (source / "include", *folders), True)
     return Clang(program, (Path(named), Path(named) / "aarch64-linux-android"), True)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import edgec
 from edgec.runtime_py.model import Model
 from tests.runtime_py.serve.running import Running, model_of, running, unscripted
 
@@ -25,3 +26,13 @@ def plain(model: Model) -> Iterator[None]:
     """Every test leaves the model saying what it would say."""
     yield
     unscripted(model)
+
+
+@pytest.fixture(scope="session")
+def batched_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer Llama whose sessions can be computed together. Read only."""
+    from tests.tiny_llama import write_model
+
+    folder = tmp_path_factory.mktemp("batched")
+    budgets = {"kl_mean": 50.0, "top1_agreement": 0.0}
+    return edgec.export(write_model(folder / "model"), recipe="4bit", out=folder / "tiny.edgec", budgets=budgets)

@@ -16,8 +16,9 @@ import openai
 
 import edgec
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.hosted import DEFAULT_LIMITS, Hosted, ServeLimits
+from edgec.runtime_py.serve.hosted import Hosted
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served
+from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 from edgec.runtime_py.serve.server import address_of, bound, server_of
 from tests.runtime_py.messages.talk import said, tokenizer
 

@@ -17,7 +17,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.hosted import DEFAULT_LIMITS
+from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
 from edgec.runtime_py.serve.server import ServeOptions, address_of, bound, is_loopback, made_server, serve
 from tests.runtime_py.serve.running import LONG, NAME, Running, running, script
 

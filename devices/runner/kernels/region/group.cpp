@@ -6,6 +6,7 @@
 #include "linear/kernel.h"
 #include "linear/quantised.h"
 #include "parallel.h"
+#include "region/adapter.h"
 #include "scratch.h"
 
 namespace edgec {
@@ -42,7 +43,8 @@ class Run {
  public:
   Run(const Group& group, const std::vector<int64_t>& widths, const std::vector<float*>& values, Quantised& quantised,
       const Kernel& kernel)
-      : group_(group), widths_(widths), values_(values), tokens_(quantised.tokens), kernel_(kernel) {
+      : group_(group), widths_(widths), values_(values), tokens_(quantised.tokens), kernel_(kernel),
+        added_(group.products, values[group.x], tokens_.count) {
     quantised.group_sums.resize(std::max(quantised.group_sums.size(), group.products.size()));
     for (size_t i = 0; i < group.products.size(); i++) {
       sums_.push_back(linear::sum_groups(group.products[i].matrix, tokens_, quantised.group_sums[i]));
@@ -84,7 +86,7 @@ class Run {
     keep(group_.products[index].out, part, results);
   }
 
-  // results [tokens][kRowsAtOnce], with the bias.
+  // results [tokens][kRowsAtOnce], with the bias and what an adapter adds.
   void multiply(size_t index, const Part& part, float* results) const {
     const Product& product = group_.products[index];
     const int64_t block_rows = product.matrix.block_rows();
@@ -95,6 +97,7 @@ class Run {
       float* to = results + token * kRowsAtOnce;
       for (int64_t i = 0; i < part.rows; i++) to[i] += product.bias[part.first_row + i];
     }
+    added_.add(index, part.first_row, part.rows, part.first_token, part.tokens, results, kRowsAtOnce);
   }
 
   void open_gates(int64_t rows, const float* gates, int64_t token, float* results) const {
@@ -123,6 +126,7 @@ class Run {
   const std::vector<float*>& values_;
   const Tokens& tokens_;
   const Kernel& kernel_;
+  const AddedProducts added_;
   std::vector<const int32_t*> sums_;
 };
 

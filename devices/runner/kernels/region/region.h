@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -23,6 +24,7 @@ using ValueIndex = int32_t;
 
 struct Product {
   linear::Matrix matrix;
+  std::string key;  // of the matrix among the program's named data
   const float* bias;  // [rows] or null
   ValueIndex out;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "region/adapter.h"
 #include "region/lay_out.h"
 #include "region/region_text.h"
 #include "register_backend.h"
@@ -64,6 +65,7 @@ class LinearBackend final : public executorch::runtime::BackendInterface {
     processed->Free();
     if (!read) return Error::DelegateInvalidCompatibility;
     if (!lay_out(handle->region, handle->laid_out)) return Error::MemoryAllocationFailed;
+    note_matrices(handle->region);
     return handle.release();
   }
 

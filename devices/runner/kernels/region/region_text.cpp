@@ -147,8 +147,9 @@ class Reader {
     return value;
   }
 
-  const uint8_t* data(int64_t bytes, bool optional) {
+  const uint8_t* data(int64_t bytes, bool optional, std::string* name = nullptr) {
     const std::string_view key = words_.word();
+    if (name != nullptr) *name = key;
     if (!words_.ok() || (optional && key == "-")) return nullptr;
     const uint8_t* data = fetch_(key, bytes);
     words_.require(data != nullptr);
@@ -221,7 +222,7 @@ class Reader {
     matrix.offset = static_cast<int>(words_.number(0, 128));
     words_.require(linear::is_matrix(matrix) && width(product.out) == matrix.rows);
     if (!words_.ok()) return;
-    matrix.data = data(matrix.bytes(), false);
+    matrix.data = data(matrix.bytes(), false, &product.key);
     product.bias = floats(matrix.rows, true);
     group.products.push_back(product);
   }

@@ -29,12 +29,14 @@ class Fuzz {
   Fuzz(const char* artifact, uint64_t seed) : artifact_(artifact), random_(seed), values_(kInputs) {
     model_ = edgec_model_open(artifact, "forward", nullptr, error_, sizeof error_);
     session_ = edgec_session_open(model_, 0, error_, sizeof error_);
-    if (session_ == nullptr) {
+    second_ = edgec_session_open(model_, 0, error_, sizeof error_);
+    if (session_ == nullptr || second_ == nullptr) {
       std::printf("%s\n", error_);
       std::exit(1);
     }
   }
   ~Fuzz() {
+    edgec_session_close(second_);
     edgec_session_close(session_);
     edgec_model_close(model_);
   }
@@ -44,6 +46,8 @@ class Fuzz {
     switch (random_() % 8) {
       case 0: return other();
       case 1: return lengths();
+      case 2: return together();
+      case 3: return adapters();
       default: return run();
     }
   }
@@ -116,6 +120,34 @@ class Fuzz {
                                  values_[2].data(), rows, random_() % 2 ? error_ : nullptr, sizeof error_) != EDGEC_OK;
   }
 
+  // A call for several sessions with any numbers of tokens and rows, some of them nobody's.
+  bool together() {
+    for (auto& values : values_) {
+      values.assign(kValues, one_of(kValueKinds));
+    }
+    EdgecRun runs[3];
+    for (EdgecRun& run : runs) {
+      run = {random_() % 16 ? (random_() % 2 ? session_ : second_) : nullptr, one_of(kSizes), one_of(kSizes)};
+    }
+    const int64_t* rows = random_() % 16 ? values_[2].data() : nullptr;
+    return edgec_model_step(random_() % 16 ? model_ : nullptr, random_() % 16 ? runs : nullptr, random_() % 4,
+                            values_[0].data(), values_[1].data(), rows, error_, sizeof error_) != EDGEC_OK;
+  }
+
+  // Adapters without handles, keys, numbers or known matrices; one without changes is accepted.
+  bool adapters() {
+    const float numbers[] = {0, 0, 0, 0};
+    const auto some = [&](const float* given) { return random_() % 4 ? given : nullptr; };
+    const EdgecLowRank change{random_() % 4 ? "absent" : nullptr, some(numbers), some(numbers), one_of(kSizes),
+                              one_of(kSizes), one_of(kSizes)};
+    EdgecAdapter* made = edgec_adapter_open(random_() % 8 ? model_ : nullptr, random_() % 8 ? &change : nullptr,
+                                            random_() % 2, error_, random_() % sizeof error_);
+    const bool refused = made == nullptr || edgec_session_adapter(random_() % 8 ? session_ : nullptr, made, error_,
+                                                                  sizeof error_) != EDGEC_OK;
+    edgec_adapter_close(made);
+    return refused;
+  }
+
   std::string word() {
     std::string text(random_() % 300, ' ');
     for (char& letter : text) {
@@ -157,6 +189,7 @@ class Fuzz {
   std::vector<std::vector<int64_t>> values_;
   EdgecModel* model_ = nullptr;
   EdgecSession* session_ = nullptr;
+  EdgecSession* second_ = nullptr;
   char error_[512] = "";
 };
 

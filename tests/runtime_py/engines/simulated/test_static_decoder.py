@@ -73,6 +73,18 @@ def test_every_row_costs_a_call() -> None:
     assert np.allclose(logits[0, 1], expected_row([1]))
 
 
+@pytest.mark.parametrize(
+    ("rows", "calls"), [([3], [("prefill", 0, 3)]), ([1, 3], [("decode", i, 0) for i in range(4)])]
+)
+def test_a_recurrence_takes_each_token_in_once(rows: list[int], calls: list[tuple[str, int, int]]) -> None:
+    toy = Remembering()
+    decoder = StaticDecoder(toy, Limits(context=10, prefill_chunk=CHUNK, logit_rows=1), recurrent=True)
+    logits = fed(decoder, [1, 2, 3, 4], 0, rows)
+    assert toy.calls == calls
+    for actual, row in zip(logits[0], rows, strict=True):
+        assert np.allclose(actual, expected_row([1, 2, 3, 4][: row + 1]))
+
+
 def test_padding_never_leaves_the_states() -> None:
     toy = Remembering()
     decoder = _decoder(toy)

@@ -1,0 +1,151 @@
+#include "region/adapter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "parallel.h"
+#include "simd.h"
+
+namespace edgec {
+namespace {
+
+constexpr int64_t kLanes = LowRank::kLanes;
+constexpr int kVectors = static_cast<int>(kLanes) / kWidth;
+// Rows of `a` that read a token together, and columns of results that stay in registers.
+constexpr int kRowsTogether = 4, kRunsTogether = 4;
+
+thread_local const Adapter* in_force = nullptr;
+thread_local MatrixSizes* noted = nullptr;
+
+int64_t filled_up(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
+
+template <int kCount>
+void multiply_run(const float* a, int64_t stride, const float* x, Vec (&sums)[kCount][kVectors]) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; v++) {
+    const Vec values = load(x + v * kWidth);
+#pragma GCC unroll 4
+    for (int r = 0; r < kCount; r++) sums[r][v] = fma(load(a + r * stride + v * kWidth), values, sums[r][v]);
+  }
+}
+
+float sum_of(const Vec (&parts)[kVectors]) {
+  float lanes[kLanes];
+  for (int v = 0; v < kVectors; v++) store(lanes + v * kWidth, parts[v]);
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; i++) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// out[r] = row r of a times x, for kCount rows.
+template <int kCount>
+void dot_products(const float* a, const LowRank& change, const float* x, float* out) {
+  Vec sums[kCount][kVectors] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= change.width; i += kLanes) multiply_run<kCount>(a + i, change.a_stride, x + i, sums);
+  if (i < change.width) {
+    float rest[kLanes] = {};
+    std::memcpy(rest, x + i, static_cast<size_t>(change.width - i) * sizeof(float));
+    multiply_run<kCount>(a + i, change.a_stride, rest, sums);
+  }
+  for (int r = 0; r < kCount; r++) out[r] = sum_of(sums[r]);
+}
+
+// narrow [rank] = a x, of one token.
+void narrow_token(const LowRank& change, const float* x, float* narrow) {
+  int64_t r = 0;
+  for (; r + kRowsTogether <= change.rank; r += kRowsTogether) {
+    dot_products<kRowsTogether>(change.a.data() + r * change.a_stride, change, x, narrow + r);
+  }
+  for (; r < change.rank; r++) dot_products<1>(change.a.data() + r * change.a_stride, change, x, narrow + r);
+}
+
+// results[0 .. kRuns * kLanes - 1] += b's rows from `b` on times narrow.
+template <int kRuns>
+void widen_runs(const LowRank& change, const float* b, const float* narrow, float* results) {
+  constexpr int kAcross = kRuns * kVectors;
+  Vec sums[kAcross] = {};
+  for (int64_t r = 0; r < change.rank; r++, b += change.b_stride) {
+    const Vec factor = broadcast(narrow[r]);
+#pragma GCC unroll 16
+    for (int v = 0; v < kAcross; v++) sums[v] = fma(factor, load(b + v * kWidth), sums[v]);
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < kAcross; v++) store(results + v * kWidth, load(results + v * kWidth) + sums[v]);
+}
+
+}  // namespace
+
+LowRank::LowRank(const float* from_a, const float* from_b, int64_t rank, int64_t width, int64_t rows)
+    : rank(rank),
+      width(width),
+      rows(rows),
+      a_stride(filled_up(width)),
+      b_stride(filled_up(rows)),
+      a(static_cast<size_t>(rank * a_stride)),
+      b(static_cast<size_t>(rank * b_stride)) {
+  for (int64_t r = 0; r < rank; r++) std::copy_n(from_a + r * width, width, a.data() + r * a_stride);
+  // Runs of rows, so that what is read again for the next column lies in the L1 cache.
+  for (int64_t first = 0; first < rows; first += kLanes) {
+    const int64_t end = std::min(first + kLanes, rows);
+    for (int64_t r = 0; r < rank; r++) {
+      float* to = b.data() + r * b_stride;
+      for (int64_t row = first; row < end; row++) to[row] = from_b[row * rank + r];
+    }
+  }
+}
+
+AdapterScope::AdapterScope(const Adapter* adapter) { in_force = adapter; }
+
+AdapterScope::~AdapterScope() { in_force = nullptr; }
+
+AddedProducts::AddedProducts(const std::vector<Product>& products, const float* x, int64_t tokens) {
+  if (in_force == nullptr) return;
+  static thread_local std::vector<std::vector<float>> memory;
+  memory.resize(std::max(memory.size(), products.size()));
+  for (size_t i = 0; i < products.size(); i++) {
+    const auto found = in_force->find(products[i].key);
+    added_.push_back({found == in_force->end() ? nullptr : &found->second, nullptr});
+    if (added_.back().change == nullptr) continue;
+    const LowRank& change = found->second;
+    const auto floats = static_cast<size_t>(tokens * change.rank);
+    if (memory[i].size() < floats) memory[i].resize(floats);
+    float* narrow = memory[i].data();
+    for_rows(tokens, change.rank * change.width, [&](int64_t token) {
+      narrow_token(change, x + token * change.width, narrow + token * change.rank);
+    });
+    added_.back().narrow = narrow;
+  }
+}
+
+void AddedProducts::add(size_t product, int64_t first_row, int64_t rows, int64_t first_token, int64_t token_count,
+                        float* results, int64_t stride) const {
+  if (added_.empty() || added_[product].change == nullptr) return;
+  const LowRank& change = *added_[product].change;
+  constexpr int64_t kTogether = kRunsTogether * kLanes;
+  for (int64_t token = 0; token < token_count; token++) {
+    const float* narrow = added_[product].narrow + (first_token + token) * change.rank;
+    const float* b = change.b.data() + first_row;
+    float* to = results + token * stride;
+    int64_t row = 0;
+    for (; row + kTogether <= rows; row += kTogether) widen_runs<kRunsTogether>(change, b + row, narrow, to + row);
+    for (; row < rows; row += kLanes) widen_runs<1>(change, b + row, narrow, to + row);
+  }
+}
+
+MatrixSizesScope::MatrixSizesScope(MatrixSizes& sizes) { noted = &sizes; }
+
+MatrixSizesScope::~MatrixSizesScope() { noted = nullptr; }
+
+void note_matrices(const Region& region) {
+  for (const Step& step : region.steps) {
+    const Group* group = std::get_if<Group>(&step);
+    for (size_t i = 0; noted != nullptr && group != nullptr && i < group->products.size(); i++) {
+      const Product& product = group->products[i];
+      noted->insert_or_assign(product.key, MatrixSize{product.matrix.rows, product.matrix.width});
+    }
+  }
+}
+
+}  // namespace edgec

@@ -1,0 +1,36 @@
+"""What the server allows: sizes, times and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class ServeLimits:
+    """Limits of the server.
+
+    Attributes:
+        body_bytes: the largest body of a request.
+        answer_seconds: the longest time for computing one answer, without the time it waits for its turn.
+        waiting: requests of one bundle that may wait for their turn.
+        body_seconds: the longest time in which a body arrives.
+        send_seconds: the longest time that a client may leave one piece unread.
+        connections: open connections, beyond which new ones are answered with 503.
+        sessions: answers of one bundle that are written at once.
+        memory_bytes: the most that the states of one bundle's sessions may take together; None: as many as there are.
+        chunk_tokens: tokens of prompts that are read between two tokens of those that write.
+    """
+
+    body_bytes: int = 4 << 20
+    answer_seconds: float = 600.0
+    waiting: int = 64
+    body_seconds: float = 30.0
+    send_seconds: float = 60.0
+    connections: int = 256
+    sessions: int = 4
+    memory_bytes: int | None = None
+    chunk_tokens: int = 64
+
+
+DEFAULT_LIMITS: Final = ServeLimits()

@@ -1,0 +1,125 @@
+"""The sessions of a served bundle: which one a request gets, and what it need not compute again.
+
+A request goes on in the session whose answer it continues. Else it gets the session that was used longest ago, and what
+its prompt shares with the prompts of any session is copied there, also from one that is being written: keys and values
+of whole chunks, which have the bits that computing them again would give.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.bundle.entry_points import StateInfo
+from edgec.runtime_py.model import Model
+from edgec.runtime_py.prefix import restore_prefix
+from edgec.runtime_py.sessions.cache_contents import used_bytes
+from edgec.runtime_py.sessions.session import Session
+from edgec.runtime_py.sessions.snapshots import Snapshots
+
+
+@dataclass(eq=False)
+class Seat:
+    """A session that serves one request at a time.
+
+    Attributes:
+        session: the session.
+        snapshots: copies of the states that it cannot rewind.
+        prompt: how many tokens the latest prompt had, as far as it was read.
+        exact: leading tokens of prompts that were read in whole chunks or from the shipped prefix: the bits that any
+            prompt with this beginning would give.
+        busy: a request has it.
+        used: when it was taken last, counted in requests; 0: never.
+    """
+
+    session: Session
+    snapshots: Snapshots
+    prompt: int = 0
+    exact: int = 0
+    busy: bool = False
+    used: int = 0
+
+    def shares(self, tokens: Sequence[int]) -> int:
+        """How many leading ``tokens`` were fed to it."""
+        held, given = self.session.cache.tokens, list(tokens)
+        lengths = range(min(len(held), len(given)))
+        # Whole beginnings are compared, which is faster than token by token.
+        return bisect_left(lengths, True, key=lambda last: held[: last + 1] != given[: last + 1])
+
+    def continues(self, tokens: Sequence[int]) -> bool:
+        """Whether a prompt goes on from what was written here.
+
+        It begins with the latest prompt and a token of its answer; where a session cannot go back, with the prompt.
+        """
+        beyond = self.prompt + self.session.cache.whole
+        return self.prompt > 0 and beyond <= min(self.shares(tokens), len(tokens) - 1)
+
+    def whole_chunks(self, tokens: Sequence[int], chunk: int) -> int:
+        """How many leading ``tokens`` it holds with the bits of any prompt, in whole chunks; fewer than all."""
+        if not self.session.cache.whole:
+            return 0
+        return min(self.shares(tokens), self.exact, len(tokens) - 1) // chunk * chunk
+
+
+class Seats:
+    """All sessions of a bundle. Its methods are called while no session changes, by one thread at a time."""
+
+    def __init__(self, model: Model, most: int, chunk: int) -> None:
+        """Begin with none.
+
+        Args:
+            model: a loaded decoder, whose own session is left alone.
+            most: the most sessions; each is opened when it is needed first.
+            chunk: how many tokens of a prompt are read in a call.
+        """
+        self._model, self._most, self._chunk = model, most, chunk
+        self._states: Sequence[StateInfo] = model.bundle.manifest.states
+        self._all: list[Seat] = []
+        self._taken = 0
+
+    def take(self, tokens: Sequence[int]) -> tuple[Seat, int]:
+        """The session for a prompt, and how many leading tokens of it need not be computed; one must be free."""
+        continued = [seat for seat in self._all if not seat.busy and seat.continues(tokens)]
+        seat = max(continued, key=lambda one: one.shares(tokens), default=None)
+        donor = max(self._all, key=lambda one: one.whole_chunks(tokens, self._chunk), default=None)
+        known = donor.whole_chunks(tokens, self._chunk) if donor else 0
+        count = seat.snapshots.recall(tokens) if seat else 0
+        if seat is None or count <= known:
+            seat = self._free()
+            count = self._begun(seat, donor, tokens, known)
+            seat.exact = max(count, len(tokens) // self._chunk * self._chunk)
+        self._taken += 1
+        seat.busy, seat.used, seat.prompt = True, self._taken, len(tokens)
+        return seat, count
+
+    def give_back(self, seat: Seat) -> None:
+        """Let another request have a session."""
+        held = len(seat.session.cache.tokens)
+        seat.busy, seat.prompt, seat.exact = False, min(seat.prompt, held), min(seat.exact, held)
+
+    def _free(self) -> Seat:
+        """A new session while there may be more, else the free one that was used longest ago."""
+        if len(self._all) < self._most:
+            session = self._model.new_session().session
+            self._all.append(Seat(session, Snapshots(session, self._states)))
+            return self._all[-1]
+        return min((seat for seat in self._all if not seat.busy), key=lambda one: one.used)
+
+    def _begun(self, seat: Seat, donor: Seat | None, tokens: Sequence[int], known: int) -> int:
+        """Make a session hold the first ``known`` tokens, or those of the shipped prefix if that is more."""
+        prefix = self._model.prefix
+        shipped = prefix.reusable(tokens) if prefix is not None else 0
+        if shipped > known:
+            return restore_prefix(seat.session, prefix, tokens)
+        if donor is not None and known and seat.whole_chunks(tokens, self._chunk) < known:
+            self._copy(donor, seat, known)
+        return known
+
+    def _copy(self, donor: Seat, seat: Seat, count: int) -> None:
+        source, target = donor.session.arena, seat.session.arena
+        assert source is not None and target is not None  # only sessions with reachable states are batched
+        seat.session.cache.hold((), 0)
+        for state in self._states:
+            used_bytes(target, state, count)[:] = used_bytes(source, state, count)
+        seat.session.cache.hold(donor.session.cache.tokens[:count], count)
