@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix, pack_matrix
-from edgec.backends.edgec_linear.weights import StoredMatrix, fewest_bits, quantised_source, stored_matrix
+from edgec.backends.edgec_linear.weights import INT8, StoredMatrix, fewest_bits, input_of, stored_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.backends.xnnpack.replace import replace_clusters
@@ -37,13 +37,15 @@ class ExpertsRegion:
 
     Attributes:
         node: the node.
-        x: its input before it was quantised per token.
+        x: its input, before it was quantised per token if it is.
+        read_as: how the matrix reads x, ``int8`` or ``float32``.
         matrix: its integers, [experts * rows, width].
         experts, rows: of its weight.
     """
 
     node: Node
     x: Node
+    read_as: str
     matrix: StoredMatrix
     experts: int
     rows: int
@@ -67,12 +69,12 @@ def experts_regions(graph: GraphModule) -> list[ExpertsRegion]:
 
 def _region(graph: GraphModule, node: Node) -> ExpertsRegion | None:
     call = ExpertsCall.of(node)
-    view, source = call.weight, quantised_source(call.x)
-    if view.target is not aten.view.default or source is None:
+    view, read = call.weight, input_of(call.x)
+    if view.target is not aten.view.default or read is None:
         return None
     matrix = stored_matrix(graph, view.args[0])
     shape: Any = view.args[1]
-    return None if matrix is None else ExpertsRegion(node, source, matrix, int(shape[0]), int(shape[1]))
+    return None if matrix is None else ExpertsRegion(node, *read, matrix, int(shape[0]), int(shape[1]))
 
 
 def replace_experts(
@@ -92,7 +94,10 @@ def _delegate(
     packed = pack_matrix(shape, filled, _filled(scales, region, block_rows))
     store, inside = NamedDataStore(), (region.matrix.scale_name,)
     kept = keep(store, region.matrix.name, f"int{grid.bits}", raw_bytes(packed), count, inside)
-    fields = {"edgec.experts": 1, "experts": region.experts, "expert_rows": region.rows, "block_rows": int(block_rows)}
+    # Engines of earlier versions know the first form only.
+    form: dict[str, int | str] = {"edgec.experts": 1}
+    form = form if region.read_as == INT8 else {"edgec.experts": 2, "inputs": region.read_as}
+    fields = {**form, "experts": region.experts, "expert_rows": region.rows, "block_rows": int(block_rows)}
     sizes = {"rows": shape.rows, "width": shape.width, "group": shape.group}
     coded = {"bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
     blob = "".join(f"{name}={value}\n" for name, value in {**fields, **sizes, **coded}.items()).encode()

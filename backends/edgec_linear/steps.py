@@ -4,22 +4,30 @@
         ==>
     norm v1 v0 | group v1: gate, up -> gate silu | group v2: down -> add v0
 
-Matrices that read the same value are one group, which quantises it once. Legality: every linear layer reads 8-bit
-tokens and a matrix as weights.py says; the rest is arithmetic on values [1, S, width], each token by itself.
+Matrices that read the same value are one group, which quantises it once, or reads it in float. Legality: every linear
+layer reads such a value and a matrix as weights.py says; the rest is arithmetic on values [1, S, width], each token by
+itself.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.backends.edgec_linear.weights import LINEAR, StoredMatrix, quantised_source, stored_matrix
+from edgec.backends.edgec_linear.weights import (
+    INT8,
+    LINEAR,
+    StoredMatrix,
+    input_of,
+    quantised_source,
+    stored_matrix,
+)
 from edgec.ir.attributes import attribute
 from edgec.ir.operators import RMS_NORM
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
@@ -47,12 +55,21 @@ class MatrixProduct:
 
 @dataclass(frozen=True)
 class MatrixGroup:
-    """Matrices that read the same value; ``gate``: the product of the first, through a function, with the second."""
+    """Matrices that read the same value.
+
+    Attributes:
+        x: the value, before it was quantised if it is.
+        products: the matrices, and what they compute.
+        add: a value to add to the only product.
+        gate: a function: the product of the first through it, with the second, is all that is kept.
+        inputs: how the matrices read x: ``int8``, quantised per token, or ``float32``.
+    """
 
     x: Node
     products: tuple[MatrixProduct, ...]
     add: Node | None = None
     gate: str | None = None
+    inputs: str = INT8
 
 
 @dataclass(frozen=True)
@@ -148,12 +165,13 @@ def _step(graph: GraphModule, node: Node) -> list[Step]:
 
 
 def _linear(graph: GraphModule, node: Node) -> Step:
-    source, matrix = quantised_source(node.args[0]), stored_matrix(graph, node.args[1])
+    read, matrix = input_of(node.args[0]), stored_matrix(graph, node.args[1])
     bias = node.args[2] if len(node.args) > 2 else None
     plain = bias is None or (isinstance(bias, Node) and bias.op == "get_attr")
-    if source is None or matrix is None or not plain:
+    if read is None or matrix is None or not plain or not _is_value(read[0]):
         raise NotExecutable(node.name)
-    return MatrixGroup(source, (MatrixProduct(matrix, None if bias is None else str(bias.target), node),))  # type: ignore[union-attr]
+    product = MatrixProduct(matrix, None if bias is None else str(bias.target), node)  # type: ignore[union-attr]
+    return MatrixGroup(read[0], (product,), inputs=read[1])
 
 
 def _norm(node: Node) -> Step:
@@ -213,9 +231,10 @@ def _with_gates(steps: list[Step]) -> list[Step]:
                 if not isinstance(function, FunctionStep) or {opened, other, function.x} & gone:
                     continue
                 gate, up = linears.get(function.x), linears.get(other)
-                if gate and up and gate.x is up.x and all(len(n.users) == 1 for n in (opened, other, function.x)):
+                alone = all(len(n.users) == 1 for n in (opened, other, function.x))
+                if gate and up and alone and (gate.x, gate.inputs) == (up.x, up.inputs):
                     products = tuple(MatrixProduct(p.matrix, p.bias, step.out) for p in (*gate.products, *up.products))
-                    joined[step.out] = MatrixGroup(gate.x, products, gate=function.kind)
+                    joined[step.out] = replace(gate, products=products, gate=function.kind)
                     gone |= {opened, other, function.x}
                     break
     return [joined.get(out, step) for step in steps for out in [_out(step)] if out not in gone]
@@ -233,28 +252,25 @@ def _with_residuals(steps: list[Step]) -> list[Step]:
                 group = linears.get(result)
                 ready = other is not result and position.get(other, -1) < position[step.out]
                 if group and ready and len(result.users) == 1:
-                    product = group.products[0]
-                    joined[step.out] = MatrixGroup(
-                        group.x, (MatrixProduct(product.matrix, product.bias, step.out),), add=other
-                    )
+                    joined[step.out] = replace(group, products=(replace(group.products[0], out=step.out),), add=other)
                     gone.add(result)
                     break
     return [joined.get(out, step) for step in steps for out in [_out(step)] if out not in gone]
 
 
 def _grouped(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Put plain matrices that read the same value into one group, where the first of them stood."""
+    """Put plain matrices that read the same value alike into one group, where the first of them stood."""
     grouped: list[Step] = []
-    place: dict[Node, int] = {}
+    place: dict[tuple[Node, str], int] = {}
     for step in steps:
         plain = isinstance(step, MatrixGroup) and step.add is None and step.gate is None
-        if isinstance(step, MatrixGroup) and plain and step.x in place:
-            first = grouped[place[step.x]]
+        if isinstance(step, MatrixGroup) and plain and (step.x, step.inputs) in place:
+            first = grouped[place[step.x, step.inputs]]
             assert isinstance(first, MatrixGroup)
-            grouped[place[step.x]] = MatrixGroup(step.x, (*first.products, *step.products))
+            grouped[place[step.x, step.inputs]] = replace(first, products=(*first.products, *step.products))
             continue
         if isinstance(step, MatrixGroup) and plain:
-            place[step.x] = len(grouped)
+            place[step.x, step.inputs] = len(grouped)
         grouped.append(step)
     return tuple(grouped)
 

@@ -3,7 +3,8 @@
     weight_int, weight_scale, weight_zero_point -> dequantize_affine -> aten.linear      ==>      PackedMatrix + bytes
 
 Legality: symmetric integers; one float32 scale per row, or scales in groups of a multiple of 32 that bfloat16 holds
-(edgec's recipes round them so); 8 bits have one scale per row; the input is quantised to 8 bits per token.
+(edgec's recipes round them so); 8 bits have one scale per row; the input is float32 [., ., width], or such a value
+quantised to 8 bits per token.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _LARGEST_GROUP = 1024
 # Sums over a row of 8 bits must stay within 32 bits.
 _LONGEST_ROW = 1 << 15
 _INT8 = (-128, 127)
+INT8, FLOAT32 = "int8", "float32"
+"""How a matrix reads its input, in the words of a delegate's text."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,24 @@ def quantised_source(node: Any) -> Node | None:
     chosen = scale.args[0] if isinstance(scale, Node) and scale.all_input_nodes else None
     if not isinstance(source, Node) or not isinstance(chosen, Node) or chosen.target is not CHOOSE:
         return None
-    value = source.meta.get("val")
-    if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.dim() != 3:
+    if not _is_float(source):
         return None
-    per_token = list(quantised.args[1]) == [1, 1, value.shape[2]]  # type: ignore[arg-type]
+    per_token = list(quantised.args[1]) == [1, 1, source.meta["val"].shape[2]]  # type: ignore[arg-type]
     asymmetric = chosen.args[0] is source and chosen.args[1] == "ASYMMETRIC" and tuple(quantised.args[5:7]) == _INT8
     return source if per_token and asymmetric else None
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, Tensor) and value.dtype == torch.float32 and value.dim() == 3
+
+
+def input_of(node: Any) -> tuple[Node, str] | None:
+    """What a layer with integer weights reads, and how: ``INT8`` or ``FLOAT32``; None where no kernel reads it so."""
+    if source := quantised_source(node):
+        return source, INT8
+    plain = isinstance(node, Node) and node.target is not DEQUANTIZE and _is_float(node)
+    return (node, FLOAT32) if plain else None
 
 
 def fewest_bits(values: Tensor) -> CodeGrid:

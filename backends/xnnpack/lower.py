@@ -21,6 +21,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.edgec_linear.delegate import linear_regions, replace_regions
 from edgec.backends.edgec_linear.experts import experts_regions, put_experts_last, replace_experts
+from edgec.backends.edgec_linear.float_inputs import refuse_float_inputs
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, is_constant
@@ -156,6 +157,8 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     tables = replace_embeddings(graph, block_rows) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()
+    if block_rows:
+        refuse_float_inputs(graph)
     write_out_norms(graph)
     write_out_tanh_gelus(graph)
     grouped = clusters(graph.graph)

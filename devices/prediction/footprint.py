@@ -46,6 +46,7 @@ class Widths:
         kv_boundary: how many of the first layers have their own keys and values, a count or a share; None: all.
         tables: the form of linear layers that are look-up tables of ``weight_bits``; None for integers.
         standard_kernels: on CPUs the kernels of every ExecuTorch app instead of edgec's own.
+        float_inputs: matrices of integers read activations in float where those of 8 bits are usual.
     """
 
     weight_bits: int = 4
@@ -56,6 +57,7 @@ class Widths:
     kv_boundary: float | int | str | None = None
     tables: WeightScheme | None = None
     standard_kernels: bool = False
+    float_inputs: bool = False
 
     def __str__(self) -> str:
         share = f" group {self.group_size}" if self.group_size else " per channel"
@@ -63,7 +65,7 @@ class Widths:
         weights = f"weights {self.tables}" if self.tables_of(Kind.LINEAR) else weights
         rest = f"lm_head {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
         rest += "" if self.kv_boundary is None else f", KV shared after {self.kv_boundary} of the layers"
-        return f"{weights}, {rest}"
+        return f"{weights}, {rest}" + ", activations in float" * self.float_inputs
 
     def bits_of(self, kind: Kind) -> int:
         """Bits of one weight of a kind; norms and biases stay in float."""

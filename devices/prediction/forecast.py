@@ -100,7 +100,8 @@ def plan(
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
     at_once = min(PREFILL_CHUNK, prompt_tokens)
     kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
-    task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, prompt_tokens, at_once, context, states)
+    lengths = (prompt_tokens, at_once, context)
+    task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, *lengths, states, widths.float_inputs)
     return Plan(
         target=target,
         widths=widths,

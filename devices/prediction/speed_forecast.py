@@ -70,6 +70,7 @@ class Task:
         call_tokens: tokens of the prompt that one call takes.
         context: tokens that the cache has room for.
         state_bytes: of what recurrences remember, which each decoded token reads and writes.
+        float_inputs: as in ``Widths``.
     """
 
     spec: ModelSpec
@@ -81,10 +82,14 @@ class Task:
     call_tokens: int
     context: int
     state_bytes: int = 0
+    float_inputs: bool = False
 
 
 def forecast(task: Task, target: Target) -> Speeds:
     """Estimate a decoder's speeds on a target, which needs a known memory bandwidth."""
+    if task.float_inputs:
+        note = "speeds are unavailable: they were calibrated on 8-bit activations, and this recipe's stay in float"
+        return Speeds(None, None, None, (note,))
     work = _workload(task, target)
     if work is None:
         return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))

@@ -101,14 +101,19 @@ def _layers(
 
 
 def candidate_schemes(recipe: Recipe) -> tuple[WeightScheme, ...]:
-    """The forms in which the recipe's backend can store a linear layer: tables of 2 bits and more, and integers."""
+    """The forms in which the recipe's backend can store a linear layer: tables of 2 bits and more, and integers.
+
+    Integers have float activations where the backend's do, and where the recipe asks for them.
+    """
     support = _support(recipe)
     rows = recipe.weights.group_rows if recipe.weights and recipe.weights.group_rows else _TABLE_ROWS
     schemes = [lut(bits, rows) for bits in support.table_bits if bits > 1]
     blocks = support.block_scales or recipe.allow_block_scales
+    in_float = recipe.weights is not None and not (recipe.weights.is_table or recipe.weights.activation_bits)
+    dynamic = support.dynamic_activations and not in_float
     for grid in support.kernels:
         groups = (*(grid.groups if blocks else ()), *([0] if grid.channel_multiple else []))
-        schemes += [_integer_scheme(grid.bits, group, support.dynamic_activations) for group in groups]
+        schemes += [_integer_scheme(grid.bits, group, dynamic) for group in groups]
     return tuple(schemes)
 
 

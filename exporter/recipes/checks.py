@@ -36,9 +36,8 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
             _check_lookup(place, scheme, support)
         else:
             _check_kernel(place, scheme, support)
-            if scheme.activation_bits == 0 and not (support.weight_only or allow_unsafe_weight_only):
-                fix = "set activation_bits = 8 (dynamic, no calibration needed)"
-                raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
+            if scheme.activation_bits == 0 and not allow_unsafe_weight_only:
+                _check_weight_only(place, scheme, support)
         if scheme.group_size and not (support.block_scales or recipe.allow_block_scales):
             raise _block_scales(place, scheme)
     _check_cache(recipe, support)
@@ -61,6 +60,16 @@ def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
     bits, group = min(legal, key=lambda choice: (abs(choice[0] - scheme.bits), _apart(choice[1], scheme.group_size)))
     read = "; ".join(f"{grid.bits} bits: group {', '.join(map(str, (*grid.groups, 0)))}" for grid in support.kernels)
     raise _unsupported(place, str(scheme), f"its kernels read {read}", f"set bits = {bits} and group_size = {group}")
+
+
+def _check_weight_only(place: str, scheme: WeightScheme, support: Support) -> None:
+    if not support.weight_only:
+        fix = "set activation_bits = 8 (dynamic, no calibration needed)"
+        raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
+    if scheme.group_size and support.exact_scale_bits not in (0, scheme.scale_bits):
+        what = f"float activations with {scheme.scale_bits}-bit scales of groups"
+        why = f"its kernels store these scales in {support.exact_scale_bits} bits"
+        raise _unsupported(place, what, why, f"set scale_bits = {support.exact_scale_bits}")
 
 
 def _check_table(place: str, scheme: WeightScheme, support: Support) -> None:

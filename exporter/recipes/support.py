@@ -25,6 +25,8 @@ class Support:
         cache: dtypes of a KV cache; the first is its float.
         ranged: activations have fixed ranges, measured on a text.
         block_scales: whether integers with a scale per block of a row are computed correctly, as far as is known.
+        exact_scale_bits: the scale bits of groups that it stores exactly; 0 for any. Others are refused where
+            activations stay in float.
     """
 
     kernels: tuple[KernelGrid, ...]
@@ -38,6 +40,7 @@ class Support:
     cache: tuple[str, ...] = ("float32", "float16", "int8", "int4")
     ranged: bool = False
     block_scales: bool = True
+    exact_scale_bits: int = 0
 
 
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
@@ -47,7 +50,8 @@ SUPPORT = {
         kernels=DYNAMIC_INT8_KERNELS,
         lookup_bits=LOOKUP_BITS,
         weight_only=False,
-        why_not="XNNPACK's partitioner runs weight-only integers without their scales, and refuses layers with a bias",
+        why_not="XNNPACK's partitioner runs weight-only integers without their scales, and refuses layers with a bias; "
+        "only edgec's kernels, which run decoders, read float activations",
     ),
     "coreml": Support(
         kernels=_APPLE,
@@ -104,8 +108,9 @@ _OWN_KERNELS = {
     "xnnpack": Support(
         kernels=LINEAR_KERNELS,
         lookup_bits=LOOKUP_BITS,
-        weight_only=False,
-        why_not="edgec's linear kernels read int8 inputs, and XNNPACK runs weight-only integers without their scales",
+        weight_only=True,
+        why_not="edgec's linear kernels read float inputs as well as int8",
+        exact_scale_bits=16,
     ),
 }
 """Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""

@@ -38,7 +38,14 @@ def recipe_widths(recipe: Recipe) -> Widths:
         kv_boundary=_boundary(recipe),
         tables=scheme if scheme and scheme.is_table else None,
         standard_kernels=recipe.kernels == "standard",
+        float_inputs=_reads_floats(scheme, support),
     )
+
+
+def _reads_floats(scheme: WeightScheme | None, support: Support | None) -> bool:
+    """Whether integers read activations in float on a backend that otherwise quantises these."""
+    integers = scheme is not None and not scheme.is_table and scheme.activation_bits == 0
+    return integers and support is not None and support.dynamic_activations
 
 
 def _boundary(recipe: Recipe) -> float | int | str | None:

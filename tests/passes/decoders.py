@@ -34,7 +34,8 @@ def tiny_model(family: str = "llama", **options: Any) -> Any:
 
     shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 96, "head_dim": 16}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": CONTEXT}
-    config = AutoConfig.for_model(family, **shape, **heads, initializer_range=0.3, pad_token_id=0, **options)
+    fixed = {"initializer_range": 0.3, "pad_token_id": 0}
+    config = AutoConfig.for_model(family, **{**shape, **heads, **fixed, **options})
     torch.manual_seed(0)
     return AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
 

@@ -38,7 +38,7 @@ Routed route(const Experts& call);
 // weight [experts, rows, width]
 void multiply_experts(const Experts& call, const float* weight);
 
-// The same from integers, with x quantised to 8 bits a row: each expert is a run of whole blocks of the matrix.
-void multiply_experts(const Experts& call, const linear::Matrix& matrix);
+// The same from integers, with x quantised to 8 bits a row or in float: each expert is a run of whole blocks of the matrix.
+void multiply_experts(const Experts& call, const linear::Matrix& matrix, linear::Inputs inputs);
 
 }  // namespace edgec

@@ -3,7 +3,8 @@
 //
 // The delegate's bytes are text (delegate_text.h), beginning with these lines:
 //
-//     edgec.experts=1
+//     edgec.experts=1           2 where the next line stands: int8 or float32, how the matrix reads x; without it int8
+//     inputs=float32
 //     experts=64
 //     expert_rows=2048          rows of each expert; in the matrix they are filled up to whole blocks
 //     block_rows=16  rows=...   the matrix
@@ -41,6 +42,7 @@ using executorch::runtime::Result;
 
 struct Handle {
   linear::Matrix matrix;
+  linear::Inputs inputs = linear::Inputs::kInt8;
   std::vector<HugeMemory> laid_out;  // where this processor's kernels read another layout than the file has
   int64_t experts;
   int64_t rows;
@@ -51,13 +53,16 @@ struct Handle {
 Error read(const NamedDataMap& data, std::string_view text, Handle& handle) {
   Lines lines(text);
   const int64_t format = lines.number("edgec.experts");
+  const std::string_view inputs = format == 2 ? lines.value("inputs") : "int8";
+  if (inputs == "float32") handle.inputs = linear::Inputs::kFloat32;
   handle.experts = lines.number("experts");
   handle.rows = lines.number("expert_rows");
   const Error error = read_matrix(data, lines, handle.matrix, handle.bytes);
   if (error != Error::Ok) return error;
   const int64_t block = handle.matrix.block_rows();
   constexpr int64_t kMost = int64_t{1} << 26;
-  const bool sized = format == 1 && handle.experts <= kMost && handle.rows <= kMost &&
+  const bool known = (format == 1 || format == 2) && (inputs == "int8" || inputs == "float32");
+  const bool sized = known && handle.experts <= kMost && handle.rows <= kMost &&
                      (handle.rows + block - 1) / block * block * handle.experts == handle.matrix.rows;
   return sized ? Error::Ok : Error::DelegateInvalidCompatibility;
 }
@@ -125,7 +130,7 @@ class ExpertsBackend final : public executorch::runtime::BackendInterface {
     if (!resized(out, {call.tokens, call.choices, call.rows})) return Error::InvalidProgram;
     call.out = out.mutable_data_ptr<float>();
     ask_for_chosen(call, handle);
-    multiply_experts(call, handle.matrix);
+    multiply_experts(call, handle.matrix, handle.inputs);
     return Error::Ok;
   }
 

@@ -60,7 +60,8 @@ void run_part(const Experts& call, const Matrix& matrix, const Kernel& kernel, c
   const int64_t per_expert = matrix.blocks() / call.experts;
   const int64_t first = part.expert * per_expert + part.first_row / matrix.block_rows();
   const int64_t blocks = (part.rows + matrix.block_rows() - 1) / matrix.block_rows();
-  kernel.multiply(matrix, first, blocks, quantised.tokens, sums, part.first_token, part.tokens, results, kRowsAtOnce);
+  linear::multiply(kernel, matrix, first, blocks, quantised.tokens, sums, part.first_token, part.tokens, results,
+                   kRowsAtOnce);
   for (int64_t token = 0; token < part.tokens; token++) {
     const float* from = results + token * kRowsAtOnce;
     float* to = call.out + part.pairs[token] * call.rows + part.first_row;
@@ -75,15 +76,14 @@ void run_part(const Experts& call, const Matrix& matrix, const Kernel& kernel, c
 
 }  // namespace
 
-void multiply_experts(const Experts& call, const Matrix& matrix) {
+void multiply_experts(const Experts& call, const Matrix& matrix, linear::Inputs inputs) {
   static thread_local Quantised quantised;
   static thread_local Gathered gathered;
   const Kernel& kernel = linear::kernel_in_force();
   const Routed routed = route(call);
   gather(call, routed, gathered);
   if (gathered.count == 0) return;
-  quantised.resize(gathered.count, matrix.slices(), kernel.pairs);
-  linear::quantise(kernel, gathered.x.data(), call.width, quantised.tokens);
+  linear::take_in(kernel, inputs, matrix, gathered.x.data(), gathered.count, quantised);
   quantised.group_sums.resize(std::max<size_t>(quantised.group_sums.size(), 1));
   const int32_t* sums = linear::sum_groups(matrix, quantised.tokens, quantised.group_sums[0]);
   std::vector<Part> parts;
@@ -97,7 +97,7 @@ void multiply_experts(const Experts& call, const Matrix& matrix) {
     }
   }
   const bool worth_waking = static_cast<int64_t>(routed.pairs.size()) * call.rows * call.width >= kWorthWaking;
-  // The quantised tokens belong to this thread; others read them through this reference.
+  // The tokens belong to this thread; others read them through this reference.
   const Quantised& tokens = quantised;
   for_units(static_cast<int64_t>(parts.size()), worth_waking, [&](int64_t unit) {
     run_part(call, matrix, kernel, tokens, sums, parts[static_cast<size_t>(unit)]);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
@@ -26,15 +28,24 @@ MIXED: tuple[SchemeRule, ...] = (
     ("*up_proj*", WeightScheme(4, 0)),
     ("*down_proj*", WeightScheme(4, 64, scale_bits=16)),
 )
+# The same with activations in float; those of q and o stay integers, so that a value is read both ways.
+IN_FLOAT: tuple[SchemeRule, ...] = tuple(
+    (pattern, replace(scheme, activation_bits=0) if pattern not in ("*q_proj*", "*o_proj*") and scheme else scheme)
+    for pattern, scheme in MIXED
+)
 
 
 @lru_cache(maxsize=8)
 def quantised(
-    family: str = "llama", rules: tuple[SchemeRule, ...] = (), lm_head: WeightScheme | None = EIGHT
+    family: str = "llama",
+    rules: tuple[SchemeRule, ...] = (),
+    lm_head: WeightScheme | None = EIGHT,
+    default: WeightScheme = FOUR,
+    **options: Any,
 ) -> Program:
     """A decoder with edgec's operators and matrices of 4 bits, unless a rule says otherwise."""
     passes: list[Pass] = [
         *(FuseRmsNorm(heads=True), FuseRope(), KvCache(CONTEXT, 12, "float32", 0, "edgec")),
-        *(Quantize(rules, FOUR, lm_head, kernels=LINEAR_KERNELS), QuantizeEmbedding(8, min_rows=1), FoldConstants()),
+        *(Quantize(rules, default, lm_head, kernels=LINEAR_KERNELS), QuantizeEmbedding(8, min_rows=1), FoldConstants()),
     ]
-    return run_passes(captured(family), passes)
+    return run_passes(captured(family, **options), passes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +17,34 @@ from edgec.backends.edgec_linear.steps import BinaryStep, MatrixGroup, NormStep
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.backends.xnnpack.lower import lower
 from edgec.bundle.pte_layout import read_calls
+from edgec.errors import InputError
 from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.ir.call_plan import call_plan
 from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.reexport import reexport
+from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import nodes_of, run_passes
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.runtime_py.engines.engine import EngineModel, set_pool_threads
-from tests.backends.edgec_linear.programs import EIGHT, FOUR, MIXED, quantised
+from tests.backends.edgec_linear.programs import EIGHT, FOUR, IN_FLOAT, MIXED, quantised
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
+FLOAT_FOUR, FLOAT_EIGHT = (replace(scheme, activation_bits=0) for scheme in (FOUR, EIGHT))
+RECIPE_IN_FLOAT = """
+[weights]
+bits = 4
+group_size = 32
+scale_bits = 16
+activation_bits = 0
+[lm_head]
+bits = 8
+group_size = 0
+activation_bits = 0
+"""
 PLAN = call_plan(24, 12, ROWS)
 # Both sides quantise the same tokens with the same grid and sum whole numbers exactly; floats in another order.
 TOLERANCE = 1e-5
@@ -108,10 +123,52 @@ def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, 
     assert torch.equal(results[0], results[1]), "a layout changes the numbers"
 
 
+def test_activations_in_float_are_groups_of_their_own() -> None:
+    program = quantised(rules=IN_FLOAT, lm_head=FLOAT_EIGHT)
+    found = groups(linear_regions(traced(program)))
+    named = {product.matrix.name.split(".")[-2]: group.inputs for group in found for product in group.products}
+    floats = dict.fromkeys(("k_proj", "v_proj", "up_proj", "down_proj", "lm_head"), "float32")
+    assert named == {**floats, "q_proj": "int8", "o_proj": "int8", "gate_proj": "int8"}
+    gated = groups(linear_regions(traced(quantised(default=FLOAT_FOUR))))
+    assert {group.inputs for group in gated[:-1]} == {"float32"} and "silu" in {group.gate for group in gated}
+
+
+ODD_WIDTH = (("*down_proj*", WeightScheme(3, 0, activation_bits=0)),)
+
+
+@pytest.mark.parametrize("rules", [IN_FLOAT, (), ODD_WIDTH], ids=["some", "all", "a row that ends within a slice"])
+def test_activations_in_float_are_computed_as_the_graph_says(rules: tuple[SchemeRule, ...], tmp_path: Path) -> None:
+    mixed, inner = rules == IN_FLOAT, 44 if rules == ODD_WIDTH else 64
+    program = quantised("llama", rules, FLOAT_EIGHT, FOUR if mixed else FLOAT_FOUR, intermediate_size=inner)
+    wanted, results = run_program(program, tokens(24), PLAN), []
+    for rows in BlockRows:
+        artifact = tmp_path / f"{rows.name}.pte"
+        artifact.write_bytes(lower(program, block_rows=rows).artifact)
+        results.append(run_artifact(artifact, tokens(24), PLAN).clone())
+    assert b" float32\nmatrix" in artifact.read_bytes()
+    errors = (results[0] - wanted).abs().amax(-1) / wanted.abs().max()
+    # Without a quantised token nothing is rounded but sums.
+    assert float(errors.quantile(0.25)) <= TOLERANCE and float(errors.max()) <= (STEP if mixed else TOLERANCE)
+    assert torch.equal(results[0], results[1]), "a layout changes the numbers"
+
+
+def test_a_layer_that_no_kernel_multiplies_in_float_is_refused_by_name() -> None:
+    program = quantised(rules=(("*o_proj*", WeightScheme(4, 32, activation_bits=0, scale_bits=32)),))
+    with pytest.raises(InputError) as caught:
+        lower(program, block_rows=BlockRows.X86)
+    assert caught.value.code == "E579" and caught.value.where.startswith("model.layers.0.self_attn.o_proj.weight")
+    assert "activation_bits = 8" in caught.value.fix
+
+
 @pytest.mark.slow
-def test_any_number_of_threads_gives_the_same_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", ["4bit", "in-float.toml"])
+def test_any_number_of_threads_gives_the_same_bits(recipe: str, tmp_path: Path) -> None:
     """Matrices of a few hundred rows and 64 tokens are enough work for the kernels to wake the pool."""
-    bundle = edgec.export("examples/tiny-stories", target="host", recipe="4bit", out=tmp_path / "x.edgec")
+    chosen: str | Path = recipe
+    if recipe.endswith(".toml"):
+        chosen = tmp_path / recipe
+        chosen.write_text(RECIPE_IN_FLOAT)
+    bundle = edgec.export("examples/tiny-stories", target="host", recipe=chosen, out=tmp_path / "x.edgec")
     model, before, results = EngineModel(bundle / "model.pte"), set_pool_threads(None), []
     calls = [(np.arange(1, 65), np.arange(64)), (np.array([5]), np.array([64]))]
     try:

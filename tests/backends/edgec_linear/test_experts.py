@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from copy import deepcopy
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from edgec.passes.prefill.prefill_skip import PrefillSkip
 CONTEXT, CHUNK, ROWS = 64, 16, 4
 PLAN = call_plan(40, CHUNK, ROWS)
 FOUR = WeightScheme(4, 32, scale_bits=16)
+IN_FLOAT = replace(FOUR, activation_bits=0)
 # Whole numbers are summed exactly; only float32 sums over groups and norms run in another order.
 TOLERANCE = 1e-4
 
@@ -77,7 +79,9 @@ def test_every_expert_is_rounded_in_groups_of_its_own_row() -> None:
 
 
 @pytest.mark.parametrize("kind", ["olmoe", pytest.param("gpt_oss", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("default", [FOUR, pytest.param(None, marks=pytest.mark.slow)], ids=["4bit", "float"])
+@pytest.mark.parametrize(
+    "default", [FOUR, IN_FLOAT, pytest.param(None, marks=pytest.mark.slow)], ids=["4bit", "4bit in float", "float"]
+)
 def test_the_artifact_says_what_its_graph_says(kind: str, default: WeightScheme | None, tmp_path: Path) -> None:
     program = quantised(kind, default)
     tokens = torch.randint(5, 200, (40,), generator=torch.Generator().manual_seed(1)).tolist()
@@ -85,5 +89,7 @@ def test_the_artifact_says_what_its_graph_says(kind: str, default: WeightScheme 
     lowered = lower(program, block_rows=BlockRows.of(platform.machine()))
     artifact = tmp_path / "experts.pte"
     artifact.write_bytes(lowered.artifact)
-    assert (BACKEND.encode() in artifact.read_bytes()) == (default is not None)
+    content = artifact.read_bytes()
+    assert (BACKEND.encode() in content) == (default is not None)
+    assert (b"edgec.experts=2\ninputs=float32\n" in content) == (default == IN_FLOAT)
     assert difference(wanted, run_artifact(artifact, tokens, PLAN), 0.0).max_relative < TOLERANCE

@@ -174,6 +174,15 @@ def test_the_balanced_set_takes_two_bits_with_own_kernels_and_four_with_standard
     assert standard.standard_kernels and not widths.standard_kernels
 
 
+def test_float_activations_are_told_where_kernels_usually_quantise_them() -> None:
+    recipe = load_recipe("4bit")
+    assert recipe.weights is not None
+    asked = replace(recipe, weights=replace(recipe.weights, activation_bits=0), on={})
+    assert recipe_widths(for_backend(asked, "xnnpack")).float_inputs
+    assert not recipe_widths(for_backend(asked, "coreml")).float_inputs
+    assert not named_widths("4bit", "xnnpack").float_inputs
+
+
 def test_other_bits_on_the_command_line_replace_tables() -> None:
     widths = override_widths(named_widths("lut4", "coreml"), weight_bits=8)
     assert widths.weight_bits == 8 and "look-up" not in str(widths)

@@ -98,6 +98,14 @@ def test_own_kernels_are_a_runtime_of_their_own_with_a_wider_range(quantity: str
     assert not any("not been measured on a phone yet" in note for note in plans[1].notes)
 
 
+def test_no_speed_is_made_up_for_activations_in_float() -> None:
+    """All that was measured on CPUs had 8-bit activations; sizes do not depend on them."""
+    usual, floats = (planned(BILLION, "oneplus-12-cpu", widths=Widths(float_inputs=f)) for f in (False, True))
+    assert floats.footprint == usual.footprint and "activations in float" in str(floats.widths)
+    assert floats.speeds.decode_tokens_per_s is None and floats.speeds.ttft_ms is None
+    assert "8-bit activations" in " ".join(floats.notes)
+
+
 def test_fewer_bits_are_decoded_faster() -> None:
     """Of a model whose linear layers are most of its bytes, half of them are left out from 4 to 2 bits."""
     four, two = (planned(BILLION, "oneplus-12-cpu", widths=Widths(bits, 64)).speeds for bits in (4, 2))

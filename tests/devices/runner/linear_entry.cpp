@@ -33,6 +33,19 @@ void sum_groups(const Matrix& matrix, Memory& memory) {
   }
 }
 
+int multiply_floats(const Kernel& kernel, const Matrix& matrix, const float* x, int64_t tokens, int64_t part, float* out) {
+  // Exactly as many floats as a kernel may read.
+  const int64_t width = matrix.slices() * 32, stride = matrix.blocks() * matrix.block_rows();
+  std::vector<float> padded(tokens * width);
+  for (int64_t i = 0; i < tokens; i++) std::memcpy(&padded[i * width], x + i * matrix.width, matrix.width * sizeof(float));
+  const Tokens floats{tokens, matrix.slices(), nullptr, nullptr, nullptr, nullptr, nullptr, padded.data()};
+  for (int64_t first = 0; first < tokens; first += part) {
+    const int64_t count = part < tokens - first ? part : tokens - first;
+    kernel.multiply_floats(matrix, 0, matrix.blocks(), floats, first, count, out + first * stride, stride);
+  }
+  return 0;
+}
+
 }  // namespace
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -60,10 +73,11 @@ EXPORTED int64_t test_bytes(const TestMatrix* shape) {
 
 // out [tokens][rows rounded up to blocks]. Tokens go in as parts of `part`, which is even unless there is one.
 EXPORTED int test_multiply(const char* isa, const TestMatrix* shape, const uint8_t* data, const float* x,
-                           int64_t tokens, int64_t part, float* out) {
+                           int64_t in_float, int64_t tokens, int64_t part, float* out) {
   const Kernel* kernel = edgec::linear::kernel_named(isa);
   const Matrix matrix = shape->matrix(data);
   if (kernel == nullptr || !edgec::linear::is_matrix(matrix)) return 1;
+  if (in_float != 0) return multiply_floats(*kernel, matrix, x, tokens, part, out);
   Memory memory(tokens, matrix.slices());
   for (int64_t first = 0; first < tokens; first += part) {
     kernel->quantize(x, matrix.width, first, part < tokens - first ? part : tokens - first, memory.tokens);
@@ -92,7 +106,7 @@ namespace {
 struct Call {
   char isa[16];
   TestMatrix shape;
-  int64_t tokens, part;
+  int64_t in_float, tokens, part;
 };
 
 template <typename T>
@@ -112,7 +126,9 @@ int main() {
     std::vector<uint8_t> data(matrix.bytes());
     std::vector<float> x(call.tokens * matrix.width), out(call.tokens * matrix.blocks() * matrix.block_rows());
     if (!read_all(data.data(), data.size()) || !read_all(x.data(), x.size())) return 1;
-    if (test_multiply(call.isa, &call.shape, data.data(), x.data(), call.tokens, call.part, out.data()) != 0) return 2;
+    const int failed = test_multiply(call.isa, &call.shape, data.data(), x.data(), call.in_float, call.tokens, call.part,
+                                     out.data());
+    if (failed != 0) return 2;
     std::fwrite(out.data(), sizeof(float), out.size(), stdout);
     std::fflush(stdout);
   }

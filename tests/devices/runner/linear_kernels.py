@@ -32,8 +32,10 @@ class LinearKernels(Protocol):
     def names(self) -> tuple[str, ...]:
         """The kernels that the processor can execute, best first."""
 
-    def multiply(self, isa: str, shape: PackedMatrix, data: Tensor, x: Tensor, part: int) -> Tensor:
-        """Multiply float32 tokens [T, width] by a matrix, ``part`` tokens at a time: float32 [T, rows]."""
+    def multiply(
+        self, isa: str, shape: PackedMatrix, data: Tensor, x: Tensor, part: int, *, in_float: bool = False
+    ) -> Tensor:
+        """Multiply float32 tokens [T, width], quantised unless ``in_float``, ``part`` at a time: float32 [T, rows]."""
 
 
 def numbers_of(shape: PackedMatrix) -> tuple[int, ...]:
@@ -54,10 +56,12 @@ class NativeKernels:
         self.library.test_names(names)
         return tuple(names.value.decode().split())
 
-    def multiply(self, isa: str, shape: PackedMatrix, data: Tensor, x: Tensor, part: int) -> Tensor:
+    def multiply(
+        self, isa: str, shape: PackedMatrix, data: Tensor, x: Tensor, part: int, *, in_float: bool = False
+    ) -> Tensor:
         padded = -(-shape.rows // shape.block_rows) * shape.block_rows
         out = torch.full((x.shape[0], padded), float("nan"))
-        sizes = ctypes.c_int64(x.shape[0]), ctypes.c_int64(part)
+        sizes = (ctypes.c_int64(number) for number in (in_float, x.shape[0], part))
         pointers = (ctypes.c_void_p(t.data_ptr()) for t in (data, x.contiguous()))
         call = self.library.test_multiply
         assert call(isa.encode(), _described(shape), *pointers, *sizes, ctypes.c_void_p(out.data_ptr())) == 0
@@ -90,10 +94,12 @@ class EmulatedKernels:
     server: subprocess.Popen[bytes]
     names: tuple[str, ...]
 
-    def multiply(self, isa: str, shape: PackedMatrix, data: Tensor, x: Tensor, part: int) -> Tensor:
+    def multiply(
+        self, isa: str, shape: PackedMatrix, data: Tensor, x: Tensor, part: int, *, in_float: bool = False
+    ) -> Tensor:
         pipe, results = self.server.stdin, self.server.stdout
         assert pipe is not None and results is not None
-        call = struct.pack("<16s9q", isa.encode(), *numbers_of(shape), x.shape[0], part)
+        call = struct.pack("<16s10q", isa.encode(), *numbers_of(shape), in_float, x.shape[0], part)
         pipe.write(call + data.numpy().tobytes() + x.contiguous().numpy().tobytes())
         pipe.flush()
         padded = -(-shape.rows // shape.block_rows) * shape.block_rows

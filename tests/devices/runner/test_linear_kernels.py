@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor
 
 from edgec.backends.edgec_linear.layout import (
@@ -27,12 +29,15 @@ from edgec.backends.edgec_linear.layout import (
 from tests.devices.runner.linear_kernels import EmulatedKernels, NativeKernels, emulated_kernels, native_kernels
 from tests.example_counts import examples
 
+Floats = NDArray[np.float32]
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 # The last two have 0 elsewhere than the schemes of models have.
 GRIDS = (*SYMMETRIC.values(), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 2, 7))
 # A float32 sum of up to 20 groups and the row sum's product are rounded to 24 bits of their largest intermediate value,
 # which is at most the row's absolute values times the token's range.
 TOLERANCE = 20 * 2.0**-24
+# In float, a value passes through 8 sums of a slice, 2 that join these, and one for each of up to 113 slices.
+FLOAT_TOLERANCE = 123 * 2.0**-24
 PROPERTY = settings(
     max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -116,6 +121,37 @@ def check(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockR
     return result
 
 
+def check_floats(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
+    shape = case.shape(block_rows)
+    numbers = drawn(case, shape)
+    packed = pack_matrix(shape, numbers.values, numbers.scales)
+    part = case.part if case.part < case.tokens else case.tokens
+    result = kernels.multiply(isa, shape, packed, numbers.x, part, in_float=True)
+    matrix, x = weights(shape, numbers), numbers.x.double()
+    assert ((result - x @ matrix.T).abs() <= FLOAT_TOLERANCE * (x.abs() @ matrix.abs().T)).all()
+    alone = [kernels.multiply(isa, shape, packed, token[None], 1, in_float=True) for token in numbers.x]
+    assert torch.equal(result.view(torch.int32), torch.cat(alone).view(torch.int32)), "bits depend on the tokens beside"
+    return result
+
+
+def documented(shape: PackedMatrix, numbers: Drawn) -> Tensor:
+    """The float kernels' results by the rule in docs/kernels.md, for whole slices: each step exact, then rounded."""
+
+    def fma(a: Floats, b: Floats, c: Floats) -> Floats:
+        # 64 bits hold the product, and a sum that they round is rounded to 24 bits otherwise once in 2^40.
+        return (a.astype(np.longdouble) * b + c).astype(np.float32)
+
+    values, scales = numbers.values.float().numpy(), numbers.scales.numpy()
+    sums = np.zeros((len(numbers.x), shape.rows), np.float32)
+    for start in range(0, shape.width, 32):
+        parts = [np.zeros_like(sums) for _ in range(4)]
+        for i in range(start, start + 32):
+            parts[i % 4] = fma(numbers.x.numpy()[:, i, None], values[:, i], parts[i % 4])
+        whole = (parts[0] + parts[1]) + (parts[2] + parts[3])
+        sums = fma(whole, scales[:, start // (shape.group or shape.width)], sums)
+    return torch.from_numpy(sums)
+
+
 @pytest.fixture(scope="module")
 def native() -> NativeKernels:
     return native_kernels()
@@ -148,6 +184,33 @@ ODD_GROUPS = Case(BALANCED2, 17, 160, 2, 3, 100, 3)
 def test_every_kernel_here_has_the_same_bits(native: NativeKernels, case: Case) -> None:
     results = [check(native, isa, BlockRows.X86, case) for isa in native.names]
     assert all(torch.equal(results[0].view(torch.int32), other.view(torch.int32)) for other in results[1:])
+
+
+@PROPERTY
+@given(case=CASES)
+@example(WIDE)
+@example(FAR)
+@example(MANY_TOKENS)
+@example(WIDE_GROUPS)
+@example(ODD_GROUPS)
+def test_tokens_in_float_have_the_same_bits_in_every_kernel(native: NativeKernels, case: Case) -> None:
+    results = [check_floats(native, isa, BlockRows.X86, case) for isa in native.names]
+    assert all(torch.equal(results[0].view(torch.int32), other.view(torch.int32)) for other in results[1:])
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="longdouble is float64 here")
+@pytest.mark.parametrize("group", [0, 32, 128])
+@pytest.mark.parametrize("grid", GRIDS)
+def test_tokens_in_float_are_summed_as_documented(native: NativeKernels, grid: CodeGrid, group: int) -> None:
+    if grid.bits == 8 and group:
+        pytest.skip("8 bits have a scale per row")
+    case = Case(grid, 17, group, 5 if group else 16, 7, 100, 4)
+    shape = case.shape(BlockRows.X86)
+    numbers = drawn(case, shape)
+    packed = pack_matrix(shape, numbers.values, numbers.scales)
+    for isa in native.names:
+        got = native.multiply(isa, shape, packed, numbers.x, 7, in_float=True)
+        assert torch.equal(got, documented(shape, numbers)), isa
 
 
 @pytest.mark.skipif(not (shutil.which("objdump") and platform.machine() == "x86_64"), reason="objdump, for x86")
@@ -184,10 +247,11 @@ def test_sums_hold_the_largest_products(native: NativeKernels, grid: CodeGrid, g
 def test_every_kernel_of_arm64_has_the_bits_of_this_machine(
     native: NativeKernels, emulated: EmulatedKernels, case: Case
 ) -> None:
-    here = check(native, native.names[0], BlockRows.X86, case)
-    for isa in emulated.names:
-        there = check(emulated, isa, BlockRows.ARM64, case)
-        assert torch.equal(here.view(torch.int32), there.view(torch.int32))
+    for judged in (check, check_floats):
+        here = judged(native, native.names[0], BlockRows.X86, case)
+        for isa in emulated.names:
+            there = judged(emulated, isa, BlockRows.ARM64, case)
+            assert torch.equal(here.view(torch.int32), there.view(torch.int32))
 
 
 @pytest.mark.slow

@@ -20,22 +20,25 @@ from tests.devices.runner.sanitized import FUZZ, MEMORY, why_not
 KERNELS, ENTRY = SOURCES / "kernels", Path(__file__).with_name("region_entry.cpp")
 TEXTS, ROUNDS = 500, 4
 
-# A layer's second half: out of attention, norm, gated layers and the next q, with a bias, a constant and a function.
+# A layer's second half: out of attention, norm, gated layers that read floats, and the next q, with a bias, a constant,
+# a function and a matrix that reads rows which end within a slice.
 GOOD = """edgec.linear 1
 block_rows 16
-widths 64 64 64 64 96 64 33 64 64
+widths 64 64 64 64 96 64 33 64 64 8
 inputs 2
-outputs 5 6 8
+outputs 5 8 9
 group 0 1 add 1 none
 matrix 2 64 32 4 1 8 key -
 norm 3 2 1e-06 key
-group 3 2 gate 0 silu
+group 3 2 gate 0 silu float32
 matrix 4 96 0 8 1 128 key -
 matrix 4 96 64 3 1 4 key -
 group 4 1 add 2 none
 matrix 5 64 32 2 2 3 key -
 group 5 1 none 0 none
 matrix 6 33 0 2 1 1 key key
+group 6 1 none 0 none float32
+matrix 9 8 0 4 1 8 key -
 constant mul 7 5 64 key
 function gelu_tanh 8 7
 end
@@ -65,8 +68,10 @@ def read(library: ctypes.CDLL, text: str, bytes: int = BYTES) -> int:
 
 
 def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
-    assert read(library, GOOD) == 7
-    assert read(library, GOOD.replace("block_rows 16", "block_rows 8")) == 7
+    assert read(library, GOOD) == 8
+    assert read(library, GOOD.replace("block_rows 16", "block_rows 8")) == 8
+    assert read(library, GOOD.replace(" float32", " int8")) == 8
+    assert read(library, GOOD.replace(" float32", "")) == 8, "texts of earlier versions have no such word"
 
 
 @pytest.mark.parametrize(
@@ -75,11 +80,11 @@ def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
         ("edgec.linear 1", "edgec.linear 2"),
         ("block_rows 16", "block_rows 12"),
         ("inputs 2", "inputs 0"),
-        ("inputs 2", "inputs 10"),
-        ("outputs 5 6 8", "outputs 5 6 9"),
-        ("outputs 5 6 8", "outputs 5 5 8"),
-        ("outputs 5 6 8", "outputs 1"),
-        ("outputs 5 6 8", "outputs"),
+        ("inputs 2", "inputs 11"),
+        ("outputs 5 8 9", "outputs 5 8 10"),
+        ("outputs 5 8 9", "outputs 5 5 8"),
+        ("outputs 5 8 9", "outputs 1"),
+        ("outputs 5 8 9", "outputs"),
         ("group 0 1 add 1 none", "group 0 2 add 1 none"),
         ("group 0 1 add 1 none", "group 0 1 add 5 none"),
         ("group 0 1 add 1 none", "group 9 1 add 1 none"),
@@ -95,7 +100,10 @@ def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
         ("norm 3 2 1e-06 key", "norm 3 2 nan key"),
         ("norm 3 2 1e-06 key", "norm 4 2 1e-06 key"),
         ("norm 3 2 1e-06 key", "norm 3 4 1e-06 key"),
-        ("group 3 2 gate 0 silu", "group 3 2 gate 0 swish"),
+        ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 swish float32"),
+        ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 silu float16"),
+        ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 silu float32 float32"),
+        ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 silu  float32"),
         ("matrix 4 96 64 3 1 4 key -", "matrix 6 33 64 3 1 4 key -"),
         ("matrix 6 33 0 2 1 1 key key", "matrix 6 33 0 2 1 1 key missing"),
         ("constant mul 7 5 64 key", "constant sub 7 5 64 key"),
@@ -113,7 +121,7 @@ def test_a_text_that_contradicts_itself_is_refused(library: ctypes.CDLL, old: st
 
 def test_data_that_is_too_short_is_refused(library: ctypes.CDLL) -> None:
     largest = PackedMatrix(96, 64, 0, SYMMETRIC[8], BlockRows.X86).bytes
-    assert read(library, GOOD, largest) == 7 and read(library, GOOD, largest - 1) == -1
+    assert read(library, GOOD, largest) == 8 and read(library, GOOD, largest - 1) == -1
 
 
 @pytest.mark.slow

@@ -51,6 +51,12 @@ def test_the_search_keeps_its_budget_and_its_result_can_be_repeated() -> None:
     assert again.rules == recipe.rules
 
 
+def test_integers_keep_the_activations_that_the_recipe_asks_for() -> None:
+    in_float = replace(CPU, weights=WeightScheme(4, 32, activation_bits=0, scale_bits=16))
+    assert {scheme.activation_bits for scheme in candidate_schemes(CPU)} == {8}
+    assert {scheme.activation_bits for scheme in candidate_schemes(in_float)} == {0}
+
+
 @pytest.mark.slow
 def test_cpus_go_down_to_two_bits() -> None:
     """edgec's kernels read 2 and 3 bits at their size; XNNPACK would hold them in 4."""

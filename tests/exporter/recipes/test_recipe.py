@@ -262,7 +262,7 @@ def test_what_xnnpack_cannot_execute_is_refused_with_the_nearest_choice(recipe: 
         (Recipe("r", weights=WeightScheme(3, 16)), "bits = 3 and group_size = 32"),
         (Recipe("r", weights=WeightScheme(8, 32)), "bits = 8 and group_size = 0"),
         (Recipe("r", lm_head=WeightScheme(6, 0)), "group_size = 0"),
-        (Recipe("r", weights=WeightScheme(2, 0, activation_bits=0)), "activation_bits = 8"),
+        (Recipe("r", weights=WeightScheme(4, 32, activation_bits=0)), "scale_bits = 16"),
     ],
 )
 def test_what_edgecs_kernels_cannot_execute_is_refused_with_the_nearest_choice(recipe: Recipe, fix: str) -> None:
@@ -278,6 +278,16 @@ def test_edgecs_kernels_read_few_bits_that_xnnpack_does_not(scheme: WeightScheme
     if scheme.bits < 4:
         with pytest.raises(InputError, match="E172"):
             check_recipe(replace(recipe, kernels="standard"), "xnnpack")
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_edgecs_kernels_read_float_activations_and_xnnpack_does_not(bits: int) -> None:
+    scheme = WeightScheme(bits, 0 if bits == 8 else 64, activation_bits=0, scale_bits=16)
+    recipe = Recipe("r", weights=scheme, lm_head=scheme)
+    check_recipe(recipe, "xnnpack")
+    assert for_backend(recipe, "xnnpack").weights == scheme
+    with pytest.raises(InputError, match="E172"):
+        check_recipe(replace(recipe, kernels="standard"), "xnnpack")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +344,7 @@ def test_a_rule_with_blocks_is_refused_too_and_the_permission_survives_a_file() 
 
 
 def test_tests_may_ask_for_the_known_miscompile() -> None:
-    recipe = Recipe("r", weights=WeightScheme(8, 0, activation_bits=0))
+    recipe = Recipe("r", weights=WeightScheme(8, 0, activation_bits=0), kernels="standard")
     check_recipe(recipe, "xnnpack", allow_unsafe_weight_only=True)
 
 

@@ -14,6 +14,7 @@ EDGEC_BEGIN_ISA("avx2,fma")
 #include "x86_vectors256.h"
 // After the vectors.
 #include "x86_codes.h"
+#include "float_tile.h"
 #include "x86_quantize.h"
 
 namespace edgec::linear {
@@ -75,8 +76,14 @@ EDGEC_END_ISA
 
 namespace edgec::linear {
 
+MultiplyFloats multiply_floats_with_avx2;
+void multiply_floats_with_avx2(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
+                               int64_t first_token, int64_t token_count, float* out, int64_t stride) {
+  multiply_floats(matrix, first_block, blocks, tokens, first_token, token_count, out, stride);
+}
+
 extern const Kernel kAvx2;
-const Kernel kAvx2 = {"avx2", Layout::kRows16, false, quantize, multiply};
+const Kernel kAvx2 = {"avx2", Layout::kRows16, false, quantize, multiply, multiply_floats_with_avx2};
 
 }  // namespace edgec::linear
 

@@ -23,6 +23,7 @@ EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")
 #include "x86_vectors512.h"
 // After the vectors.
 #include "x86_codes.h"
+#include "float_tile.h"
 #include "x86_quantize.h"
 
 namespace edgec::linear {
@@ -52,7 +53,7 @@ EDGEC_END_ISA
 namespace edgec::linear {
 
 extern const Kernel kAvx512Vnni;
-const Kernel kAvx512Vnni = {"avx512vnni", Layout::kRows16, false, quantize, multiply};
+const Kernel kAvx512Vnni = {"avx512vnni", Layout::kRows16, false, quantize, multiply, multiply_floats};
 
 }  // namespace edgec::linear
 

@@ -49,8 +49,9 @@ EDGEC_END_ISA
 
 namespace edgec::linear {
 
+MultiplyFloats multiply_floats_with_avx2;  // avx2.cpp
 extern const Kernel kAvxVnni;
-const Kernel kAvxVnni = {"avxvnni", Layout::kRows16, false, quantize, multiply};
+const Kernel kAvxVnni = {"avxvnni", Layout::kRows16, false, quantize, multiply, multiply_floats_with_avx2};
 
 }  // namespace edgec::linear
 

@@ -28,7 +28,7 @@ constexpr Layout kOwnLayout = Layout::kRows16;
 
 namespace {
 
-constexpr Kernel kPlain = {"plain", kOwnLayout, false, quantize_plainly, multiply_plainly};
+constexpr Kernel kPlain = {"plain", kOwnLayout, false, quantize_plainly, multiply_plainly, multiply_floats_plainly};
 
 #if defined(__aarch64__)
 struct Features {

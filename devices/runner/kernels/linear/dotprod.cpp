@@ -162,7 +162,7 @@ EDGEC_END_ISA
 namespace edgec::linear {
 
 extern const Kernel kDotprod;
-const Kernel kDotprod = {"dotprod", Layout::kRows8, false, quantize_tokens<false>, multiply_tiles};
+const Kernel kDotprod = {"dotprod", Layout::kRows8, false, quantize_tokens<false>, multiply_tiles, multiply_floats_plainly};
 
 }  // namespace edgec::linear
 

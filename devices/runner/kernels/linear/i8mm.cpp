@@ -175,7 +175,7 @@ EDGEC_END_ISA
 namespace edgec::linear {
 
 extern const Kernel kI8mm;
-const Kernel kI8mm = {"i8mm", Layout::kRows8, true, quantize_tokens<true>, multiply_tiles};
+const Kernel kI8mm = {"i8mm", Layout::kRows8, true, quantize_tokens<true>, multiply_tiles, multiply_floats_plainly};
 
 }  // namespace edgec::linear
 

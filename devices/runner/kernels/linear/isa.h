@@ -12,3 +12,6 @@
 #define EDGEC_BEGIN_ISA(features) EDGEC_PRAGMA(GCC push_options) EDGEC_PRAGMA(GCC target(features))
 #define EDGEC_END_ISA EDGEC_PRAGMA(GCC pop_options)
 #endif
+
+#define EDGEC_UNROLL _Pragma("GCC unroll 16")
+#define EDGEC_INLINE inline __attribute__((always_inline))

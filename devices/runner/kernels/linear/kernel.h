@@ -1,4 +1,4 @@
-// A kernel: tokens x a matrix of few bits, on one instruction set. All kernels compute the same bits:
+// A kernel: tokens x a matrix of few bits, on one instruction set. All kernels compute the same bits. Of tokens in 8 bits:
 //
 //     token    scale and zero point from its least and greatest value, as torchao's choose_qparams_affine and
 //              quantize_affine do (int8, asymmetric): q = clamp(round(x / scale) + zero, -128, 127)
@@ -7,6 +7,12 @@
 //              group: sum = float(whole) * scale
 //     result   fma(-zero, row sum, sum) * scale of the token
 //
+// Of tokens in float32, where the sums of a slice of 32 values add up every fourth one:
+//
+//     value    step * code - offset                                                           exact, float32
+//     slice    sum_j = fma(value, x, sum_j) for values j, j + 4, ..., j + 28, from 0; whole = (sum_0 + sum_1) + (sum_2 + sum_3)
+//     row      sum = fma(whole, scale of the slice's group, sum), slice after slice, from 0; this is the result
+//
 // So a token's result depends neither on the tokens beside it nor on the number of threads nor on the processor.
 #pragma once
 
@@ -14,7 +20,7 @@
 
 namespace edgec::linear {
 
-// Tokens as 8-bit integers.
+// Tokens as 8-bit integers, or in float.
 struct Tokens {
   int64_t count;
   int64_t slices;
@@ -23,7 +29,12 @@ struct Tokens {
   int32_t* sums;   // [count][slices]: sums of the values of each slice
   float* scales;   // [count]
   float* zeros;    // [count], whole numbers
+  const float* floats = nullptr;  // [count][slices * kSlice], 0 beyond the width; null where there are integers
 };
+
+// Multiplies tokens in float, else as Kernel::multiply.
+using MultiplyFloats = void(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
+                            int64_t first_token, int64_t token_count, float* out, int64_t stride);
 
 struct Kernel {
   const char* name;
@@ -39,6 +50,8 @@ struct Kernel {
   // `first_token` is even.
   void (*multiply)(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens, const int32_t* sums,
                    int64_t first_token, int64_t token_count, float* out, int64_t stride);
+
+  MultiplyFloats* multiply_floats;
 };
 
 // The kernels that this processor has instructions for, best first; the last one is plain C++ and always there.

@@ -28,6 +28,9 @@ inline constexpr int64_t kSlice = 32;
 
 enum class Layout : int { kRows16 = 16, kRows8 = 8 };
 
+// How tokens reach a matrix: quantised to 8 bits each, or as they are.
+enum class Inputs { kInt8, kFloat32 };
+
 struct Matrix {
   const uint8_t* data;
   int64_t rows;

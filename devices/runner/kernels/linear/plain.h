@@ -20,4 +20,7 @@ void quantize_plainly(const float* x, int64_t width, int64_t first, int64_t coun
 void multiply_plainly(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
                       const int32_t* sums, int64_t first_token, int64_t token_count, float* out, int64_t stride);
 
+// float_plain.cpp: with NEON on arm64, which every such processor has.
+MultiplyFloats multiply_floats_plainly;
+
 }  // namespace edgec::linear

@@ -1,4 +1,4 @@
-// Tokens of one call as 8-bit integers, with the memory that holds them.
+// Tokens of one call as 8-bit integers or in float, with the memory that holds them.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace edgec::linear {
 
 inline constexpr int64_t kTokensQuantisedAtOnce = 8;
 
-// Memory of quantised tokens; it grows to the largest call seen and stays.
+// Memory of tokens; it grows to the largest call seen and stays.
 struct Quantised {
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums;
-  std::vector<float> scales, zeros;
+  std::vector<float> scales, zeros, whole_slices;
   std::vector<std::vector<int32_t>> group_sums;  // of each product
   Tokens tokens;
 
@@ -37,9 +37,10 @@ struct Quantised {
   }
 };
 
-// The sums of a matrix's groups, from those of slices.
+// The sums of a matrix's groups, from those of slices; null where the tokens are in float.
 inline const int32_t* sum_groups(const Matrix& matrix, const Tokens& tokens, std::vector<int32_t>& sums) {
   const int64_t per_group = matrix.group_slices();
+  if (tokens.floats != nullptr) return nullptr;
   if (per_group == 1) return tokens.sums;
   Quantised::grow(sums, static_cast<size_t>(tokens.count * matrix.groups()));
   for (int64_t i = 0; i < tokens.count * matrix.groups(); i++) {
@@ -57,6 +58,38 @@ inline void quantise(const Kernel& kernel, const float* x, int64_t width, const 
     const int64_t first = unit * kTokensQuantisedAtOnce;
     kernel.quantize(x, width, first, std::min(kTokensQuantisedAtOnce, tokens.count - first), tokens);
   });
+}
+
+// x [count][width] with rows of whole slices: x itself, or a copy in `memory` that is 0 beyond the width.
+inline const float* in_whole_slices(const float* x, int64_t width, int64_t count, std::vector<float>& memory) {
+  const int64_t padded = (width + kSlice - 1) / kSlice * kSlice;
+  if (padded == width) return x;
+  memory.assign(static_cast<size_t>(count * padded), 0.0f);
+  for (int64_t i = 0; i < count; i++) std::copy_n(x + i * width, width, memory.data() + i * padded);
+  return memory.data();
+}
+
+// Takes tokens x [count][width of the matrix] in, quantised or in float; the latter may stay where they lie.
+inline void take_in(const Kernel& kernel, Inputs inputs, const Matrix& matrix, const float* x, int64_t count,
+                    Quantised& memory) {
+  if (inputs == Inputs::kFloat32) {
+    memory.tokens = {count, matrix.slices(), nullptr, nullptr, nullptr, nullptr, nullptr,
+                     in_whole_slices(x, matrix.width, count, memory.whole_slices)};
+    return;
+  }
+  memory.resize(count, matrix.slices(), kernel.pairs);
+  quantise(kernel, x, matrix.width, memory.tokens);
+}
+
+// Kernel::multiply for tokens of either kind.
+inline void multiply(const Kernel& kernel, const Matrix& matrix, int64_t first_block, int64_t blocks,
+                     const Tokens& tokens, const int32_t* sums, int64_t first_token, int64_t token_count, float* out,
+                     int64_t stride) {
+  if (tokens.floats == nullptr) {
+    kernel.multiply(matrix, first_block, blocks, tokens, sums, first_token, token_count, out, stride);
+  } else {
+    kernel.multiply_floats(matrix, first_block, blocks, tokens, first_token, token_count, out, stride);
+  }
 }
 
 }  // namespace edgec::linear

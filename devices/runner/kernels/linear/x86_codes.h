@@ -29,5 +29,24 @@ inline Ints codes_at<8>(const uint8_t* slice, int n) {
   return load(slice + n * kLine);
 }
 
+// Codes as floats: value = fma(code, step, start).
+template <int kBits>
+struct FloatCodes {
+  static inline float start(const Matrix& matrix) { return static_cast<float>(-matrix.offset); }
+
+  // Values 4n .. 4n + 3 of the rows of one vector.
+  template <int kPart>
+  static EDGEC_INLINE void read(const uint8_t* slice, int n, Floats (&codes)[4]) {
+    const Ints bytes = codes_at<kBits>(slice + kPart * kVectorBytes, n);
+    EDGEC_UNROLL
+    for (int j = 0; j < 4; j++) codes[j] = as_floats(byte_of(bytes, j));
+  }
+};
+
+EDGEC_INLINE void add_products(const Floats (&values)[4], const float* x, Floats (&sums)[4]) {
+  EDGEC_UNROLL
+  for (int j = 0; j < 4; j++) sums[j] = fused(values[j], same_floats(x[j]), sums[j]);
+}
+
 }  // namespace
 }  // namespace edgec::linear

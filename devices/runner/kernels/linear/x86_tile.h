@@ -17,9 +17,6 @@
 namespace edgec::linear {
 namespace {
 
-#define EDGEC_UNROLL _Pragma("GCC unroll 16")
-#define EDGEC_INLINE inline __attribute__((always_inline))
-
 constexpr int kTileRows = kVectors * kVectorRows;
 
 // Some groups of a tile's rows, and some tokens.

@@ -20,6 +20,7 @@ constexpr int kBlockVectors = 2;
 constexpr int kTileBlocks = 1;
 constexpr bool kUnpacks = true;  // codes once for many tokens
 constexpr int64_t kNarrow = 0;
+constexpr int kFloatTokens = 3;  // of a tile
 
 // Where vector `index` of a tile lies beside the first, in an array that holds `bytes` for a vector's rows.
 inline int64_t beside(int index, int64_t bytes, int64_t) {
@@ -69,6 +70,11 @@ inline Ints times(Ints x, Ints y) {
   return _mm256_mullo_epi32(x, y);
 }
 
+// Byte `index` of each of four.
+inline Ints byte_of(Ints x, int index) {
+  return _mm256_and_si256(_mm256_srli_epi32(x, index * 8), _mm256_set1_epi32(255));
+}
+
 inline Floats no_floats() {
   return _mm256_setzero_ps();
 }
@@ -79,6 +85,10 @@ inline Floats same_floats(float x) {
 
 inline Floats as_floats(Ints x) {
   return _mm256_cvtepi32_ps(x);
+}
+
+inline Floats plus(Floats x, Floats y) {
+  return _mm256_add_ps(x, y);
 }
 
 inline Floats times(Floats x, Floats y) {

@@ -21,6 +21,7 @@ constexpr int kTileBlocks = 2;
 constexpr bool kUnpacks = false;  // codes once for many tokens
 // Up to so many tokens, which are one tile, a tile has one block: memory is read faster where one block follows the other.
 constexpr int64_t kNarrow = 5;
+constexpr int kFloatTokens = 6;  // of a tile
 
 // Where vector `index` of a tile lies beside the first.
 inline int64_t beside(int index, int64_t, int64_t block_bytes) {
@@ -71,6 +72,11 @@ inline Ints times(Ints x, Ints y) {
   return _mm512_mullo_epi32(x, y);
 }
 
+// Byte `index` of each of four.
+inline Ints byte_of(Ints x, int index) {
+  return _mm512_and_si512(_mm512_srli_epi32(x, static_cast<unsigned>(index * 8)), _mm512_set1_epi32(255));
+}
+
 inline Floats no_floats() {
   return _mm512_setzero_ps();
 }
@@ -81,6 +87,10 @@ inline Floats same_floats(float x) {
 
 inline Floats as_floats(Ints x) {
   return _mm512_cvtepi32_ps(x);
+}
+
+inline Floats plus(Floats x, Floats y) {
+  return _mm512_add_ps(x, y);
 }
 
 inline Floats times(Floats x, Floats y) {

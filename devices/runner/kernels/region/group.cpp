@@ -91,8 +91,8 @@ class Run {
     const Product& product = group_.products[index];
     const int64_t block_rows = product.matrix.block_rows();
     const int64_t first = part.first_row / block_rows, blocks = (part.rows + block_rows - 1) / block_rows;
-    kernel_.multiply(product.matrix, first, blocks, tokens_, sums_[index], part.first_token, part.tokens, results,
-                     kRowsAtOnce);
+    linear::multiply(kernel_, product.matrix, first, blocks, tokens_, sums_[index], part.first_token, part.tokens,
+                     results, kRowsAtOnce);
     for (int64_t token = 0; product.bias != nullptr && token < part.tokens; token++) {
       float* to = results + token * kRowsAtOnce;
       for (int64_t i = 0; i < part.rows; i++) to[i] += product.bias[part.first_row + i];
@@ -136,9 +136,7 @@ void run_group(const Group& group, const std::vector<int64_t>& widths, const std
                int64_t tokens) {
   static thread_local Quantised quantised;
   const Kernel& kernel = linear::kernel_in_force();
-  const Matrix& matrix = group.products[0].matrix;
-  quantised.resize(tokens, matrix.slices(), kernel.pairs);
-  linear::quantise(kernel, values[group.x], matrix.width, quantised.tokens);
+  linear::take_in(kernel, group.inputs, group.products[0].matrix, values[group.x], tokens, quantised);
   Run(group, widths, values, quantised, kernel).all();
 }
 

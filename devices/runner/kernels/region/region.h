@@ -1,7 +1,7 @@
 // A region: what lies between two attentions, as steps over float32 values [tokens, width]. Each token is computed by itself.
 //
 //     norm        y = rms_norm(x) * weight
-//     group       the matrices that read the same x: it is quantised once. y_i = matrix_i x + bias_i, then
+//     group       the matrices that read the same x: it is quantised once, or stays in float. y_i = matrix_i x + bias_i, then
 //                 add: y_0 + another value; gate: activation(y_0) * y_1, of which only the product is kept
 //     binary      y = a + b, a - b or a * b
 //     constant    y = x + c or x * c, c [width] or one number
@@ -33,6 +33,7 @@ enum class Epilogue { kNone, kAdd, kGate };
 
 struct Group {
   ValueIndex x;
+  linear::Inputs inputs;  // how the matrices read x
   std::vector<Product> products;
   Epilogue epilogue;
   ValueIndex other;       // kAdd

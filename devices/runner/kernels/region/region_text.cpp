@@ -27,6 +27,7 @@ constexpr Named<Activation> kActivations[] = {
 };
 constexpr Named<Epilogue> kEpilogues[] = {
     {"none", Epilogue::kNone}, {"add", Epilogue::kAdd}, {"gate", Epilogue::kGate}};
+constexpr Named<linear::Inputs> kInputs[] = {{"int8", linear::Inputs::kInt8}, {"float32", linear::Inputs::kFloat32}};
 constexpr Named<Arithmetic> kArithmetic[] = {
     {"add", Arithmetic::kAdd}, {"sub", Arithmetic::kSubtract}, {"mul", Arithmetic::kMultiply}};
 
@@ -191,6 +192,7 @@ class Reader {
     group.epilogue = words_.one_of(kEpilogues);
     group.other = written();
     group.activation = words_.one_of(kActivations);
+    if (words_.more()) group.inputs = words_.one_of(kInputs);
     words_.require(group.epilogue == Epilogue::kNone || count == (group.epilogue == Epilogue::kGate ? 2 : 1));
     for (int64_t i = 0; i < count && words_.ok(); i++) read_matrix(group);
     if (!words_.ok()) return;

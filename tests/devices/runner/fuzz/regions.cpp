@@ -17,7 +17,8 @@ namespace {
 constexpr int64_t kMostBytes = 8 << 20;
 constexpr int64_t kMostFloats = 4 << 20;
 constexpr int kTokens = 3;
-const char* const kNumbers[] = {"0", "1", "-1", "2", "3", "7", "8", "16", "33", "1000000", "9223372036854775807", "nan"};
+const char* const kNumbers[] = {"0", "1", "-1", "2", "3", "7", "8", "16", "33", "1000000", "9223372036854775807", "nan",
+                                "int8", "float32"};
 
 using Random = std::mt19937;
 
