@@ -12,7 +12,7 @@ from pathlib import Path
 from edgec.bundle.canonical import canonical_json, seal
 from edgec.bundle.folder import SIGNATURE, read_manifest, write_bundle
 from edgec.bundle.signature import sign_bundle
-from tests.bundle.bundle_samples import FILES, write_sample
+from tests.bundle.bundle_samples import write_sample
 from tests.bundle.signatures import Fields, put_payload, restate, rewrite, signature_fields, write_keys
 
 Change = Callable[[Path, Path], object]
