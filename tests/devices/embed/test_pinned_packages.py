@@ -114,7 +114,13 @@ def test_a_sum_is_that_of_the_fields_own_text(name: str) -> None:
 
 def test_only_what_the_code_depends_on_is_summed() -> None:
     sample = sample_manifest()
-    other = {"name": "other", "recipe": {"name": "3bit"}, "tools": {"edgec": "9"}, "parity": [], "ledger": None}
+    other: dict[str, Any] = {
+        "name": "other",
+        "recipe": {"name": "3bit"},
+        "tools": {"edgec": "9"},
+        "parity": [],
+        "ledger": None,
+    }
     states = [sample.states[0].model_copy(update={"offset": 64}), *sample.states[1:]]
     assert interface(sample.model_copy(update={**other, "states": states})) == interface(sample)
     model = sample.model.model_copy(update={"source": 'x",\n  "target": "y', "vocab_size": 5})
