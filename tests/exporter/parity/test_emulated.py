@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -107,19 +105,6 @@ def test_a_runner_that_fails_ends_the_export(
 
 
 @pytest.mark.usefixtures("own_runner")
-def test_an_interrupt_ends_the_emulator_and_leaves_nothing(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = f"echo $$ > {tmp_path / 'process'}; kill -INT {os.getpid()}; exec sleep 60"
-    monkeypatch.setattr(emulated, "qemu_line", lambda build, arguments, cpu: ["sh", "-c", script])
-    # A shell's background jobs ignore the signal from their beginning.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt):
-        exported(tiny_folder, tmp_path / "x.edgec")
-    assert not Path("/proc", (tmp_path / "process").read_text().strip()).exists()
-    assert [path.name for path in tmp_path.iterdir()] == ["process"]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")
 @pytest.mark.parametrize("recipe", ["float", "4bit", "balanced2"])
