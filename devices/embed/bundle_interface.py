@@ -24,7 +24,7 @@ _LEFT_OUT = '"offset":'
 
 def interface(manifest: Manifest) -> Mapping[str, str]:
     """The sha256 of each field of ``NAMES``; empty where there is none."""
-    lines = canonical_json(manifest).decode().split("\n")
+    lines = canonical_json(manifest).decode(errors="surrogatepass").split("\n")
     found = {name: value for name, value in _fields(lines, "  ").items() if name in NAMES}
     parents = {name.partition(".")[0] for name in NAMES if "." in name}
     for parent in sorted(parents):
