@@ -17,9 +17,8 @@ REPORT = "report.html"
 def canonical_json(manifest: Manifest) -> bytes:
     """A manifest's canonical text: the only one that is accepted."""
     fields = manifest.model_dump(mode="json")
-    return (json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode(
-        errors="surrogatepass"
-    )
+    text = json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode(errors="surrogatepass")
 
 
 def manifest_sha256(manifest: Manifest) -> str:
