@@ -15,10 +15,14 @@ REPORT = "report.html"
 
 
 def canonical_json(manifest: Manifest) -> bytes:
-    """A manifest's canonical text: the only one that is accepted."""
+    """A manifest's canonical text, as the bytes of its file: the only ones that are accepted."""
+    return canonical_text(manifest).encode()
+
+
+def canonical_text(manifest: Manifest) -> str:
+    """A manifest's canonical text."""
     fields = manifest.model_dump(mode="json")
-    text = json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return f"{text}\n".encode(errors="surrogatepass")
+    return json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def manifest_sha256(manifest: Manifest) -> str:

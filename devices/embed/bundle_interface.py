@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from edgec.bundle.canonical import canonical_json
+from edgec.bundle.canonical import canonical_text
 from edgec.bundle.manifest import Manifest
 
 NAMES = (
@@ -24,7 +24,7 @@ _LEFT_OUT = '"offset":'
 
 def interface(manifest: Manifest) -> Mapping[str, str]:
     """The sha256 of each field of ``NAMES``; empty where there is none."""
-    lines = canonical_json(manifest).decode(errors="surrogatepass").split("\n")
+    lines = canonical_text(manifest).split("\n")
     found = {name: value for name, value in _fields(lines, "  ").items() if name in NAMES}
     parents = {name.partition(".")[0] for name in NAMES if "." in name}
     for parent in sorted(parents):
