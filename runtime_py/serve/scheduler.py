@@ -11,7 +11,7 @@ prompts that are read, the earliest answer's first: nobody who writes waits for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,16 +42,18 @@ class Asked:
         order: the place of its answer in the order of their beginnings.
         call: what is to be computed.
         check: raises where the answer is not wanted any more.
-        key: only calls of equal keys are computed together. All sessions of a model share its weights; those that come
-            to differ in them (an adapter) differ in this.
         made: the logits, or what went wrong.
     """
 
     order: int
     call: SessionCall
     check: Callable[[], None]
-    key: Hashable = None
     made: Future[Logits] = field(default_factory=Future)
+
+    @property
+    def adapter(self) -> str:
+        """The digest of its session's adapter: only calls under the same one are computed together."""
+        return self.call.session.cache.adapter
 
 
 def next_calls(waiting: Sequence[Asked], limits: Limits, chunk: int) -> list[Asked]:
@@ -65,9 +67,9 @@ def next_calls(waiting: Sequence[Asked], limits: Limits, chunk: int) -> list[Ask
 
     Returns:
         A part of the earliest answer's prompt, all single tokens as far as they fit, and further parts of prompts; of
-        those with the key of the one that has waited longest.
+        those under the adapter of the one that has waited longest.
     """
-    alike = [one for one in waiting if one.key == waiting[0].key]
+    alike = [one for one in waiting if one.adapter == waiting[0].adapter]
     singles = [one for one in alike if len(one.call.tokens) == 1]
     prompts = sorted((one for one in alike if len(one.call.tokens) > 1), key=lambda one: one.order)
     chosen: list[Asked] = []
@@ -247,11 +249,9 @@ def _fulfil(done: Future[JobT], job: Callable[[], JobT]) -> None:
 class BatchedStepper:
     """One answer's session, whose calls are computed together with those of others."""
 
-    def __init__(
-        self, session: Session, scheduler: Scheduler, chunk: int, check: Callable[[], None], key: Hashable = None
-    ) -> None:
+    def __init__(self, session: Session, scheduler: Scheduler, chunk: int, check: Callable[[], None]) -> None:
         """Ask ``scheduler`` for each call, with prompts in parts that end at multiples of ``chunk``."""
-        self._session, self._scheduler, self._check, self._key = session, scheduler, check, key
+        self._session, self._scheduler, self._check = session, scheduler, check
         self._chunk = chunk
         self._order = scheduler.begin()
 
@@ -264,7 +264,7 @@ class BatchedStepper:
         """Feed ``tokens`` in the next call of the model and return the logits of ``rows``, which may be none."""
         self._check()
         call = SessionCall(self._session, tuple(tokens), start, tuple(rows))
-        return self._scheduler.compute(Asked(self._order, call, self._check, self._key))
+        return self._scheduler.compute(Asked(self._order, call, self._check))
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """Feed any number of tokens and return the last one's logits [vocabulary].

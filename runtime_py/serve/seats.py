@@ -7,7 +7,6 @@ of whole chunks, which have the bits that computing them again would give.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,26 +39,19 @@ class Seat:
     busy: bool = False
     used: int = 0
 
-    def shares(self, tokens: Sequence[int]) -> int:
-        """How many leading ``tokens`` were fed to it."""
-        held, given = self.session.cache.tokens, list(tokens)
-        lengths = range(min(len(held), len(given)))
-        # Whole beginnings are compared, which is faster than token by token.
-        return bisect_left(lengths, True, key=lambda last: held[: last + 1] != given[: last + 1])
-
     def continues(self, tokens: Sequence[int]) -> bool:
         """Whether a prompt goes on from what was written here.
 
         It begins with the latest prompt and a token of its answer; where a session cannot go back, with the prompt.
         """
         beyond = self.prompt + self.session.cache.whole
-        return self.prompt > 0 and beyond <= min(self.shares(tokens), len(tokens) - 1)
+        return self.prompt > 0 and beyond <= min(self.session.cache.shared(tokens), len(tokens) - 1)
 
     def whole_chunks(self, tokens: Sequence[int], chunk: int) -> int:
         """How many leading ``tokens`` it holds with the bits of any prompt, in whole chunks; fewer than all."""
         if not self.session.cache.whole:
             return 0
-        return min(self.shares(tokens), self.exact, len(tokens) - 1) // chunk * chunk
+        return min(self.session.cache.shared(tokens), self.exact, len(tokens) - 1) // chunk * chunk
 
 
 class Seats:
@@ -81,7 +73,7 @@ class Seats:
     def take(self, tokens: Sequence[int]) -> tuple[Seat, int]:
         """The session for a prompt, and how many leading tokens of it need not be computed; one must be free."""
         continued = [seat for seat in self._all if not seat.busy and seat.continues(tokens)]
-        seat = max(continued, key=lambda one: one.shares(tokens), default=None)
+        seat = max(continued, key=lambda one: one.session.cache.shared(tokens), default=None)
         donor = max(self._all, key=lambda one: one.whole_chunks(tokens, self._chunk), default=None)
         known = donor.whole_chunks(tokens, self._chunk) if donor else 0
         count = seat.snapshots.recall(tokens) if seat else 0

@@ -8,9 +8,9 @@ has rows (``ir/state_operators.py``).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Protocol
 
 import numpy as np
@@ -121,10 +121,16 @@ class CacheContents:
         ring = self._ring
         return ring is None or self.high_water <= ring.slots or self.high_water - start <= ring.slack
 
+    def shared(self, tokens: Sequence[int]) -> int:
+        """How many leading ``tokens`` it holds."""
+        held, given = self.tokens, list(tokens)
+        lengths = range(min(len(held), len(given)))
+        # Whole beginnings are compared, which is faster than token by token.
+        return bisect_left(lengths, True, key=lambda last: held[: last + 1] != given[: last + 1])
+
     def reusable(self, tokens: Sequence[int]) -> int:
         """How many leading ``tokens`` need not be computed again; fewer than all, since the last one gives logits."""
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.tokens, tokens, strict=False)))
-        kept = min(shared, len(tokens) - 1)
+        kept = min(self.shared(tokens), len(tokens) - 1)
         return kept if self.continues_at(kept) else 0
 
 

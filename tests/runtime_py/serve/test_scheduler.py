@@ -16,6 +16,7 @@ from edgec.runtime_py.serve import scheduler as module
 from edgec.runtime_py.serve.desks import sessions_within
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
 from edgec.runtime_py.serve.scheduler import Asked, BatchedStepper, Closed, Scheduler, next_calls
+from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.step import SessionCall
 
 LIMITS = Limits(context=512, prefill_chunk=128, logit_rows=4)
@@ -28,14 +29,17 @@ class FakeSession:
 
     limits = LIMITS
 
+    def __init__(self, adapter: str = "") -> None:
+        self.cache = CacheContents(adapter=adapter)
+
     def check(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> None:
         if start < 0:
             raise InputError("No such position.", code="E153")
 
 
-def asked(order: int, tokens: int, rows: int = 1, key: str | None = None) -> Asked:
-    call = SessionCall(cast(Any, FakeSession()), range(tokens), 0, range(rows))
-    return Asked(order, call, lambda: None, key)
+def asked(order: int, tokens: int, rows: int = 1, adapter: str = "") -> Asked:
+    call = SessionCall(cast(Any, FakeSession(adapter)), range(tokens), 0, range(rows))
+    return Asked(order, call, lambda: None)
 
 
 def chosen(*waiting: Asked) -> list[tuple[int, int]]:
@@ -57,8 +61,11 @@ def test_rows_are_limited_and_those_that_waited_longest_come_first() -> None:
     assert chosen(*(asked(order, 1) for order in (1, 2, 3, 4)), asked(9, 20)) == [(9, 20), (1, 1), (2, 1), (3, 1)]
 
 
-def test_calls_of_other_keys_wait_for_a_call_of_their_own() -> None:
-    waiting = [asked(4, 1, key="b"), asked(1, 64, key="a"), asked(2, 1, key="a"), asked(3, 1, key="b")]
+def test_calls_under_other_adapters_wait_for_a_call_of_their_own() -> None:
+    waiting = [
+        *(asked(4, 1, adapter="b"), asked(1, 64, adapter="a")),
+        *(asked(2, 1, adapter="a"), asked(3, 1, adapter="b")),
+    ]
     assert chosen(*waiting) == [(4, 1), (3, 1)]
     assert chosen(*waiting[1:3]) == [(1, 64), (2, 1)]
 
