@@ -1,8 +1,4 @@
-"""A safetensors file from outside, read whole: every size, offset and name is checked before it is used.
-
-Format: 8 bytes little-endian header length, a JSON object, then the tensors' bytes without gaps
-(https://huggingface.co/docs/safetensors).
-"""
+"""A safetensors file of float tensors from outside, read whole once its header was checked, or written."""
 
 from __future__ import annotations
 
@@ -10,33 +6,19 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from edgec.bundle.limited_json import limited_bytes, parse_json
-from edgec.bundle.part import JsonCount
+from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.bundle.safetensors_header import LENGTH_BYTES, METADATA, HeaderEntry, header_entries, header_length
 
-METADATA = "__metadata__"
-_LENGTH_BYTES = 8
 _MOST_BYTES, _MOST_HEADER, _MOST_TENSORS = 1 << 32, 16 << 20, 1 << 16
-_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-
-
-class _Entry(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    dtype: str
-    shape: Annotated[list[JsonCount], Field(max_length=8)]
-    data_offsets: Annotated[list[JsonCount], Field(min_length=2, max_length=2)]
-
-
-_ENTRIES = TypeAdapter(dict[str, _Entry])
+_MOST_RANK, _MOST_SIZE = 8, 1 << 53
+_ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _TEXTS = TypeAdapter(dict[str, str])
 
 
@@ -73,36 +55,29 @@ def read_tensor_file(path: Path) -> TensorFile:
         ValueError: it is too large, its header contradicts it, or a tensor has another dtype.
     """
     raw = memoryview(limited_bytes(path, _MOST_BYTES))
-    length = int.from_bytes(raw[:_LENGTH_BYTES], "little")
-    if length > min(_MOST_HEADER, len(raw) - _LENGTH_BYTES):
-        raise ValueError(f"its header would have {length:,} bytes, more than the file or the limit of {_MOST_HEADER:,}")
-    header = parse_json(bytes(raw[_LENGTH_BYTES : _LENGTH_BYTES + length]))
+    length = header_length(bytes(raw[:LENGTH_BYTES]), len(raw), _MOST_HEADER)
+    data = LENGTH_BYTES + length
+    header = parse_json(bytes(raw[LENGTH_BYTES:data]))
     if not isinstance(header, dict):
         raise ValueError("its header is not an object")
-    metadata = _TEXTS.validate_python(header.pop(METADATA, {}))
-    entries = _ENTRIES.validate_python(header)
-    data = raw[_LENGTH_BYTES + length :]
-    _check_places(entries, len(data))
-    return TensorFile(metadata, {name: _tensor(name, entry, data) for name, entry in entries.items()})
+    metadata = _metadata(header.pop(METADATA, {}))
+    if len(header) > _MOST_TENSORS:
+        raise ValueError(f"it has {len(header):,} tensors, more than {_MOST_TENSORS:,}")
+    entries = header_entries(header, _ITEM_BYTES, data, len(raw))
+    return TensorFile(metadata, {name: _tensor(name, entry, raw) for name, entry in entries.items()})
 
 
-def _check_places(entries: Mapping[str, _Entry], size: int) -> None:
-    """The tensors lie one after the other and fill the file."""
-    if len(entries) > _MOST_TENSORS:
-        raise ValueError(f"it has {len(entries):,} tensors, more than {_MOST_TENSORS:,}")
-    places = sorted(entry.data_offsets for entry in entries.values())
-    bounds = [[0, 0], *places, [size, size]]
-    if any(end != begin for (_, end), (begin, _) in pairwise(bounds)):
-        raise ValueError(f"its tensors do not fill its {size:,} bytes of data one after the other")
+def _metadata(told: object) -> dict[str, str]:
+    try:
+        return _TEXTS.validate_python(told)
+    except ValidationError as error:
+        raise ValueError(f"its metadata: {first_fault(error)}") from error
 
 
-def _tensor(name: str, entry: _Entry, data: memoryview) -> FloatTensor:
-    if entry.dtype not in _BYTES:
-        raise ValueError(f"{name} has the dtype {entry.dtype[:20]}; known are {', '.join(_BYTES)}")
-    begin, end = entry.data_offsets
-    if end - begin != prod(entry.shape) * _BYTES[entry.dtype]:
-        raise ValueError(f"{name} has {end - begin:,} bytes, which its shape {entry.shape} does not ask for")
-    return FloatTensor(entry.dtype, tuple(entry.shape), data[begin:end])
+def _tensor(name: str, entry: HeaderEntry, raw: memoryview) -> FloatTensor:
+    if len(entry.shape) > _MOST_RANK or max(entry.shape, default=0) > _MOST_SIZE:
+        raise ValueError(f"{name} has more than {_MOST_RANK} dimensions, or one above {_MOST_SIZE:,}")
+    return FloatTensor(entry.dtype, entry.shape, raw[entry.begin : entry.end])
 
 
 def tensor_file_bytes(file: TensorFile) -> list[bytes | memoryview]:
@@ -114,6 +89,6 @@ def tensor_file_bytes(file: TensorFile) -> list[bytes | memoryview]:
         begin, end = end, end + len(tensor.data)
         header[name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % _LENGTH_BYTES)
-    length = len(text).to_bytes(_LENGTH_BYTES, "little")
+    text += b" " * (-len(text) % LENGTH_BYTES)
+    length = len(text).to_bytes(LENGTH_BYTES, "little")
     return [length, text, *(tensor.data for tensor in file.tensors.values())]

@@ -7,9 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from edgec.bundle.limited_json import first_fault
 from edgec.bundle.tensor_file import FloatTensor, read_tensor_file
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.peft_settings import PeftSettings, read_settings, unsupported
@@ -58,8 +55,6 @@ def read_peft(folder: Path) -> PeftFolder:
         raise _unreadable(folder / _PICKLED, "a pickle can run code when it is read; only safetensors are", fix)
     try:
         tensors = read_tensor_file(path).tensors
-    except ValidationError as error:
-        raise _unreadable(path, first_fault(error)) from error
     except (OSError, ValueError) as error:
         raise _unreadable(path, str(error)) from error
     return PeftFolder(folder, settings, tuple(_modules(path, tensors)))
