@@ -108,7 +108,8 @@ def measure(folder: Path, threads: Sequence[int], rounds: int, realtime: bool) -
     import torch
 
     from benchmarks.harness.limits import measure_limits
-    from edgec.runtime_py.engines.engine import library, set_pool_threads
+    from edgec.runtime_py.engines.engine import set_pool_threads
+    from edgec.runtime_py.engines.engine_library import library
 
     # ExecuTorch's kernel multiplies with torch's BLAS, whose threads would fight those of the pool.
     torch.set_num_threads(1)

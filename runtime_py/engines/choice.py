@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgec.devices.simulators import simulator_of
 from edgec.errors import ToolError
-from edgec.runtime_py.engines.engine import library
+from edgec.runtime_py.engines.engine_library import library
 from edgec.runtime_py.engines.executor import EngineName
 from edgec.runtime_py.engines.executorch_binding import runtime
 

@@ -1,4 +1,4 @@
-"""edgec's own engine from Python: ``devices/runner/engine/c_api.h`` through ctypes, numpy in and out, no torch.
+"""edgec's own engine from Python: numpy in and out, no torch.
 
 An engine model is an artifact with its packed weights; any number of sessions share it, each with its own state.
 """
@@ -10,97 +10,23 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import byref, c_int64, c_size_t
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.devices.runner.build import build_runner
-from edgec.errors import InputError, ToolError
+from edgec.errors import InputError
+from edgec.runtime_py.engines.engine_library import MAX_RANK, RawInfo, RawRun, RawTensor, library
 from edgec.runtime_py.engines.executor import Array
 
-ABI_VERSION: Final = 1
-MAX_RANK: Final = 8
 PACKED = ("in memory", "written", "mapped")
 _ERROR_BYTES = 2048
 # ExecuTorch's ScalarType by numpy's name.
 _DTYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "bool": 11}
 _NAMES = {code: np.dtype(name) for name, code in _DTYPES.items()}
-
-
-class _Tensor(Structure):
-    _fields_: ClassVar = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("sizes", c_int64 * MAX_RANK)]
-
-
-class _Run(Structure):
-    _fields_: ClassVar = [("session", c_void_p), ("token_count", c_int64), ("row_count", c_int64)]
-
-
-class _Info(Structure):
-    _fields_: ClassVar = [
-        *((name, c_int64) for name in ("load_ns", "state_bytes", "scratch_bytes", "packed_bytes")),
-        *((name, c_int64) for name in ("max_tokens", "max_rows")),
-        *((name, c_int32) for name in ("packed", "sessions")),
-    ]
-
-
-_FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
-    ("edgec_abi_version", c_int, ()),
-    ("edgec_threads", c_int, (c_int,)),
-    ("edgec_has_operator", c_int, (c_char_p,)),
-    ("edgec_packed_path", c_int, (c_char_p, c_char_p, c_char_p, c_size_t)),
-    ("edgec_model_open", c_void_p, (c_char_p, c_char_p, c_char_p, c_char_p, c_size_t)),
-    ("edgec_model_close", None, (c_void_p,)),
-    ("edgec_model_info", None, (c_void_p, POINTER(_Info))),
-    ("edgec_session_open", c_void_p, (c_void_p, c_int, c_char_p, c_size_t)),
-    ("edgec_session_close", None, (c_void_p,)),
-    ("edgec_adapter_open", c_void_p, (c_void_p, c_void_p, c_size_t, c_char_p, c_size_t)),
-    ("edgec_adapter_close", None, (c_void_p,)),
-    ("edgec_session_adapter", c_int, (c_void_p, c_void_p, c_char_p, c_size_t)),
-    ("edgec_session_run", c_int, (c_void_p, POINTER(_Tensor), c_size_t, c_char_p, c_size_t)),
-    ("edgec_model_step", c_int, (c_void_p, POINTER(_Run), c_size_t, *(c_void_p,) * 3, c_char_p, c_size_t)),
-    ("edgec_session_output_count", c_size_t, (c_void_p,)),
-    ("edgec_linear_kernel", c_char_p, ()),
-    ("edgec_session_output", c_int, (c_void_p, c_size_t, POINTER(_Tensor))),
-    ("edgec_session_state", c_void_p, (c_void_p, POINTER(c_size_t))),
-    ("edgec_session_profile", c_char_p, (c_void_p,)),
-    ("edgec_session_profile_reset", None, (c_void_p,)),
-)
-
-
-@lru_cache(maxsize=1)
-def library() -> ctypes.CDLL:
-    """The engine's library, compiled for this machine at its first use (with a bar on stderr).
-
-    Loading it registers edgec's operators with ExecuTorch, for this engine and for ExecuTorch's own Python binding.
-
-    Raises:
-        ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is absent or cannot be loaded.
-        InputError: E121 or E122, the cache cannot be written.
-    """
-    from edgec.terminal import counted_bar
-
-    with counted_bar("compiling the engine for this CPU (once)") as show:
-        path = build_runner(compiled=show).library
-    try:
-        loaded = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
-    except OSError as cause:
-        raise _unloadable(path, str(cause)) from cause
-    for name, result, arguments in _FUNCTIONS:
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, list(arguments)
-    if loaded.edgec_abi_version() != ABI_VERSION:
-        raise _unloadable(path, f"its interface has version {loaded.edgec_abi_version()}, not {ABI_VERSION}")
-    return loaded
-
-
-def _unloadable(path: Path, why: str) -> ToolError:
-    fix = "delete the folder and run 'edgec runner build', or check the installation with 'edgec doctor'"
-    return ToolError("The engine cannot be loaded.", where=str(path), why=why, fix=fix, code="E301")
 
 
 def linear_kernel() -> str:
@@ -191,12 +117,11 @@ class EngineModel:
         Raises:
             InputError: E157, the inputs do not fit, a kernel failed, or the program serves one session at a time.
         """
-        counts = [_Run(one._handle, each[0].size, each[2].size) for one, each in zip(sessions, inputs, strict=True)]
-        runs, error = (_Run * len(sessions))(*counts), ctypes.create_string_buffer(_ERROR_BYTES)
+        counts = [RawRun(one._handle, each[0].size, each[2].size) for one, each in zip(sessions, inputs, strict=True)]
+        runs = (RawRun * len(sessions))(*counts)
         flat = [np.concatenate(each).astype(np.int64, copy=False) for each in zip(*inputs, strict=True)]
         addresses = [each.ctypes.data for each in flat]
-        if library().edgec_model_step(self._handle, runs, len(runs), *addresses, error, len(error)):
-            raise _refused("executed", self.artifact, error.value)
+        _complete(library().edgec_model_step, (self._handle, runs, len(runs), *addresses), "executed", self.artifact)
         return sessions[0].outputs()
 
     def open_adapter(self, changes: object, count: int) -> int:
@@ -210,9 +135,9 @@ class EngineModel:
     @property
     def info(self) -> EngineInfo:
         """The model's sizes and load time."""
-        raw = _Info()
+        raw = RawInfo()
         library().edgec_model_info(self._handle, byref(raw))
-        fields = {name: getattr(raw, name) for name, *_ in _Info._fields_}
+        fields = {name: getattr(raw, name) for name, *_ in RawInfo._fields_}
         load_ms = fields.pop("load_ns") / 1e6
         return EngineInfo(**fields | {"load_ms": load_ms, "packed": PACKED[raw.packed]})
 
@@ -233,9 +158,7 @@ class EngineSession:
         Raises:
             InputError: E157, it was opened for another model.
         """
-        error = ctypes.create_string_buffer(_ERROR_BYTES)
-        if library().edgec_session_adapter(self._handle, handle, error, len(error)):
-            raise _refused("changed", self.model.artifact, error.value)
+        _complete(library().edgec_session_adapter, (self._handle, handle), "changed", self.model.artifact)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Execute the method.
@@ -250,10 +173,8 @@ class EngineSession:
             InputError: E157, the inputs do not fit, or a kernel failed.
         """
         arrays = [np.ascontiguousarray(array) for array in inputs]
-        tensors = (_Tensor * len(arrays))(*map(_tensor, arrays))
-        error = ctypes.create_string_buffer(_ERROR_BYTES)
-        if library().edgec_session_run(self._handle, tensors, len(arrays), error, len(error)):
-            raise _refused("executed", self.model.artifact, error.value)
+        tensors = (RawTensor * len(arrays))(*map(_tensor, arrays))
+        _complete(library().edgec_session_run, (self._handle, tensors, len(arrays)), "executed", self.model.artifact)
         return self.outputs()
 
     def outputs(self) -> list[Array]:
@@ -262,7 +183,7 @@ class EngineSession:
         return [self._output(index) for index in range(count)]
 
     def _output(self, index: int) -> Array:
-        raw = _Tensor()
+        raw = RawTensor()
         library().edgec_session_output(self._handle, index, byref(raw))
         dtype, shape = _NAMES[raw.dtype], tuple(raw.sizes[: raw.rank])
         size = int(np.prod(shape)) * dtype.itemsize
@@ -296,9 +217,9 @@ def _close_session(handle: int, model: EngineModel) -> None:
     library().edgec_session_close(handle)
 
 
-def _tensor(array: Array) -> _Tensor:
+def _tensor(array: Array) -> RawTensor:
     sizes = (c_int64 * MAX_RANK)(*array.shape)
-    return _Tensor(array.ctypes.data, _DTYPES[array.dtype.name], array.ndim, sizes)
+    return RawTensor(array.ctypes.data, _DTYPES[array.dtype.name], array.ndim, sizes)
 
 
 def _checked(call: Callable[..., int | None], arguments: tuple[Any, ...], verb: str, artifact: Path) -> int:
@@ -307,6 +228,12 @@ def _checked(call: Callable[..., int | None], arguments: tuple[Any, ...], verb: 
     if not handle:
         raise _refused(verb, artifact, error.value)
     return handle
+
+
+def _complete(call: Callable[..., int], arguments: tuple[Any, ...], verb: str, artifact: Path) -> None:
+    error = ctypes.create_string_buffer(_ERROR_BYTES)
+    if call(*arguments, error, len(error)):
+        raise _refused(verb, artifact, error.value)
 
 
 def _refused(verb: str, artifact: Path, why: bytes) -> InputError:

@@ -10,7 +10,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.runtime_py.engines.engine import EngineModel, library
+from edgec.runtime_py.engines.engine import EngineModel
+from edgec.runtime_py.engines.engine_library import library
 
 
 class EngineChange(Protocol):

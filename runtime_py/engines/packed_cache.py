@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from edgec.installation import cache_root
-from edgec.runtime_py.engines.engine import library
+from edgec.runtime_py.engines.engine_library import library
 
 MAX_BYTES: Final = 20 << 30
 _PATH_BYTES: Final = 4096

@@ -21,7 +21,7 @@ import numpy as np
 
 from edgec.errors import EdgecError, InputError
 from edgec.installation import cache_root, child_environment
-from edgec.runtime_py.engines.engine import library
+from edgec.runtime_py.engines.engine_library import library
 from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 

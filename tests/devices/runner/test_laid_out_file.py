@@ -128,7 +128,8 @@ def test_an_index_that_lies_is_not_followed(
 FULL_DISK = """
 import json, resource, sys
 from pathlib import Path
-from edgec.runtime_py.engines.engine import EngineModel, library
+from edgec.runtime_py.engines.engine import EngineModel
+from edgec.runtime_py.engines.engine_library import library
 library()
 # Python ignores SIGXFSZ, so that a write beyond the limit fails as on a full disk.
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
