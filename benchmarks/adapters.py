@@ -11,6 +11,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -74,17 +75,12 @@ def measure(session: Session, rank: int, repeats: int = REPEATS) -> AdapterCosts
 
     session.adapter = None
     prefill_ms, token_ms = _calls(session, repeats)
-    first_ms = [_switch_ms(session, one) for one in (first, second)]
-    switches = [_switch_ms(session, one) for _ in range(SWITCHES) for one in (first, second)]
+    switch = [partial(setattr, session, "adapter", one) for one in (first, second)]
+    first_ms = list(map(_milliseconds, switch))
+    switches = [_milliseconds(one) for _ in range(SWITCHES) for one in switch]
     adapted_prefill_ms, adapted_token_ms = _calls(session, repeats)
     times = (read_ms, median(first_ms), median(switches), prefill_ms, adapted_prefill_ms, token_ms, adapted_token_ms)
     return AdapterCosts(rank, len(first.modules), sizes[0], *times)
-
-
-def _switch_ms(session: Session, adapter: Adapter) -> float:
-    before = perf_counter()
-    session.adapter = adapter
-    return (perf_counter() - before) * 1e3
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

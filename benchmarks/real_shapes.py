@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.export_cost import Meter, architecture, cpu_seconds
 from benchmarks.forecasts import export_peak_forecast, planned_footprint
+from benchmarks.harness.grid import Grid
 
 CONTEXT, PROMPT, NEW_TOKENS = 2048, 200, 24
 
@@ -143,12 +144,12 @@ def table(rows: Sequence[Row]) -> str:
         "running (planned)",
         "within",
     )
-    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, rows)])
+    return Grid("", heads, tuple(map(_cells, rows))).markdown(0)
 
 
-def _line(row: Row) -> str:
+def _cells(row: Row) -> tuple[str, ...]:
     low, high = row.planned_bytes
-    cells = (
+    return (
         row.shape,
         f"{row.cpu_s:.0f}",
         f"{_mb(row.peak_bytes)} ({_mb(row.forecast_peak_bytes)})",
@@ -158,7 +159,6 @@ def _line(row: Row) -> str:
         f"{_mb(row.running_bytes)} ({_mb(low)} to {_mb(high)})",
         "yes" if row.within else "no",
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _mb(size: int | None) -> str:

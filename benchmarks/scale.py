@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.export_cost import ExportCost, Settings, architecture, cut, export_cost
 from benchmarks.forecasts import export_peak_forecast, planned_footprint
+from benchmarks.harness.grid import Grid
 from edgec.errors import EdgecError
 
 TARGET, CONTEXT = "android-cpu", 2048
@@ -114,14 +115,14 @@ def table(rows: Sequence[ScaleRow]) -> str:
         "artifact, MB (planned, at most)",
         "goals",
     )
-    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, rows)])
+    return Grid("", heads, tuple(map(_cells, rows))).markdown(0)
 
 
-def _line(row: ScaleRow) -> str:
+def _cells(row: ScaleRow) -> tuple[str, ...]:
     cost = row.cost
     goal = "no goal" if row.goal_cpu_s is None else f"{row.goal_cpu_s:.0f}"
     peak_goal = "no goal" if row.goal_peak_bytes is None else _gigabytes(row.goal_peak_bytes)
-    cells = (
+    return (
         cost.model,
         str(row.bits),
         _gigabytes(cost.bf16_bytes),
@@ -131,7 +132,6 @@ def _line(row: ScaleRow) -> str:
         f"{cost.artifact_bytes / 1e6:,.0f} ({row.planned_artifact_bytes / 1e6:,.0f})",
         {True: "reached", False: "missed", None: ""}[row.reached],
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def _gigabytes(size: int | None) -> str:

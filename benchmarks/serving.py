@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.harness.artifacts import Workshop
 from benchmarks.harness.edgec_desk import WORKER as DESK
+from benchmarks.harness.grid import Grid
 from benchmarks.harness.machine import identity
 from benchmarks.harness.models import Q8L, TINY, Model
 from benchmarks.harness.processes import ProcessFailed, run_worker
@@ -71,17 +72,17 @@ def rows_of(subject: str, rounds: Sequence[Sequence[Mapping[str, Any]]]) -> list
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table, with edgec's speed over that of the fastest peer."""
-    lines = [
-        "| sessions | subject | tokens/s | edgec / this | TTFT p50, ms | p95, ms | gap p95, ms |",
-        "|---" * 7 + "|",
-    ]
+    heads = ("sessions", "subject", "tokens/s", "edgec / this", "TTFT p50, ms", "p95, ms", "gap p95, ms")
     own = {row.sessions: row.tokens_per_s for row in rows if row.subject == OWN}
-    for row in sorted(rows, key=lambda one: one.sessions):
-        ratio = f"{own[row.sessions] / row.tokens_per_s:.2f}x" if row.sessions in own else "unavailable"
-        figures = (row.tokens_per_s, row.ttft_p50_ms, row.ttft_p95_ms, row.gap_p95_ms)
-        speed, *times = (f"{figure:.1f}" for figure in figures)
-        lines.append(f"| {' | '.join((str(row.sessions), row.subject, speed, ratio, *times))} |")
-    return "\n".join(lines)
+    ordered = sorted(rows, key=lambda row: row.sessions)
+    return Grid("", heads, tuple(_cells(row, own.get(row.sessions)) for row in ordered)).markdown(0)
+
+
+def _cells(row: Row, own: float | None) -> tuple[str, ...]:
+    ratio = "unavailable" if own is None else f"{own / row.tokens_per_s:.2f}x"
+    figures = (row.tokens_per_s, row.ttft_p50_ms, row.ttft_p95_ms, row.gap_p95_ms)
+    speed, *times = (f"{figure:.1f}" for figure in figures)
+    return (str(row.sessions), row.subject, speed, ratio, *times)
 
 
 def plot(rows: Sequence[Row]) -> str:

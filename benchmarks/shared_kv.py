@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.harness.grid import Grid
 from benchmarks.harness.models import Q8L, QWEN3, SEED, SMOL, TINY, Model, write_config
 from benchmarks.harness.subjects import EQUAL
 
@@ -149,13 +150,13 @@ def table(rows: Sequence[Row]) -> str:
         f"plan against file (goal {SIZE_TOLERANCE:.0%})",
         "goals",
     )
-    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, rows)])
+    return Grid("", heads, tuple(map(_cells, rows))).markdown(0)
 
 
-def _line(row: Row) -> str:
+def _cells(row: Row) -> tuple[str, ...]:
     kept = row.kept / row.layers
     missed = [name for name, met in row.goals.items() if not met]
-    cells = (
+    return (
         row.model,
         f"{row.kept} of {row.layers}",
         f"{row.plain.kv_bytes / 1e6:.2f} -> {row.shared.kv_bytes / 1e6:.2f}",
@@ -166,7 +167,6 @@ def _line(row: Row) -> str:
         f"{row.plain.size_error:+.1%}, {row.shared.size_error:+.1%}",
         f"missed: {', '.join(missed)}" if missed else "met",
     )
-    return f"| {' | '.join(cells)} |"
 
 
 def main(write: Callable[[str], None] = print) -> None:

@@ -96,7 +96,7 @@ def check_output(path: Path, force: bool, needed_bytes: int = 0) -> None:
 
 def _check_existing(path: Path, force: bool) -> None:
     if os.path.lexists(path) and not force:
-        raise _exists(path)
+        raise existing_output(path)
     check_replaceable(path, _own_names, "bundle")
 
 
@@ -106,7 +106,8 @@ def _own_names(folder: Path) -> frozenset[str] | None:
     return None if names is None else names | {MANIFEST, SIGNATURE}
 
 
-def _exists(path: Path) -> InputError:
+def existing_output(path: Path) -> InputError:
+    """The error for an output that exists and that ``--force`` may replace, E120."""
     fix = "add --force to replace it, or name another --out"
     return InputError("The output exists already.", where=str(path), fix=fix, code="E120")
 
@@ -148,7 +149,7 @@ def write_bundle(
                 (folder / MANIFEST).write_bytes(canonical_json(manifest))
             return read_manifest(folder)
     except NameTaken as taken:
-        raise _exists(path) from taken
+        raise existing_output(path) from taken
 
 
 def _size(content: bytes | Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import PassInfo
@@ -15,12 +15,13 @@ from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, pass_in
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Program
 
-METHOD = "forward"
-
 if TYPE_CHECKING:
     from edgec.backends.edgec_linear.layout import BlockRows
     from edgec.backends.static_artifact import LoweringProgress
     from edgec.backends.xnnpack.lower import Lowered
+
+FORWARD: Final = "forward"
+"""The method that decodes tokens, of a model that has several as of one that has no other."""
 
 
 def lower_to_folder(programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress) -> None:
@@ -62,7 +63,7 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         operators=list(lowered.operators),
         weights=[fact for facts in weights.values() for fact in facts],
         expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
-        adapter_targets=adapter_targets(programs[METHOD], lowered.stored) if list(programs) == [METHOD] else None,
+        adapter_targets=adapter_targets(programs[FORWARD], lowered.stored) if list(programs) == [FORWARD] else None,
     )
 
 

@@ -25,7 +25,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.unheld import unread_experts
 from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
+from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
@@ -57,7 +57,7 @@ class DecoderStages:
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
         program = self.program or self._rewrite_again(progress)
-        lower_to_folder({"forward": program}, self.request, folder, progress)
+        lower_to_folder({FORWARD: program}, self.request, folder, progress)
         self.program = None  # executing the artifact takes as much memory as its graph
 
     def _rewrite_again(self, progress: Progress) -> Program:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from torch import Tensor
 
@@ -29,7 +28,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.capturing import hold_weights
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
-from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
+from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
 from edgec.exporter.stages.decoder import logits_measure, quality_budget
 from edgec.exporter.stages.locating import first_layer_lowered_otherwise
 from edgec.exporter.stages.module import outputs_measure
@@ -38,7 +37,6 @@ from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_pass
 from edgec.ir.program import Program
 from edgec.passes.contract import run_passes
 
-FORWARD: Final = "forward"
 _EXECUTED = "executed by ExecuTorch on this machine"
 _REFERENCE = "transformers float32"
 

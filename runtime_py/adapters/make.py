@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.bundle.adapter_targets import AdapterTarget, targets_of
-from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.adapter_targets import AdapterTarget, AdapterTargets, targets_of
+from edgec.bundle.folder import Bundle, existing_output, open_bundle
 from edgec.bundle.tensor_file import FloatTensor
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import MOST_RANK, Adapter, AdapterModule, adapter, write_adapter
@@ -45,8 +45,7 @@ def make_adapter(bundle: Path, folder: Path, out: Path | None = None, force: boo
     """
     path = out or Path(f"{folder.resolve().name}.adapter")
     if os.path.lexists(path) and not force:
-        fix = "add --force to replace it, or name another --out"
-        raise InputError("The output exists already.", where=str(path), fix=fix, code="E120")
+        raise existing_output(path)
     made = bind(read_peft(folder), open_bundle(bundle))
     return MadeAdapter(path, write_adapter(made, path), made)
 
@@ -61,7 +60,7 @@ def bind(lora: PeftFolder, bundle: Bundle) -> Adapter:
     targets = {target.name: target for target in every.targets}
     unknown = [module.name for module in lora.modules if module.name not in targets]
     if unknown:
-        raise _no_target(lora, unknown, _outside(bundle, unknown))
+        raise _no_target(lora, unknown, _outside(bundle, every, unknown))
     for module in lora.modules:
         if targets[module.name].key in every.shared:
             raise _no_target(lora, [module.name], "its bytes are those of another module, which would change with it")
@@ -86,14 +85,14 @@ def _change(
     return made, module.a, module.b
 
 
-def _outside(bundle: Bundle, names: list[str]) -> str:
+def _outside(bundle: Bundle, every: AdapterTargets, names: list[str]) -> str:
     """Why the bundle has no such targets: it does not have the modules, or something else computes them."""
     rows = bundle.manifest.ledger.rows if bundle.manifest.ledger else []
     held = [name for name in names if any(row.name.startswith(f"{name}.weight") for row in rows)]
     if held:
         what = "float weights stay with XNNPACK; tables and experts have kernels apart"
         return f"edgec's own kernels for linear layers do not compute {_listed(held)}: {what}"
-    return f"the bundle has no such modules; it has {_listed([t.name for t in targets_of(bundle).targets])}"
+    return f"the bundle has no such modules; it has {_listed([target.name for target in every.targets])}"
 
 
 def _listed(names: list[str]) -> str:

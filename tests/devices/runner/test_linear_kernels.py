@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -106,31 +106,32 @@ def weights(shape: PackedMatrix, numbers: Drawn) -> Tensor:
     return groups.reshape(shape.rows, shape.width)
 
 
-def check(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
+def multiplied(
+    kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case, in_float: bool
+) -> tuple[Tensor, Drawn, Tensor]:
+    """The results of a case, its numbers, and its matrix; a token's bits are the same alone."""
     shape = case.shape(block_rows)
     numbers = drawn(case, shape)
     packed = pack_matrix(shape, numbers.values, numbers.scales)
     part = case.part if case.part < case.tokens else case.tokens
-    result = kernels.multiply(isa, shape, packed, numbers.x, part)
-    matrix = weights(shape, numbers)
+    result = kernels.multiply(isa, shape, packed, numbers.x, part, in_float=in_float)
+    alone = [kernels.multiply(isa, shape, packed, token[None], 1, in_float=in_float) for token in numbers.x]
+    assert torch.equal(result.view(torch.int32), torch.cat(alone).view(torch.int32)), "bits depend on the tokens beside"
+    return result, numbers, weights(shape, numbers)
+
+
+def check(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
+    result, numbers, matrix = multiplied(kernels, isa, block_rows, case, in_float=False)
     span = numbers.x.clamp(min=0).amax(1) - numbers.x.clamp(max=0).amin(1)
     bound = TOLERANCE * span.double()[:, None] * matrix.abs().sum(1)
     assert ((result - quantized(numbers.x) @ matrix.T).abs() <= bound).all()
-    alone = torch.cat([kernels.multiply(isa, shape, packed, token[None], 1) for token in numbers.x])
-    assert torch.equal(result.view(torch.int32), alone.view(torch.int32)), "bits depend on the tokens beside"
     return result
 
 
 def check_floats(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
-    shape = case.shape(block_rows)
-    numbers = drawn(case, shape)
-    packed = pack_matrix(shape, numbers.values, numbers.scales)
-    part = case.part if case.part < case.tokens else case.tokens
-    result = kernels.multiply(isa, shape, packed, numbers.x, part, in_float=True)
-    matrix, x = weights(shape, numbers), numbers.x.double()
+    result, numbers, matrix = multiplied(kernels, isa, block_rows, case, in_float=True)
+    x = numbers.x.double()
     assert ((result - x @ matrix.T).abs() <= FLOAT_TOLERANCE * (x.abs() @ matrix.abs().T)).all()
-    alone = [kernels.multiply(isa, shape, packed, token[None], 1, in_float=True) for token in numbers.x]
-    assert torch.equal(result.view(torch.int32), torch.cat(alone).view(torch.int32)), "bits depend on the tokens beside"
     return result
 
 
@@ -166,6 +167,7 @@ def emulated(request: pytest.FixtureRequest) -> Iterator[EmulatedKernels]:
     kernels.close()
 
 
+Judge = Callable[[NativeKernels | EmulatedKernels, str, BlockRows, Case], Tensor]
 WIDE = Case(SYMMETRIC[4], 64, 32, 20, 13, 100, 0)
 # Sums of codes and of tokens differ so much that sums in 32 bits have little room.
 FAR = Case(CodeGrid(2, 1, 128), 16, 0, 300, 3, 100, 0)
@@ -181,20 +183,9 @@ ODD_GROUPS = Case(BALANCED2, 17, 160, 2, 3, 100, 3)
 @example(MANY_TOKENS)
 @example(WIDE_GROUPS)
 @example(ODD_GROUPS)
-def test_every_kernel_here_has_the_same_bits(native: NativeKernels, case: Case) -> None:
-    results = [check(native, isa, BlockRows.X86, case) for isa in native.names]
-    assert all(torch.equal(results[0].view(torch.int32), other.view(torch.int32)) for other in results[1:])
-
-
-@PROPERTY
-@given(case=CASES)
-@example(WIDE)
-@example(FAR)
-@example(MANY_TOKENS)
-@example(WIDE_GROUPS)
-@example(ODD_GROUPS)
-def test_tokens_in_float_have_the_same_bits_in_every_kernel(native: NativeKernels, case: Case) -> None:
-    results = [check_floats(native, isa, BlockRows.X86, case) for isa in native.names]
+@pytest.mark.parametrize("judged", [check, check_floats], ids=["int8", "float32"])
+def test_every_kernel_here_has_the_same_bits(native: NativeKernels, judged: Judge, case: Case) -> None:
+    results = [judged(native, isa, BlockRows.X86, case) for isa in native.names]
     assert all(torch.equal(results[0].view(torch.int32), other.view(torch.int32)) for other in results[1:])
 
 
