@@ -29,7 +29,7 @@ VARIATIONS = (
     Form("attention outputs matched", _TWO_BITS, settings={"hidden_loss": 0.5}),
     Form("average of the weights, 0.98", _TWO_BITS, settings={"ema": 0.98}),
     Form("half the batch, twice the steps", _TWO_BITS, settings={"batch": 4, "steps": 2 * STEPS}),
-    Form("adapters of rank 16 in place of the weights", _TWO_BITS, settings={"low_rank": 16}),
+    Form("adapters of rank 16 in place of the weights", _TWO_BITS, settings={"low_rank": 16, "merge": True}),
     Form("down projections in 8 bits", str(RECIPES / "two-bit-down8.toml")),
     Form("attention in 8 bits", str(RECIPES / "two-bit-attention8.toml")),
     Form("4 integers in groups of 32", str(RECIPES / "two-bit-groups.toml")),

@@ -30,7 +30,9 @@ def adapt(
     hidden_loss: Annotated[float | None, typer.Option(help="Weight of the match inside the layers (0).")] = None,
     temperature: Annotated[float | None, typer.Option(help="Temperature of the distillation (1).")] = None,
     ema: Annotated[float | None, typer.Option(help="Decay of the weights' moving average, 0..1 (0: none).")] = None,
-    low_rank: Annotated[int | None, typer.Option(help="Rank of recovery adapters (0: train all weights).")] = None,
+    low_rank: Annotated[int | None, typer.Option(help="Train an adapter of this rank (0: train all weights).")] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Merge the low-rank matrices into the model.")] = False,
+    bundle: Annotated[Path | None, typer.Option(help="Also write OUT.adapter for this bundle.")] = None,
     recompute: Annotated[bool, typer.Option("--recompute", help="Recompute activations: less memory.")] = False,
     checkpoint_every: Annotated[int | None, typer.Option(help="Updates between checkpoints (100; 0: none).")] = None,
     evaluate_every: Annotated[int | None, typer.Option(help="Updates between held-out measurements (50).")] = None,
@@ -44,12 +46,17 @@ def adapt(
 ) -> None:
     """Train a model under a recipe's passes against the original; the result is a folder that edgec export takes.
 
+    With --low-rank the model stays as it is: an adapter is trained beside its rounded weights, and the result is a
+    folder as PEFT writes it.
+
     A stopped run continues when it is called again. Several processes: accelerate launch -m edgec adapt ...
 
     Examples:
     edgec adapt examples/tiny-stories --recipe balanced2 --text books/ --steps 500
 
     edgec adapt examples/tiny-stories --recipe float --text-loss 1 --text book.txt --out longer
+
+    edgec adapt examples/tiny-stories --recipe 4bit --text books/ --low-rank 16 --bundle tiny-stories-host.edgec
     """
     from edgec.exporter.adapt.command import AdaptOptions, run_adapt
 
@@ -57,8 +64,8 @@ def adapt(
     rates = {"learning_rate": learning_rate, "scale_rate": scale_rate, "weight_decay": weight_decay, "warm_up": warm_up}
     rates |= {"final_rate": final_rate, "clip": clip}
     losses = {"text_loss": text_loss, "hidden_loss": hidden_loss, "temperature": temperature, "ema": ema}
-    ways = {"low_rank": low_rank, "recompute": recompute or None}
+    ways = {"low_rank": low_rank, "merge": merge or None, "recompute": recompute or None}
     ways |= {"checkpoint_every": checkpoint_every, "evaluate_every": evaluate_every}
-    job = {"teacher": teacher, "target": target, "out": out, "force": force, "restart": restart, "revision": revision}
+    job = {"teacher": teacher, "target": target, "bundle": bundle, "out": out, "force": force, "restart": restart, "revision": revision}
     job |= {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
     run_adapt(AdaptOptions(model, recipe, tuple(text), json, job, {**numbers, **rates, **losses, **ways}))

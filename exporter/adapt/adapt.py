@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.bundle.folder import open_bundle
 from edgec.devices.targets import load_target
-from edgec.errors import InputError
-from edgec.exporter.adapt.record import as_recorded, check_free
+from edgec.exporter.adapt.job import AdaptJob, check_job
+from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, named_recipes
 from edgec.exporter.recipes.recipe import Recipe, for_backend
-from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.quiet import quiet
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.batches import Batches
-    from edgec.exporter.adapt.boundary import Boundary
     from edgec.exporter.adapt.checkpoint import Point
     from edgec.exporter.adapt.loop import TrainingListener
     from edgec.exporter.adapt.report import Baseline
     from edgec.exporter.adapt.student import Traced
     from edgec.exporter.sources.model_source import ModelSource
+    from edgec.runtime_py.adapters.peft_folder import PeftFolder
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """A finished run: the model's folder, the points measured on the way, and the float model's loss on that text."""
+    """A finished run.
+
+    Attributes:
+        path: the folder of the model, or of the adapter.
+        curve: the points measured on the way.
+        baseline: the float model's loss on that text.
+        adapter: the adapter's file for the bundle that was given.
+    """
 
     path: Path
     curve: tuple[Point, ...]
     baseline: Baseline
-
-
-@dataclass(frozen=True)
-class AdaptJob:
-    """One run of training: the model, its teacher, its recipe and its text.
-
-    Attributes:
-        source: the model.
-        teacher: the model it learns from.
-        recipe: resolved for its backend.
-        recipe_file: the recipe's TOML file.
-        places: files, folders and data sets with the text.
-        settings: of training.
-        out: the folder to write.
-        force: replace a folder that is already there.
-        boundary: how the boundary was chosen, where the recipe leaves it open.
-    """
-
-    source: ModelSource
-    teacher: ModelSource
-    recipe: Recipe
-    recipe_file: Path
-    places: tuple[str, ...]
-    settings: Settings
-    out: Path
-    force: bool
-    boundary: Boundary | None = None
+    adapter: Path | None = None
 
 
 @quiet()
@@ -71,6 +52,7 @@ def adapt(
     text: Sequence[str | Path],
     teacher: str | Path | None = None,
     target: str = "host",
+    bundle: str | Path | None = None,
     out: str | Path | None = None,
     settings: Settings | None = None,
     force: bool = False,
@@ -91,7 +73,8 @@ def adapt(
         text: files, folders, JSONL or ``hf:NAME``; a part is held out and measured.
         teacher: the model to learn from; the original by default.
         target: what the recipe is resolved for.
-        out: the folder to write; NAME-RECIPE in the current folder by default.
+        bundle: with ``low_rank``: also write OUT.adapter, for this bundle of the model and recipe.
+        out: the folder to write; NAME-RECIPE in the current folder by default, NAME-RECIPE-lora for an adapter.
         settings: of training.
         force: replace a folder that adapt wrote.
         restart: forget a checkpoint.
@@ -101,7 +84,7 @@ def adapt(
         progress: called at every step.
 
     Raises:
-        InputError: E500 to E509; or the model, a pass or the output is at fault.
+        InputError: E500 to E509, E698, E699; or the model, a pass, the bundle or the output is at fault.
     """
     from edgec.exporter.adapt.checkpoint import forget
 
@@ -109,9 +92,11 @@ def adapt(
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
     source = _text_decoder(str(model), revision=revision, **options)
     original = source if teacher is None else _text_decoder(str(teacher), **options)
-    path = Path(out) if out is not None else Path(f"{source.name}-{trained.name}")
-    job = AdaptJob(source, original, trained, file, tuple(map(str, text)), settings or Settings(), path, force)
-    _check(job, has_teacher=teacher is not None)
+    settings = settings or Settings()
+    path = Path(out or f"{source.name}-{trained.name}{'-lora' if settings.adapter else ''}")
+    job = AdaptJob(source, original, trained, file, tuple(map(str, text)), settings, path, force)
+    job = job if bundle is None else replace(job, bundle=open_bundle(Path(bundle)))
+    check_job(job, has_teacher=teacher is not None)
     if restart:
         forget(_checkpoint(path))
     return _run(job, progress)
@@ -132,40 +117,6 @@ def _load_recipe(name: str | Path, backend: str) -> tuple[Recipe, Path]:
     return for_backend(recipe, backend), named_recipes().get(str(name), Path(name))
 
 
-def _check(job: AdaptJob, has_teacher: bool) -> None:
-    """Refuse what cannot be trained, before anything is built."""
-    if job.source.kind != "decoder" or job.source.path is None or not job.source.tokenizer_files:
-        raise InputError(
-            what="adapt trains decoders with a tokenizer",
-            where=job.source.source,
-            why="the model is not a language model, or its folder holds no tokenizer",
-            fix="give a causal language model's folder or hub id",
-            code="E506",
-        )
-    context = model_spec(job.source.config).context
-    if job.settings.length > context:
-        why, fix = f"the model was made for {context}", f"use --length {context} or less"
-        raise InputError(f"sequences of {job.settings.length} tokens are too long", "--length", why, fix, "E501")
-    check_free(job.out, job.force)
-    recipe = job.recipe
-    if recipe.prepare:
-        why = "training itself changes the weights, and reads their scales from the unmodified ones"
-        raise InputError(f"{recipe.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
-    if recipe.early_exit:
-        why = "the layers that an export leaves out would still be trained"
-        raise InputError(f"{recipe.name} ends the model early", "--recipe", why, "leave early_exit out", "E509")
-    schemes = (recipe.weights, recipe.lm_head, recipe.embedding, recipe.rules)
-    changes = any(schemes) or recipe.shared_kv or recipe.kv_dtype != "float32"
-    if not changes and not has_teacher and not job.settings.text_loss:
-        raise InputError(
-            what="there is nothing to learn",
-            where=f"recipe {recipe.name}",
-            why="the recipe changes nothing, and the model is its own teacher",
-            fix="give --text-loss 1 to train on the text itself, or another --teacher",
-            code="E506",
-        )
-
-
 def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     from edgec.exporter.adapt.batches import tokenize
     from edgec.exporter.adapt.loop import Run
@@ -183,6 +134,7 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     accelerator = _accelerator()
     teacher, baseline = _prepare_teacher(job, batches, accelerator.device)
     traced = build_student(job.source, job.recipe, settings)
+    _check_fit(job, traced)
     move_constants(traced.program.graph, accelerator.device)
     learner = TrainableDecoder(traced.program, layers=settings.hidden_loss > 0)
     if settings.recompute:
@@ -201,7 +153,21 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     if accelerator.is_main_process:
         _write(job, traced, curve, baseline, run.state.seconds)
     accelerator.wait_for_everyone()
-    return Adapted(job.out, tuple(curve), baseline)
+    return Adapted(job.out, tuple(curve), baseline, job.adapter_file if job.bundle else None)
+
+
+def _check_fit(job: AdaptJob, traced: Traced) -> None:
+    """Refuse a bundle that the adapter will not fit, before it is trained."""
+    from edgec.runtime_py.adapters.make import bind
+
+    if job.bundle is not None:
+        bind(_trained_adapter(job, traced), job.bundle)
+
+
+def _trained_adapter(job: AdaptJob, traced: Traced) -> PeftFolder:
+    from edgec.exporter.adapt.adapter_result import trained_adapter
+
+    return trained_adapter(traced.program.graph, job.settings.low_rank, job.source.source, job.out)
 
 
 def _with_boundary(job: AdaptJob, batches: Batches) -> AdaptJob:
@@ -284,12 +250,26 @@ def _write(job: AdaptJob, traced: Traced, curve: Sequence[Point], baseline: Base
         baseline.name: f"{baseline.held_out:.4f} nats per token of the held-out text (measured)",
         **({"boundary": str(job.boundary)} if job.boundary else {}),
     }
-    title = f"{job.source.name} adapted to {job.recipe.name}"
+    title = f"{job.source.name} {'with an adapter for' if job.settings.adapter else 'adapted to'} {job.recipe.name}"
     pages = {
         "report.html": report(title, facts, job.settings, curve, baseline),
         "training.json": curve_json(job.settings, facts, curve, baseline),
-        "README.md": model_card(title, job.source.licence, facts, curve),
+        "README.md": model_card(title, job.source.licence, facts, curve, adapter=job.settings.adapter),
     }
+    if job.settings.adapter:
+        _write_adapter(job, traced, pages)
+        return forget(_checkpoint(job.out))
     recipe = as_recorded(job.recipe, job.source.config)
     write_result(job.out, job.source, traced, recipe, job.recipe_file, pages, job.force)
     forget(_checkpoint(job.out))
+
+
+def _write_adapter(job: AdaptJob, traced: Traced, pages: Mapping[str, str]) -> None:
+    from edgec.exporter.adapt.adapter_result import write_adapter_folder
+    from edgec.runtime_py.adapters.adapter_file import write_adapter
+    from edgec.runtime_py.adapters.make import bind
+
+    lora = _trained_adapter(job, traced)
+    write_adapter_folder(lora, pages, job.force)
+    if job.bundle is not None:
+        write_adapter(bind(lora, job.bundle), job.adapter_file)

@@ -75,6 +75,7 @@ def _summary(done: Adapted) -> dict[str, Any]:
     first, last = done.curve[0], done.curve[-1]
     return {
         "model": str(done.path),
+        **({"adapter": str(done.adapter)} if done.adapter else {}),
         "obtained": "measured",
         "tokens": last.tokens,
         "held_out_nats_before": first.held_out,
@@ -97,7 +98,14 @@ def _summary_text(done: Adapted) -> str:
     if first.divergence is not None and last.divergence is not None:
         apart = f"{first.divergence:.{_DECIMALS}f} -> {last.divergence:.{_DECIMALS}f} nats per token (measured)"
         lines.insert(2, f"  KL to teacher  {apart}")
-    return "\n".join([*lines, f"  next           edgec export {done.path}"])
+    return "\n".join([*lines, f"  next           {_next(done)}"])
+
+
+def _next(done: Adapted) -> str:
+    if done.adapter is not None:
+        return f"edgec run BUNDLE --adapter {done.adapter}"
+    is_adapter = (done.path / "adapter_config.json").is_file()
+    return f"edgec adapter BUNDLE {done.path}" if is_adapter else f"edgec export {done.path}"
 
 
 @contextmanager

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 KEY = "edgec"
 _MAX_CONFIG_BYTES = 16 << 20
-_OWN = ("config.json", "generation_config.json", "model.safetensors", "report.html", "training.json", "README.md")
+_PAGES = ("report.html", "training.json", "README.md")
+_OWN_ADAPTER = frozenset((*_PAGES, "adapter_config.json", "adapter_model.safetensors"))
+_OWN = ("config.json", "generation_config.json", "model.safetensors", *_PAGES)
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ def _agrees(recipe: Recipe, trained: tuple[str, int], layers: int) -> bool:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse an output that exists, unless ``force`` is set and it is an adapted model and nothing else.
+    """Refuse an output that exists, unless ``force`` is set and adapt wrote all of it.
 
     Raises:
         InputError: E508, it exists; E123, ``force`` would delete what adapt did not write.
@@ -142,7 +144,9 @@ def output_exists(out: Path) -> InputError:
 
 
 def _own_names(folder: Path) -> frozenset[str] | None:
-    """The files of an adapted model, damaged or not; None where the config holds no record of it."""
+    """The files of an adapted model or of a trained adapter, damaged or not; None where neither says so itself."""
+    if _trained_adapter(folder):
+        return _OWN_ADAPTER
     try:
         entry = parse_json(limited_bytes(folder / "config.json", _MAX_CONFIG_BYTES, follow=False))[KEY]
         recipe = Path(str(entry["recipe"])).name if "grids" in entry and "passes" in entry else None
@@ -150,6 +154,14 @@ def _own_names(folder: Path) -> frozenset[str] | None:
         return None
     templates = (file.relative_to(folder).as_posix() for file in folder.glob(EXTRA_TEMPLATES))
     return None if recipe is None else frozenset((*_OWN, *TOKENIZER_NAMES, recipe, *templates))
+
+
+def _trained_adapter(folder: Path) -> bool:
+    try:
+        training = parse_json(limited_bytes(folder / "training.json", _MAX_CONFIG_BYTES, follow=False))
+        return bool(training["settings"]["low_rank"]) and (folder / "adapter_config.json").is_file()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def recorded_recipe(model: str | Path) -> Path | None:

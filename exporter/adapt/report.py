@@ -103,15 +103,19 @@ def curve_json(settings: Settings, facts: Mapping[str, str], curve: Sequence[Poi
     return json.dumps(table, indent=1) + "\n"
 
 
-def model_card(name: str, licence: str | None, facts: Mapping[str, str], curve: Sequence[Point]) -> str:
-    """The README.md of an adapted model's folder."""
+def model_card(
+    name: str, licence: str | None, facts: Mapping[str, str], curve: Sequence[Point], adapter: bool = False
+) -> str:
+    """The README.md of an adapted model's folder, or of an adapter's."""
     head = f"---\nlicense: {licence}\n---\n\n" if licence else ""
     lines = "\n".join(f"- {key}: {value}" for key, value in facts.items())
     last = curve[-1]
     perplexity = math.exp(min(last.held_out, 700))
+    use = "export it with `edgec export`. What was done to the model is recorded in config.json under `edgec`."
+    if adapter:
+        use = "PEFT reads it, and `edgec adapter BUNDLE FOLDER` makes a file of it for a bundle of this recipe."
     return (
-        f"{head}# {name}\n\nWritten by `edgec adapt`; export it with `edgec export`. What was done to the model is "
-        f"recorded in config.json under `edgec`.\n\n{lines}\n- held-out loss: {last.held_out:.4f} nats per token "
+        f"{head}# {name}\n\nWritten by `edgec adapt`; {use}\n\n{lines}\n- held-out loss: {last.held_out:.4f} nats per token "
         f"(perplexity {perplexity:.2f}; measured), after {last.tokens:,} tokens\n\nThe curves are in report.html.\n"
     )
 

@@ -28,7 +28,8 @@ class Settings:
         hidden_loss: weight of the match of each layer's attention output, 0 for none.
         temperature: of both distributions in the distillation loss.
         ema: decay of the moving average that is evaluated and written; 0 writes the last weights.
-        low_rank: rank of recovery adapters that are trained in place of the weights; 0 trains the weights.
+        low_rank: rank of an adapter that is trained beside the rounded, frozen weights; 0 trains the weights.
+        merge: train the weights as W + B A of that rank instead, inside the rounding, and write the merged model.
         recompute: compute activations again in the backward pass (saves memory, costs time).
         seed: of the order of the text.
         evaluate_every: updates between measurements on the held-out text.
@@ -51,6 +52,7 @@ class Settings:
     temperature: float = 1.0
     ema: float = 0.0
     low_rank: int = 0
+    merge: bool = False
     recompute: bool = False
     seed: int = 0
     evaluate_every: int = 50
@@ -68,6 +70,13 @@ class Settings:
                 value = getattr(self, name)
                 if not good(value):
                     raise InputError(f"{name} is {value}", "adapt's settings", fix=f"give {wanted}", code="E501")
+        if self.merge and not self.low_rank:
+            raise InputError("merge without low_rank", "adapt's settings", fix="give --low-rank too", code="E501")
+
+    @property
+    def adapter(self) -> bool:
+        """Whether an adapter is trained, and the model's own weights are frozen."""
+        return bool(self.low_rank) and not self.merge
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain data, for checkpoints and the report."""

@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.graph import CodeGen
 
 from edgec.errors import InputError
-from edgec.exporter.adapt.record import as_recorded
+from edgec.exporter.adapt.record import as_recorded, recorded_grids
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.training_graph import fuse_attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
@@ -24,11 +24,14 @@ from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
+from edgec.passes.compress.rounding.learned_grids import record_grids
+from edgec.passes.compress.rounding.weight_grid import GPTQ
 from edgec.passes.contract import Pass, run_passes
 from edgec.passes.fuse.matmul_to_linear import products
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.train.fake_quantize import FakeQuantize
 from edgec.passes.train.low_rank import LowRank
+from edgec.passes.train.train_adapter import TrainAdapter
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
@@ -50,7 +53,7 @@ class Traced:
 
 
 def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
-    """Build the rewritten graph, with weights that can be trained.
+    """Build the rewritten graph, with weights or an adapter that can be trained.
 
     Args:
         source: a decoder.
@@ -58,12 +61,18 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
         settings: for the length of sequences and the rank of adapters.
 
     Raises:
-        InputError: E500 or E509, the recipe asks for what cannot be trained; a pass is not legal on the model.
+        InputError: E500 or E509, the recipe asks for what cannot be trained; E698, it leaves an adapter nothing to
+            change; a pass is not legal on the model.
     """
     traced = capture_for_training(source, settings)
     recipe = as_recorded(recipe, source.config)
     program = run_passes(traced.program, reshaping_passes(recipe))
     _refuse_products(program, recipe)
+    if settings.adapter:
+        record_grids(program.graph, recorded_grids(source))
+        program = run_passes(program, adapter_passes(recipe, settings.low_rank), in_place=True)
+        fuse_attention(program.graph)
+        return Traced(program, traced.names)
     make_trainable(program.graph)
     if settings.low_rank:
         for parameter in program.graph.parameters():  # adapters stand for the matrices; norms and biases still learn
@@ -109,10 +118,33 @@ def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
     Raises:
         InputError: E509, the recipe has look-up tables of free values.
     """
-    wanted = passes_for(recipe)
+    wanted = _integer_passes(recipe)
     weights = next((each for each in wanted if isinstance(each, Quantize)), None)
     embedding = next((each for each in wanted if isinstance(each, QuantizeEmbedding)), None)
-    if any(each not in (weights, embedding) for each in wanted):
+    rounded = weights or embedding or recipe.kv_dtype != "float32"
+    return [
+        *([LowRank(low_rank)] if low_rank else []),
+        *([FakeQuantize(weights, embedding, recipe.kv_dtype)] if rounded else []),
+    ]
+
+
+def adapter_passes(recipe: Recipe, rank: int) -> list[Pass]:
+    """The passes that round a graph as an export does, for good, and the one that puts an adapter beside its integers.
+
+    Raises:
+        InputError: E509, the recipe has look-up tables, or fits its integers to a calibration text.
+    """
+    if recipe.algorithm == GPTQ:
+        why = "its integers depend on the text that an export is calibrated on, and the adapter fits them alone"
+        fix = 'use algorithm = "mse" or "hqq", for the bundle too'
+        raise InputError(f"no adapter can be trained for {recipe.name}", "--recipe", why, fix, "E509")
+    cache = [FakeQuantize(cache=recipe.kv_dtype)] if recipe.kv_dtype != "float32" else []
+    return [*_integer_passes(recipe), *cache, TrainAdapter(rank)]
+
+
+def _integer_passes(recipe: Recipe) -> list[Pass]:
+    wanted = passes_for(recipe)
+    if not all(isinstance(each, Quantize | QuantizeEmbedding) for each in wanted):
         raise InputError(
             what=f"the recipe {recipe.name} cannot be trained",
             where="--recipe",
@@ -120,11 +152,7 @@ def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
             fix='use kind = "int" or kind = "balanced" (balanced2), or train for --target host',
             code="E509",
         )
-    rounded = weights or embedding or recipe.kv_dtype != "float32"
-    return [
-        *([LowRank(low_rank)] if low_rank else []),
-        *([FakeQuantize(weights, embedding, recipe.kv_dtype)] if rounded else []),
-    ]
+    return wanted
 
 
 def capture_for_training(source: ModelSource, settings: Settings) -> Traced:

@@ -11,7 +11,8 @@ from edgec.bundle.tensor_file import FloatTensor, read_tensor_file
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.peft_settings import PeftSettings, read_settings, unsupported
 
-_WEIGHTS, _PICKLED = "adapter_model.safetensors", "adapter_model.bin"
+WEIGHTS = "adapter_model.safetensors"
+_PICKLED = "adapter_model.bin"
 _NAME = re.compile(r"base_model\.model\.(?P<module>[\w.-]+)\.lora_(?P<side>[AB])\.weight")
 # Parts of names by which PEFT's other features are known.
 _FEATURES = {
@@ -42,6 +43,11 @@ class PeftFolder:
     modules: tuple[PeftModule, ...]
 
 
+def tensor_name(module: str, side: str) -> str:
+    """The name of a module's A or B in the folder's safetensors file."""
+    return f"base_model.model.{module}.lora_{side}.weight"
+
+
 def read_peft(folder: Path) -> PeftFolder:
     """Read a folder that PEFT's ``save_pretrained`` wrote.
 
@@ -49,7 +55,7 @@ def read_peft(folder: Path) -> PeftFolder:
         InputError: E691, it cannot be read, is damaged, or holds a pickle; E692, a feature that edgec does not compute.
     """
     settings = read_settings(folder)
-    path = folder / _WEIGHTS
+    path = folder / WEIGHTS
     if not path.exists() and (folder / _PICKLED).exists():
         fix = "save it again with save_pretrained(folder, safe_serialization=True)"
         raise _unreadable(folder / _PICKLED, "a pickle can run code when it is read; only safetensors are", fix)

@@ -137,6 +137,7 @@ def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp
 @pytest.mark.parametrize(
     "more",
     [
+        {"low_rank": 4, "merge": True},
         {"low_rank": 4},
         {"accumulation": 2},
         *(pytest.param(more, marks=pytest.mark.slow) for more in ({"recompute": True}, {"hidden_loss": 0.5})),
