@@ -66,6 +66,6 @@ def adapt(
     losses = {"text_loss": text_loss, "hidden_loss": hidden_loss, "temperature": temperature, "ema": ema}
     ways = {"low_rank": low_rank, "merge": merge or None, "recompute": recompute or None}
     ways |= {"checkpoint_every": checkpoint_every, "evaluate_every": evaluate_every}
-    job = {"teacher": teacher, "target": target, "bundle": bundle, "out": out, "force": force, "restart": restart, "revision": revision}
-    job |= {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
+    job = {"teacher": teacher, "target": target, "out": out, "force": force, "restart": restart, "revision": revision}
+    job |= {"bundle": bundle, "allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
     run_adapt(AdaptOptions(model, recipe, tuple(text), json, job, {**numbers, **rates, **losses, **ways}))

@@ -25,6 +25,7 @@ def bench(
     heat_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest wait for it to cool.")] = 900.0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the files on the phone for the next run.")] = False,
     sustained: Annotated[float | None, typer.Option(metavar="MINUTES", help="Also record the speed over time.")] = None,
+    adapter: Annotated[Path | None, typer.Option(help="Add what edgec adapter made; on this machine only.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Also measure the time of each operator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the records as JSONL here, and a plot next to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Records and figures as one JSON object.")] = False,
@@ -47,6 +48,7 @@ def bench(
 
     counts = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions, "warmups": warmups}
     options = {"threads": threads, "cores": cores, "cool_down_s": cool_down, "profile": profile}
+    options |= {"adapter": adapter}
     conditions = Conditions(max_temperature_c=max_temperature, heat_timeout_s=heat_timeout, keep=keep)
     with progress() as say:
         outcomes = bench_devices(

@@ -17,6 +17,7 @@ def eval(  # the command's name
     tasks: Annotated[list[str] | None, typer.Option(help="A task of lm-eval; repeatable.")] = None,
     task_folder: Annotated[Path | None, typer.Option(help="A folder with more lm-eval tasks (YAML).")] = None,
     limit: Annotated[int | None, typer.Option(help="The most examples per task.")] = None,
+    adapter: Annotated[Path | None, typer.Option(help="A file that edgec adapter made for this bundle.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the results as JSON here, and a plot next to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -26,8 +27,11 @@ def eval(  # the command's name
     Examples:
     edgec eval tiny-stories-host.edgec --text held-out.txt --tokens 2000
 
+    edgec eval tiny-stories-host.edgec --text held-out.txt --adapter pirate.adapter
+
     edgec eval tiny-stories-host.edgec --tasks lambada_openai --limit 100
     """
     from edgec.runtime_py.evaluate.command import EvalOptions, run_eval
 
-    run_eval(EvalOptions(bundle, text, tokens, reference, tuple(tasks or ()), task_folder, limit, threads, out, json))
+    where = (tuple(tasks or ()), task_folder, limit, threads, out, json, adapter)
+    run_eval(EvalOptions(bundle, text, tokens, reference, *where))

@@ -25,6 +25,9 @@ def serve(
     memory_mb: Annotated[
         int | None, typer.Option(min=1, help="The most that the states of a bundle's sessions take, MiB.")
     ] = None,
+    adapter: Annotated[
+        list[str] | None, typer.Option(help="NAME=FILE: an adapter that requests name BUNDLE:NAME; repeatable.")
+    ] = None,
 ) -> None:
     """Serve bundles to clients of OpenAI's API: chat, completions, streams, tools, JSON Schema.
 
@@ -34,6 +37,8 @@ def serve(
     edgec serve tiny-stories-host.edgec
 
     edgec serve chat.edgec coder.edgec --port 9000 --api-key secret
+
+    edgec serve tiny-stories-host.edgec --adapter pirate=pirate.adapter --adapter poet=poet.adapter
     """
     from dataclasses import replace
 
@@ -44,7 +49,7 @@ def serve(
     memory = None if memory_mb is None else memory_mb << 20
     limits = replace(DEFAULT_LIMITS, body_bytes=max_body_mb << 20, answer_seconds=answer_seconds)
     limits = replace(limits, sessions=sessions, memory_bytes=memory)
-    options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits)
+    options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits, tuple(adapter or ()))
     run(
         options,
         lambda address: typer.echo(f"Serving at {address} (Ctrl-C stops)"),

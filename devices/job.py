@@ -26,6 +26,7 @@ class Job:
         seconds: how long a sustained run takes.
         cool_down_s: pause before each generation.
         cores: the CPU cores that may be used, like ``4-7``; None: all.
+        adapter: the file of an adapter that is added while tokens are computed; None: none.
     """
 
     kind: str
@@ -39,10 +40,11 @@ class Job:
     seconds: float = 0.0
     cool_down_s: float = 0.0
     cores: str | None = None
+    adapter: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The job as plain data."""
-        return asdict(self)
+        """The job as plain data; without an adapter it is as it was before there were any."""
+        return {name: value for name, value in asdict(self).items() if value is not None or name != "adapter"}
 
 
 def bench_prompt(count: int, vocab_size: int) -> list[int]:

@@ -131,6 +131,14 @@ def tiny_bundle(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.T
     return edgec.export(tiny_folder, target="host", recipe="float", out=out)
 
 
+@pytest.fixture(scope="session")
+def four_bits(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of a random two-layer Llama with 4-bit matrices for edgec's kernels. Read only."""
+    from tests.runtime_py.adapters.loras import RECIPE, exported
+
+    return exported(tiny_folder, tmp_path_factory.mktemp("four-bits"), RECIPE)
+
+
 SYSTEM_PROMPT = "You are Lily. You had a red ball and you liked to play outside. " * 3 + "\nBe kind."
 
 

@@ -45,7 +45,7 @@ void write_rows(const float* logits, int64_t count, std::FILE* file) {
 
 }  // namespace
 
-Decoder::Decoder(EdgecModel* model, int64_t context, bool profile) : context_(context) {
+Decoder::Decoder(EdgecModel* model, int64_t context, bool profile) : model_(model), context_(context) {
   char error[kErrorLetters] = "";
   session_ = edgec_session_open(model, profile ? 1 : 0, error, sizeof error);
   if (session_ == nullptr) {
@@ -56,6 +56,17 @@ Decoder::Decoder(EdgecModel* model, int64_t context, bool profile) : context_(co
 
 Decoder::~Decoder() {
   edgec_session_close(session_);
+}
+
+void Decoder::use_adapter(const std::string& path, const std::string& base) {
+  char error[kErrorLetters] = "";
+  EdgecAdapter* adapter = edgec_adapter_read(model_, path.c_str(), base.c_str(), error, sizeof error);
+  const bool used =
+      adapter != nullptr && edgec_session_adapter(session_, adapter, error, sizeof error) == EDGEC_OK;
+  edgec_adapter_close(adapter);  // The session keeps it.
+  if (!used) {
+    throw std::runtime_error(error);
+  }
 }
 
 Decoder::Logits Decoder::forward(

@@ -33,6 +33,8 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
+  // Add an adapter's file from now on; `base`: the sha256 of the model's artifact.
+  void use_adapter(const std::string& path, const std::string& base);
   // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token.
   Generated generate(const std::vector<int64_t>& prompt, int64_t count);
   // The most likely next token after each of `tokens`; logits are written to `logits` as float32 rows unless it is
@@ -57,6 +59,7 @@ class Decoder {
   Logits prefill(const int64_t* prompt, int64_t length);
   void check_context(int64_t end) const;
 
+  EdgecModel* model_;
   EdgecSession* session_;
   EdgecModelInfo info_{};
   int64_t context_;

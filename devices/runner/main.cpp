@@ -54,14 +54,14 @@ void make_packed_folder(const std::filesystem::path& folder) {
   }
 }
 
-// Replace --bundle by the artifact and the facts in its manifest.
-void resolve_bundle(Options& options) {
+// Replace --bundle by the artifact and the facts in its manifest; returns the artifact's sha256, empty without --bundle.
+std::string resolve_bundle(Options& options) {
   if (options.bundle.empty()) {
     const auto folder = std::filesystem::path(options.packed).parent_path();
     if (!folder.empty()) {
       make_packed_folder(folder);
     }
-    return;
+    return "";
   }
   if (!options.packed.empty()) {
     make_packed_folder(options.packed);
@@ -75,6 +75,7 @@ void resolve_bundle(Options& options) {
     throw std::runtime_error("the path of --packed is too long");
   }
   options.packed = path;
+  return facts.sha256;
 }
 
 // Bring the program and its packed weights into the state that --page-cache names.
@@ -221,10 +222,13 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
 }
 
 void run(Options options) {
-  resolve_bundle(options);
+  const std::string sha256 = resolve_bundle(options);
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const ModelHandle model = opened(options);
   Decoder decoder(model.get(), options.context, options.profile);
+  if (!options.adapter.empty()) {
+    decoder.use_adapter(options.adapter, sha256);
+  }
   const FileHandle logits(options.logits.empty() ? nullptr : std::fopen(options.logits.c_str(), "wb"), std::fclose);
   if (!options.logits.empty() && logits == nullptr) {
     throw std::runtime_error("--logits cannot be written: " + options.logits);

@@ -33,6 +33,7 @@ const char* const kUsage =
     "  --new-tokens N     tokens to generate greedily (1)\n"
     "  --score            the most likely token after each prompt token instead, teacher-forced\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
+    "  --adapter FILE     add what edgec adapter wrote for this bundle; needs --bundle\n"
     "  --logits FILE      also write the scored logits, float32, row by row\n"
     "  --profile          also print the time of each instruction\n";
 
@@ -54,6 +55,7 @@ const std::vector<Option>& table() {
       {"bundle", required_argument, [](Options& to, const char* text) { to.bundle = text; }},
       {"model", required_argument, [](Options& to, const char* text) { to.artifact = text; }},
       {"packed", required_argument, [](Options& to, const char* text) { to.packed = text; }},
+      {"adapter", required_argument, [](Options& to, const char* text) { to.adapter = text; }},
       {"method", required_argument, [](Options& to, const char* text) { to.method = text; }},
       {"threads", required_argument,
        [](Options& to, const char* text) { to.threads = static_cast<int>(read_number(text, kMostThreads)); }},
@@ -123,6 +125,9 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
     throw std::runtime_error("give either --bundle or --model, and no other arguments");
+  }
+  if (!options.adapter.empty() && options.bundle.empty()) {
+    throw std::runtime_error("--adapter needs --bundle, which says what the adapter must have been made for");
   }
   return options;
 }

@@ -115,8 +115,9 @@ def model_card(
     if adapter:
         use = "PEFT reads it, and `edgec adapter BUNDLE FOLDER` makes a file of it for a bundle of this recipe."
     return (
-        f"{head}# {name}\n\nWritten by `edgec adapt`; {use}\n\n{lines}\n- held-out loss: {last.held_out:.4f} nats per token "
-        f"(perplexity {perplexity:.2f}; measured), after {last.tokens:,} tokens\n\nThe curves are in report.html.\n"
+        f"{head}# {name}\n\nWritten by `edgec adapt`; {use}\n\n{lines}\n"
+        f"- held-out loss: {last.held_out:.4f} nats per token (perplexity {perplexity:.2f}; measured), after "
+        f"{last.tokens:,} tokens\n\nThe curves are in report.html.\n"
     )
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from edgec.bundle.atomic import write_file
@@ -56,11 +54,12 @@ _MODULES = TypeAdapter(list[AdapterModule])
 
 @dataclass(frozen=True)
 class MatrixChange:
-    """What one module's matrix is changed by: ``a`` float32 [rank, width], ``b`` float32 [rows, rank], scaled."""
+    """What one module's matrix is changed by: y += scale * b (a x), ``a`` [rank, width], ``b`` [rows, rank]."""
 
     key: str
-    a: NDArray[np.float32]
-    b: NDArray[np.float32]
+    a: FloatTensor
+    b: FloatTensor
+    scale: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,12 +91,12 @@ class Adapter:
 
     @property
     def changes(self) -> tuple[MatrixChange, ...]:
-        """The changes of the artifact's matrices, scaled."""
+        """The changes of the artifact's matrices, as they are stored."""
         return tuple(map(self._change, self.modules))
 
     def _change(self, module: AdapterModule) -> MatrixChange:
-        a, b = (self.tensors[module.name + end].floats() for end in (_A, _B))
-        return MatrixChange(module.key, a, b * np.float32(module.scale))
+        a, b = (self.tensors[module.name + end] for end in (_A, _B))
+        return MatrixChange(module.key, a, b, module.scale)
 
 
 def adapter(base: str, trained_on: str, changes: Sequence[tuple[AdapterModule, FloatTensor, FloatTensor]]) -> Adapter:
@@ -105,7 +104,7 @@ def adapter(base: str, trained_on: str, changes: Sequence[tuple[AdapterModule, F
     tensors = {module.name + end: tensor for module, a, b in changes for end, tensor in ((_A, a), (_B, b))}
     modules = tuple(module for module, _, _ in changes)
     unsigned = _metadata(base, trained_on, modules)
-    return Adapter(base, trained_on, modules, tensors, _checksum(unsigned, tensors))
+    return Adapter(base, trained_on, modules, tensors, adapter_checksum(unsigned, tensors))
 
 
 def write_adapter(made: Adapter, path: Path) -> int:
@@ -133,7 +132,7 @@ def read_adapter(path: Path) -> Adapter:
         metadata = _AdapterMetadata.model_validate(dict(file.metadata))
         modules = tuple(_MODULES.validate_python(parse_json(metadata.modules.encode())))
         unsigned = {name: text for name, text in file.metadata.items() if name != _CHECKSUM}
-        if _checksum(unsigned, file.tensors) != metadata.checksum:
+        if adapter_checksum(unsigned, file.tensors) != metadata.checksum:
             raise ValueError("its contents do not match its checksum")
         _check_tensors(modules, file.tensors)
     except ValidationError as error:
@@ -148,7 +147,8 @@ def _metadata(base: str, trained_on: str, modules: Sequence[AdapterModule]) -> d
     return {"format": FORMAT, "base": base, "trained_on": trained_on, "modules": rows}
 
 
-def _checksum(metadata: Mapping[str, str], tensors: Mapping[str, FloatTensor]) -> str:
+def adapter_checksum(metadata: Mapping[str, str], tensors: Mapping[str, FloatTensor]) -> str:
+    """The sha256 (hex) over a file's metadata without its checksum, and over its tensors."""
     described = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
     digest = hashlib.sha256(json.dumps([metadata, described], sort_keys=True).encode())
     for tensor in tensors.values():

@@ -19,6 +19,7 @@ from edgec.devices.job import Job, core_numbers
 from edgec.devices.transport import Conditions, Say, Transport, connect
 from edgec.errors import InputError
 from edgec.quiet import quiet
+from edgec.runtime_py.adapters.use import opened_adapter
 from edgec.runtime_py.bench.app_result import app_records
 from edgec.runtime_py.bench.record import AnyRecord, RepetitionRecord, SustainedRecord, holds_record, write_records
 from edgec.runtime_py.bench.run import measure
@@ -58,6 +59,7 @@ class BenchPlan:
         profile: also measure the time of each operator, in a separate process.
         cores: the CPU cores that may be used, like ``4-7``; None: all.
         cool_down_s: pause before each generation.
+        adapter: the file of an adapter that is added, on this machine only; None: none.
     """
 
     prompt_tokens: int = 128
@@ -69,6 +71,7 @@ class BenchPlan:
     profile: bool = False
     cores: str | None = None
     cool_down_s: float = 0.0
+    adapter: Path | None = None
 
     def job(self, bundle: Bundle) -> Job:
         """The first job; the others are made from it."""
@@ -82,6 +85,7 @@ class BenchPlan:
             repetitions=self.repetitions,
             cool_down_s=self.cool_down_s,
             cores=self.cores,
+            adapter=None if self.adapter is None else str(self.adapter.resolve()),
         )
 
 
@@ -108,7 +112,7 @@ def bench(
     Raises:
         InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, E156 an option outside its
             range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token was generated, E541 to
-            E559 the device cannot be used.
+            E559 the device cannot be used; E695, E696 or E701, the adapter is at fault or the device adds none.
         ToolError: E320 or E54x, the device cannot be reached; E350, profiling needs edgec's engine.
     """
     opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
@@ -120,6 +124,8 @@ def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | 
     """Measure on a connected device; see ``bench``."""
     transport.check(bundle)
     _check(plan, bundle)
+    if plan.adapter is not None:
+        _check_adapter(plan.adapter, bundle, transport)
     if out is not None:
         _check_out(out)
     records = _records(transport, bundle, plan, say)
@@ -149,6 +155,19 @@ def _check_out(out: Path) -> None:
             fix="choose a folder you may write to with --out",
             code="E121",
         )
+
+
+def _check_adapter(adapter: Path, bundle: Bundle, transport: Transport) -> None:
+    """Refuse an adapter that does not fit, and devices that get none, before anything is measured."""
+    if transport.address.kind != "host":
+        raise InputError(
+            "An adapter is measured on this machine only.",
+            where="--adapter",
+            why=f"the jobs for {transport.address} carry the bundle alone",
+            fix="leave --device out; on the device itself, edgec-runner --adapter FILE adds one (docs/runner.md)",
+            code="E701",
+        )
+    opened_adapter(adapter, bundle)
 
 
 def _check(plan: BenchPlan, bundle: Bundle) -> None:

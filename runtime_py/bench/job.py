@@ -94,7 +94,9 @@ def _bundle(job: Job) -> Bundle:
 
 
 def _session(job: Job) -> Session:
-    return Session(_bundle(job), job.threads)
+    session = Session(_bundle(job), job.threads)
+    session.adapter = job.adapter
+    return session
 
 
 def _load(job: Job) -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _profile(job: Job) -> dict[str, Any]:
     bundle = _bundle(job)
     threads = set_threads(job.threads)
     prompt = bench_prompt(job.prompt_tokens, vocab_size(bundle))
-    return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions)}
+    return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions, job.adapter)}
 
 
 def _speed(job: Job) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from edgec.bundle.entry_points import Limits
 from edgec.errors import ToolError
+from edgec.runtime_py.adapters.use import opened_adapter, use_adapter
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 from edgec.runtime_py.sessions.session import decoder_limits
@@ -68,11 +69,12 @@ class PhaseProfile:
 class ProfiledDecoder:
     """A decoder in edgec's engine that times its instructions."""
 
-    def __init__(self, bundle: Bundle, limits: Limits) -> None:
-        """Load the artifact.
+    def __init__(self, bundle: Bundle, limits: Limits, adapter: str | None = None) -> None:
+        """Load the artifact; ``adapter``: the file of an adapter that is added.
 
         Raises:
             ToolError: E350, this artifact runs without edgec's engine here.
+            InputError: E695 or E696, the adapter is at fault.
         """
         if choose_engine(bundle.manifest.runtime.operators) != "edgec":
             raise _no_engine(bundle)
@@ -80,6 +82,8 @@ class ProfiledDecoder:
         executor: Any = open_executor("edgec", bundle.artifact_path, digest=digest, profile=True)
         self.limits = limits
         self._session: EngineSession = executor
+        self._adapter = None if adapter is None else opened_adapter(adapter, bundle)
+        use_adapter(self._session, self._adapter)
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed ``tokens`` at positions ``start``.. by the profiled engine, and return the logits of ``rows``."""
@@ -186,13 +190,15 @@ def _name(call: DelegateCall) -> str:
     return f"delegate {call.name}: {len(matrices)} {plural}, {sum(matrices) / 1e6:.4g} M weights"
 
 
-def profile_bundle(bundle: Bundle, prompt: Sequence[int], new_tokens: int, repetitions: int) -> dict[str, Any]:
-    """Profile both phases of a decoder's bundle, as plain data.
+def profile_bundle(
+    bundle: Bundle, prompt: Sequence[int], new_tokens: int, repetitions: int, adapter: str | None = None
+) -> dict[str, Any]:
+    """Profile both phases of a decoder's bundle, as plain data; ``adapter``: the file of one that is added.
 
     Raises:
         ToolError: E350.
         InputError: E155 not a decoder, E157 the runtime refuses the artifact.
     """
-    decoder = ProfiledDecoder(bundle, decoder_limits(bundle))
+    decoder = ProfiledDecoder(bundle, decoder_limits(bundle), adapter)
     phases = profile_phases(decoder, instruction_names(bundle.artifact_path), prompt, new_tokens, repetitions)
     return {"phases": [asdict(phase) for phase in phases]}

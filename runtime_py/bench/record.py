@@ -68,7 +68,7 @@ class Comparability(RecordPart):
 
 
 class Subject(RecordPart):
-    """The bundle that was measured."""
+    """The bundle that was measured; ``adapter``: the digest of the adapter that was added, or None."""
 
     name: PlainText
     digest: PlainText
@@ -76,6 +76,7 @@ class Subject(RecordPart):
     target: PlainText
     artifact_bytes: Bytes
     context: AnswerCount
+    adapter: PlainText | None = None
 
 
 class BenchRecord(RecordPart):

@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from edgec.bundle.folder import Bundle
 from edgec.devices.job import Job
 from edgec.devices.transport import DeviceFacts, Say, Transport
 from edgec.installation import __version__
+from edgec.runtime_py.adapters.adapter_file import read_adapter
 from edgec.runtime_py.bench.record import (
     AnyRecord,
     Comparability,
@@ -114,6 +116,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtim
         target=manifest.target,
         artifact_bytes=bundle.artifact_path.stat().st_size,
         context=decoder_limits(bundle).context,
+        adapter=read_adapter(Path(job.adapter)).digest if job.adapter else None,
     )
     identity = {"run": secrets.token_hex(8), "comparability": comparability, "subject": subject}
     return {**identity, "simulated": transport.simulated}

@@ -21,7 +21,8 @@ def table(result: BenchResult) -> WordTable:
     key = head.comparability
     # Text, since a device may have brackets in its name.
     threads = "1 thread" if key.threads == 1 else f"{key.threads} threads"
-    title = Text(f"{head.subject.name} on {key.device}: {key.machine}, {threads}")
+    added = f" with adapter {head.subject.adapter[:12]}" if head.subject.adapter else ""
+    title = Text(f"{head.subject.name}{added} on {key.device}: {key.machine}, {threads}")
     out = WordTable(title=title, caption=Text(_caption(head)))
     for column in ("", "median", "min", "max", "unit", "n"):
         out.add_column(column, justify="left" if column in ("", "unit") else "right")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from edgec.devices.runner.build import build_runner
 from edgec.errors import ToolError
 
-ABI_VERSION: Final = 1
+ABI_VERSION: Final = 2
 MAX_RANK: Final = 8
 
 
@@ -48,6 +48,8 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("edgec_session_open", c_void_p, (c_void_p, c_int, c_char_p, c_size_t)),
     ("edgec_session_close", None, (c_void_p,)),
     ("edgec_adapter_open", c_void_p, (c_void_p, c_void_p, c_size_t, c_char_p, c_size_t)),
+    ("edgec_adapter_read", c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    ("edgec_adapter_digest", c_char_p, (c_void_p,)),
     ("edgec_adapter_close", None, (c_void_p,)),
     ("edgec_session_adapter", c_int, (c_void_p, c_void_p, c_char_p, c_size_t)),
     ("edgec_session_run", c_int, (c_void_p, POINTER(RawTensor), c_size_t, c_char_p, c_size_t)),

@@ -31,6 +31,7 @@ class EvalOptions:
     threads: int | None
     out: Path | None
     json: bool
+    adapter: Path | None = None
 
 
 def run_eval(options: EvalOptions) -> None:
@@ -72,13 +73,15 @@ def _on_text(options: EvalOptions, text: Path) -> None:
             tokens=options.tokens,
             reference=options.reference,
             threads=options.threads,
+            adapter=options.adapter,
             say=status.update,
         )
     report(result, options.out, options.json)
 
 
 def _on_tasks(options: EvalOptions) -> None:
-    results = evaluate_tasks(options.bundle, options.tasks, options.task_folder, options.limit, options.threads)
+    places = (options.task_folder, options.limit, options.threads, options.adapter)
+    results = evaluate_tasks(options.bundle, options.tasks, *places)
     text = json.dumps(results, indent=2, default=str)
     if options.out is not None:
         options.out.write_text(text + "\n")

@@ -56,7 +56,8 @@ def _bounds(interval: Interval) -> str:
 def _table(evaluation: Evaluation) -> WordTable:
     against = evaluation.reference or "unavailable (give --reference)"
     method = f"{evaluation.obtained}, teacher-forced; at: positions; loss and KL in nats"
-    caption = f"{method}; text: {evaluation.text}; float model: {against}"
+    added = f"; adapter: {evaluation.adapter[:12]}" if evaluation.adapter else ""
+    caption = f"{method}; text: {evaluation.text}; float model: {against}{added}"
     table = WordTable(title=evaluation.bundle, caption=caption)
     for column in ("at", "n", "perplexity", "nll", "float", "KL mean", "KL max", "top-1"):
         table.add_column(column, justify="right")

@@ -66,6 +66,7 @@ class Evaluation:
         bits_per_byte: loss per byte of the text that was predicted.
         reference_bits_per_byte: the float model's.
         simulator: the name of what executed the artifact in place of its own unit; empty where all is measured.
+        adapter: the digest of the adapter that was added; empty without one.
     """
 
     bundle: str
@@ -79,6 +80,7 @@ class Evaluation:
     bits_per_byte: float | None = None
     reference_bits_per_byte: float | None = None
     simulator: str = ""
+    adapter: str = ""
 
     @property
     def obtained(self) -> str:
@@ -97,6 +99,7 @@ def evaluate(
     tokens: int = 4096,
     reference: str | None = None,
     threads: int | None = None,
+    adapter: Path | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Measure perplexity on a text, and the distance from the float model where there is one.
@@ -109,16 +112,19 @@ def evaluate(
         tokens: the most tokens of the text to use.
         reference: folder or hub id of the float model; None takes the bundle's source where that is a local folder.
         threads: CPU threads of the runtime.
+        adapter: the file of an adapter for this bundle, which is added.
         say: told about the progress.
 
     Raises:
         InputError: E155 not a decoder, E156 ``tokens`` below 1, E158 no tokenizer, E164 no usable text, E165 no
-            usable reference.
+            usable reference; E695 or E696, the adapter is at fault.
+        ToolError: E697, an adapter needs edgec's engine.
     """
     if tokens < 1:
         raise InputError(f"tokens is {tokens}.", where="--tokens", fix="give 2 or more", code="E156")
     model = load(bundle, threads)
     decoder_limits(model.bundle)
+    model.adapter = adapter
     windows = text_windows(model, text, tokens)
     floats = reference_for(model.bundle, reference)
     scores = _score_windows(model.session, windows, floats, say or (lambda _: None))
@@ -135,6 +141,7 @@ def evaluate(
         bits_per_byte=bits_per_byte(scores.nll, size),
         reference_bits_per_byte=bits_per_byte(scores.reference_nll, size) if floats else None,
         simulator=simulator_of(model.bundle.manifest),
+        adapter=model.session.cache.adapter,
     )
 
 

@@ -21,6 +21,7 @@ def evaluate_tasks(
     task_folder: Path | None = None,
     limit: int | None = None,
     threads: int | None = None,
+    adapter_file: Path | None = None,
 ) -> dict[str, Any]:
     """Run tasks of lm-eval.
 
@@ -30,13 +31,14 @@ def evaluate_tasks(
         task_folder: a folder of more tasks, as YAML files.
         limit: the most examples per task.
         threads: CPU threads of the runtime.
+        adapter_file: the file of an adapter for this bundle, which is added.
 
     Returns:
         The metrics of each task as lm-eval names them, with standard errors, by task.
 
     Raises:
         ToolError: E310, lm-eval is not installed.
-        InputError: E166, no such task; E155 not a decoder.
+        InputError: E166, no such task; E155 not a decoder; E695 or E696, the adapter is at fault.
     """
     _require_lm_eval()
     from lm_eval import simple_evaluate
@@ -51,9 +53,9 @@ def evaluate_tasks(
             fix="see the names with: lm-eval ls tasks; add your own with --task-folder",
             code="E166",
         )
-    outcome = simple_evaluate(
-        model=adapter(load(bundle, threads)), tasks=list(tasks), limit=limit, task_manager=manager
-    )
+    model = load(bundle, threads)
+    model.adapter = adapter_file
+    outcome = simple_evaluate(model=adapter(model), tasks=list(tasks), limit=limit, task_manager=manager)
     return dict(outcome["results"])
 
 

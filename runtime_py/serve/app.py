@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
+from edgec.runtime_py.serve.adapters import Offer, offers_of
 from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, EmbeddingBody, GenerationBody, read_body
 from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
@@ -39,7 +40,7 @@ from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, w
 _LOG: Final = logging.getLogger("edgec.serve")
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _DONE: Final = b"data: [DONE]\n\n"
-PreparedAnswer = tuple[Hosted, WantedAnswer, AnswerShape]
+PreparedAnswer = tuple[Offer, WantedAnswer, AnswerShape]
 
 
 class Server:
@@ -55,6 +56,8 @@ class Server:
             local: only requests for this machine by its own names are answered.
         """
         self._hosted = {one.name: one for one in hosted}
+        writers = [one for one in hosted if isinstance(one, Hosted)]
+        self._offers = {offer.name: offer for one in writers for offer in offers_of(one)}
         self._limits, self._key, self._local = limits, key, local
 
     def app(self) -> Starlette:
@@ -102,21 +105,25 @@ class Server:
         return JSONResponse({"status": "ok", "waiting": waiting, "sessions": sessions})
 
     async def _models(self, _: Request) -> JSONResponse:
-        return JSONResponse({"object": "list", "data": [_described(one) for one in self._hosted.values()]})
+        named = dict.fromkeys((*self._hosted, *self._offers))
+        return JSONResponse({"object": "list", "data": [_described(name, self._named(name)) for name in named]})
 
     async def _model(self, request: Request) -> JSONResponse:
-        return JSONResponse(_described(self._named(request.path_params["name"])))
+        name = request.path_params["name"]
+        return JSONResponse(_described(name, self._named(name)))
 
     def _named(self, name: str) -> Served:
+        """The bundle that a model's name stands for."""
+        if name in self._offers:
+            return self._offers[name].hosted
         if name not in self._hosted:
-            raise no_such_model(name, list(self._hosted))
+            raise no_such_model(name, list(dict.fromkeys((*self._hosted, *self._offers))))
         return self._hosted[name]
 
-    def _writer(self, name: str) -> Hosted:
-        one = self._named(name)
-        if not isinstance(one, Hosted):
+    def _offer(self, name: str) -> Offer:
+        if self._named(name) and name not in self._offers:
             raise wrong_kind(name, "/v1/embeddings")
-        return one
+        return self._offers[name]
 
     async def _embeddings(self, request: Request) -> Any:
         body = await self._body(request, EmbeddingBody)
@@ -132,17 +139,17 @@ class Server:
 
     async def _chat(self, request: Request) -> Any:
         body = await self._body(request, ChatBody)
-        hosted = self._writer(body.model)
-        wanted = await run_in_threadpool(wanted_message, hosted.model, body)
-        shape = MessageShape(hosted.name, hosted.texts, wanted.top_logprobs is not None)
-        return await self._answered(request, body, (hosted, wanted, shape))
+        offer = self._offer(body.model)
+        wanted = await run_in_threadpool(wanted_message, offer.hosted.model, body)
+        shape = MessageShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None)
+        return await self._answered(request, body, (offer, wanted, shape))
 
     async def _completions(self, request: Request) -> Any:
         body = await self._body(request, CompletionBody)
-        hosted = self._writer(body.model)
-        wanted = await run_in_threadpool(wanted_text, hosted.model, body)
-        shape = TextShape(hosted.name, hosted.texts, wanted.top_logprobs is not None)
-        return await self._answered(request, body, (hosted, wanted, shape))
+        offer = self._offer(body.model)
+        wanted = await run_in_threadpool(wanted_text, offer.hosted.model, body)
+        shape = TextShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None)
+        return await self._answered(request, body, (offer, wanted, shape))
 
     async def _body(self, request: Request, kind: type[BodyT]) -> BodyT:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -155,8 +162,8 @@ class Server:
         return await run_in_threadpool(read_body, raw, kind)
 
     async def _answered(self, request: Request, body: GenerationBody, prepared: PreparedAnswer) -> Any:
-        hosted, wanted, shape = prepared
-        answer = hosted.answer(wanted)
+        offer, wanted, shape = prepared
+        answer = offer.hosted.answer(wanted, offer.adapter)
         watcher, streamed = asyncio.create_task(_until_gone(request, answer.stop)), False
         try:
             if not body.stream:
@@ -262,8 +269,10 @@ def _event(held: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(held, ensure_ascii=False)}\n\n".encode()
 
 
-def _described(one: Served) -> dict[str, Any]:
-    return {"id": one.name, "object": "model", "created": one.created, "owned_by": "edgec"}
+def _described(name: str, one: Served) -> dict[str, Any]:
+    """A model as OpenAI's API describes it; of an adapter also the bundle that it changes."""
+    parent = {} if name == one.name else {"parent": one.name}
+    return {"id": name, "object": "model", "created": one.created, "owned_by": "edgec", **parent}
 
 
 async def _nothing_here(request: Request, _: Exception) -> JSONResponse:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
+from edgec.runtime_py.adapters.adapter_file import Adapter
 from edgec.runtime_py.generate import Memory
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
@@ -30,8 +31,10 @@ class Desk(Protocol):
     sessions: int
     why: str
 
-    def seat(self, prompt: Sequence[int], check: Check) -> AbstractContextManager[tuple[Stepper, Memory]]:
-        """A session for the answer to a prompt, and what of the prompt it holds.
+    def seat(
+        self, prompt: Sequence[int], check: Check, adapter: Adapter | None = None
+    ) -> AbstractContextManager[tuple[Stepper, Memory]]:
+        """A session for the answer to a prompt under an adapter, and what of the prompt it holds.
 
         Before each call of the model ``check`` is asked, which raises where nobody wants the answer any more.
         """
@@ -76,8 +79,12 @@ class Turns:
         self._model, self._memory, self.why = model, model.memory(), why
 
     @contextmanager
-    def seat(self, prompt: Sequence[int], check: Check) -> Iterator[tuple[Stepper, Memory]]:
-        """The session, with all that it holds."""
+    def seat(
+        self, prompt: Sequence[int], check: Check, adapter: Adapter | None = None
+    ) -> Iterator[tuple[Stepper, Memory]]:
+        """The session, with all that it holds; under another adapter than before, nothing."""
+        if adapter is not self._model.adapter:
+            self._model.adapter = adapter
         yield WatchedStepper(self._model.session, check), self._memory
 
     def close(self) -> None:
@@ -103,9 +110,11 @@ class Batch:
         self._seats, self.scheduler = Seats(model, sessions, self._chunk), Scheduler(limits, self._chunk)
 
     @contextmanager
-    def seat(self, prompt: Sequence[int], check: Check) -> Iterator[tuple[Stepper, Memory]]:
-        """A free session, with what it or another one holds of the prompt."""
-        seat, count = self.scheduler.between(lambda: self._seats.take(prompt))
+    def seat(
+        self, prompt: Sequence[int], check: Check, adapter: Adapter | None = None
+    ) -> Iterator[tuple[Stepper, Memory]]:
+        """A free session, with what it or another one under the same adapter holds of the prompt."""
+        seat, count = self.scheduler.between(lambda: self._seats.take(prompt, adapter))
         stepper = BatchedStepper(seat.session, self.scheduler, self._chunk, check)
         try:
             yield stepper, Memory(lambda _: count, seat.snapshots.keep)

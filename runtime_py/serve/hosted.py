@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final
 
+from edgec.runtime_py.adapters.adapter_file import Adapter
 from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
@@ -46,9 +47,9 @@ class Answer:
         result: the whole, once the last piece was read.
     """
 
-    def __init__(self, wanted: WantedAnswer, limits: ServeLimits) -> None:
+    def __init__(self, wanted: WantedAnswer, limits: ServeLimits, adapter: Adapter | None = None) -> None:
         """Begin nothing yet."""
-        self.wanted = wanted
+        self.wanted, self._adapter = wanted, adapter
         self.result: Generation | None = None
         self._limits, self._stopped, self._deadline = limits, Event(), float("inf")
         self._loop = asyncio.get_running_loop()
@@ -68,7 +69,7 @@ class Answer:
         self._deadline = time.monotonic() + self._limits.answer_seconds
         try:
             self._check()
-            with desk.seat(self.wanted.prompt, self._check) as (stepper, memory):
+            with desk.seat(self.wanted.prompt, self._check, self._adapter) as (stepper, memory):
                 for written in self._written(model, stepper, memory):
                     self._hand(written)
             self._hand(_END)
@@ -124,16 +125,18 @@ class Hosted:
         created: when it was loaded, seconds since 1970.
         texts: what its tokens write.
         desk: its sessions.
+        adapters: those that requests may name, by their names.
     """
 
-    def __init__(self, model: Model, limits: ServeLimits) -> None:
-        """Host a decoder.
+    def __init__(self, model: Model, limits: ServeLimits, adapters: Mapping[str, Adapter] | None = None) -> None:
+        """Host a decoder, whose artifact all ``adapters`` belong to.
 
         Raises:
             InputError: E155, it is not a decoder; E158, it has no tokenizer; E645, its state exceeds the memory given.
         """
         self.model, self.name, self.created = model, model.bundle.manifest.name, int(time.time())
         assert model.session is not None
+        self.adapters = dict(adapters or {})
         self.texts = TokenTexts(model.tokenizer, lambda: model.vocabulary.tokens)
         self._limits, self.desk = limits, desk_of(model, limits)
         self._threads = ThreadPoolExecutor(self.desk.sessions, "edgec-serve")
@@ -144,15 +147,15 @@ class Hosted:
         """Answers that are computed or wait for their turn."""
         return self._waiting
 
-    def answer(self, wanted: WantedAnswer) -> Answer:
-        """Put an answer in the queue; to be called in the server's loop.
+    def answer(self, wanted: WantedAnswer, adapter: Adapter | None = None) -> Answer:
+        """Put an answer in the queue, under one of the adapters or none; to be called in the server's loop.
 
         Raises:
             RequestError: E638, too many wait.
         """
         if self._waiting >= self._limits.waiting + self.desk.sessions:
             raise too_many(self._limits.waiting)
-        answer = Answer(wanted, self._limits)
+        answer = Answer(wanted, self._limits, adapter)
         self._count(1)
         answer.future = self._threads.submit(answer.compute, self.model, self.desk)
         answer.future.add_done_callback(self._done)

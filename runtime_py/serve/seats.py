@@ -2,7 +2,8 @@
 
 A request goes on in the session whose answer it continues. Else it gets the session that was used longest ago, and what
 its prompt shares with the prompts of any session is copied there, also from one that is being written: keys and values
-of whole chunks, which have the bits that computing them again would give.
+of whole chunks, which have the bits that computing them again would give. What was computed under one adapter, or under
+none, is neither continued nor copied under another.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.bundle.entry_points import StateInfo
+from edgec.runtime_py.adapters.adapter_file import Adapter
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.prefix import restore_prefix
 from edgec.runtime_py.sessions.cache_contents import used_bytes
@@ -47,6 +49,12 @@ class Seat:
         beyond = self.prompt + self.session.cache.whole
         return self.prompt > 0 and beyond <= min(self.session.cache.shared(tokens), len(tokens) - 1)
 
+    def change(self, adapter: Adapter | None) -> None:
+        """Compute under another adapter from now on; the same one leaves everything as it is."""
+        if adapter is not self.session.adapter:
+            self.session.adapter = adapter
+            self.prompt = self.exact = 0
+
     def whole_chunks(self, tokens: Sequence[int], chunk: int) -> int:
         """How many leading ``tokens`` it holds with the bits of any prompt, in whole chunks; fewer than all."""
         if not self.session.cache.whole:
@@ -70,15 +78,18 @@ class Seats:
         self._all: list[Seat] = []
         self._taken = 0
 
-    def take(self, tokens: Sequence[int]) -> tuple[Seat, int]:
+    def take(self, tokens: Sequence[int], adapter: Adapter | None = None) -> tuple[Seat, int]:
         """The session for a prompt, and how many leading tokens of it need not be computed; one must be free."""
-        continued = [seat for seat in self._all if not seat.busy and seat.continues(tokens)]
+        digest = adapter.digest if adapter is not None else ""
+        alike = [seat for seat in self._all if seat.session.cache.adapter == digest]
+        continued = [seat for seat in alike if not seat.busy and seat.continues(tokens)]
         seat = max(continued, key=lambda one: one.session.cache.shared(tokens), default=None)
-        donor = max(self._all, key=lambda one: one.whole_chunks(tokens, self._chunk), default=None)
+        donor = max(alike, key=lambda one: one.whole_chunks(tokens, self._chunk), default=None)
         known = donor.whole_chunks(tokens, self._chunk) if donor else 0
         count = seat.snapshots.recall(tokens) if seat else 0
         if seat is None or count <= known:
             seat = self._free()
+            seat.change(adapter)
             count = self._begun(seat, donor, tokens, known)
             seat.exact = max(count, len(tokens) // self._chunk * self._chunk)
         self._taken += 1
@@ -100,7 +111,7 @@ class Seats:
 
     def _begun(self, seat: Seat, donor: Seat | None, tokens: Sequence[int], known: int) -> int:
         """Make a session hold the first ``known`` tokens, or those of the shipped prefix if that is more."""
-        prefix = self._model.prefix
+        prefix = None if seat.session.adapter else self._model.prefix
         shipped = prefix.reusable(tokens) if prefix is not None else 0
         if shipped > known:
             return restore_prefix(seat.session, prefix, tokens)

@@ -39,6 +39,7 @@ class ServeOptions:
         key: the key that requests must have; None takes EDGEC_API_KEY, and none where that is unset.
         threads: CPU threads; None leaves the choice to the runtime.
         limits: what one request may take.
+        adapters: ``NAME=FILE`` of each adapter; requests name ``BUNDLE:NAME``.
     """
 
     bundles: tuple[Path | Bundle, ...]
@@ -47,6 +48,7 @@ class ServeOptions:
     key: str | None = None
     threads: int | None = None
     limits: ServeLimits = DEFAULT_LIMITS
+    adapters: tuple[str, ...] = ()
 
 
 def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[str], None] = lambda _: None) -> None:
@@ -59,8 +61,9 @@ def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[s
 
     Raises:
         InputError: E631, the port is in use or the address is none of this machine's; E639, two bundles have one name;
-            E645, a bundle's state exceeds the memory given; E13x, E155, E157, E158 as `edgec.load`.
-        ToolError: E630, starlette or uvicorn is not installed.
+            E645, a bundle's state exceeds the memory given; E695, E696, E700, an adapter cannot be served; E13x, E155,
+            E157, E158 as `edgec.load`.
+        ToolError: E630, starlette or uvicorn is not installed; E697, an adapter needs edgec's engine.
     """
     _require_libraries()
     with bound(options.host, options.port) as listening, made_server(options, note) as server:
@@ -72,17 +75,21 @@ def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[s
 def made_server(options: ServeOptions, note: Callable[[str], None] = lambda _: None) -> Iterator[uvicorn.Server]:
     """An ASGI server over loaded bundles, which are let go at the end. Takes arguments and raises as `serve`."""
     _require_libraries()
+    from edgec.runtime_py.serve.adapters import fitting, read_adapters, refuse_unused
     from edgec.runtime_py.serve.hosted import Hosted
     from edgec.runtime_py.serve.hosted_encoder import HostedEncoder
 
     hosted: list[Served] = []
+    adapters = read_adapters(options.adapters)
     try:
         for bundle in options.bundles:
             model = load(bundle, options.threads)
-            hosted.append((HostedEncoder if model.embeds else Hosted)(model, options.limits))
+            one = HostedEncoder(model, options.limits) if model.embeds else None
+            hosted.append(one or Hosted(model, options.limits, fitting(adapters, model)))
             _require_other_name([one.name for one in hosted])
             if isinstance(hosted[-1], Hosted) and hosted[-1].desk.why:
                 note(f"{hosted[-1].name}: one answer at a time: {hosted[-1].desk.why}")
+        refuse_unused(adapters, hosted)
         key = options.key if options.key is not None else os.environ.get(KEY_VARIABLE)
         yield server_of(hosted, options.limits, key or None, local=is_loopback(options.host))
     finally:

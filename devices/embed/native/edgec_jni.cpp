@@ -49,6 +49,9 @@ auto checked(const Call& call) {
 struct CloseModel {
   void operator()(EdgecModel* model) const { edgec_model_close(model); }
 };
+struct CloseAdapter {
+  void operator()(EdgecAdapter* adapter) const { edgec_adapter_close(adapter); }
+};
 struct CloseSession {
   void operator()(EdgecSession* session) const { edgec_session_close(session); }
 };
@@ -161,6 +164,23 @@ EDGEC_JNI(void, reset)(JNIEnv* env, jobject, jlong handle) {
     size_t bytes = 0;
     void* state = edgec_session_state(opened(handle).session.get(), &bytes);
     if (state != nullptr) std::memset(state, 0, bytes);
+  });
+}
+
+// Gives the session the adapter in a file, made for the artifact with the sha256 `base`, or none where `file` is null.
+EDGEC_JNI(void, useAdapter)(JNIEnv* env, jobject, jlong handle, jbyteArray file, jbyteArray base) {
+  guarded(env, [&] {
+    const Opened& to = opened(handle);
+    std::unique_ptr<EdgecAdapter, CloseAdapter> adapter;  // the session keeps it
+    if (file != nullptr) {
+      const std::string path = text(env, file), sha256 = text(env, base);
+      adapter.reset(checked([&](char* error, size_t capacity) {
+        return edgec_adapter_read(to.model.get(), path.c_str(), sha256.c_str(), error, capacity);
+      }));
+    }
+    checked([&](char* error, size_t capacity) {
+      return edgec_session_adapter(to.session.get(), adapter.get(), error, capacity);
+    });
   });
 }
 

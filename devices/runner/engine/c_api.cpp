@@ -39,6 +39,7 @@ struct EdgecSession {
 struct EdgecAdapter {
   const Model* model;
   std::shared_ptr<const edgec::Adapter> adapter;
+  std::string digest;
 };
 
 namespace {
@@ -157,10 +158,31 @@ EdgecAdapter* edgec_adapter_open(
   const auto open = [&] {
     require(model, "the model");
     require(changes, "the list of changes");
-    adapter = new EdgecAdapter{&model->model, edgec::engine::checked_adapter(model->model.matrices(), changes, count)};
+    adapter = new EdgecAdapter{&model->model, edgec::engine::checked_adapter(model->model.matrices(), changes, count), ""};
   };
   guarded(open, error, capacity);
   return adapter;
+}
+
+EdgecAdapter* edgec_adapter_read(
+    EdgecModel* model, const char* path, const char* base, char* error, size_t capacity) {
+  EdgecAdapter* adapter = nullptr;
+  const auto read = [&] {
+    require(model, "the model");
+    require(path, "the adapter's path");
+    require(base, "the artifact's sha256");
+    const edgec::engine::AdapterFile file = edgec::engine::read_adapter_file(path);
+    const auto changes = edgec::engine::changes_of(file, base);
+    const Model& of = model->model;
+    auto made = edgec::engine::checked_adapter(of.matrices(), changes.data(), changes.size());
+    adapter = new EdgecAdapter{&of, std::move(made), file.digest};
+  };
+  guarded(read, error, capacity);
+  return adapter;
+}
+
+const char* edgec_adapter_digest(const EdgecAdapter* adapter) {
+  return adapter == nullptr ? "" : adapter->digest.c_str();
 }
 
 void edgec_adapter_close(EdgecAdapter* adapter) {

@@ -18,7 +18,7 @@ extern "C" {
 #define EDGEC_API __attribute__((visibility("default")))
 
 // Raised with every change of this file that an older caller would misread.
-#define EDGEC_ABI_VERSION 1
+#define EDGEC_ABI_VERSION 2
 #define EDGEC_MAX_RANK 8
 
 typedef struct EdgecModel EdgecModel;
@@ -54,14 +54,21 @@ typedef struct {
   int32_t sessions;      // open now
 } EdgecModelInfo;
 
-// A low-rank change of one matrix (LoRA): y += b (a x). `key` is the matrix's name among the artifact's named data.
+// The formats that an adapter's numbers may have, by their names in ExecuTorch's ScalarType.
+enum EdgecNumbers { EDGEC_FLOAT16 = 5, EDGEC_FLOAT32 = 6, EDGEC_BFLOAT16 = 15 };
+
+// A low-rank change of one matrix (LoRA): y += scale * b (a x). `key` is the matrix's name among the artifact's named
+// data; the numbers may lie at any address.
 typedef struct {
   const char* key;
-  const float* a;  // [rank][width]
-  const float* b;  // [rows][rank], scaled already
+  const void* a;  // [rank][width]
+  const void* b;  // [rows][rank]
   int64_t rank;
   int64_t width;
   int64_t rows;
+  int32_t a_dtype;  // EdgecNumbers
+  int32_t b_dtype;
+  float scale;
 } EdgecLowRank;
 
 EDGEC_API int edgec_abi_version(void);
@@ -98,6 +105,14 @@ EDGEC_API void edgec_session_close(EdgecSession* session);
 // which edgec's own kernels multiply by.
 EDGEC_API EdgecAdapter* edgec_adapter_open(
     EdgecModel* model, const EdgecLowRank* changes, size_t count, char* error, size_t capacity);
+
+// Make an adapter of a file that `edgec adapter` wrote for the artifact with the sha256 `base` (hex), which must be the
+// model's; its numbers are copied. The file is not trusted: whatever in it does not fit is refused.
+EDGEC_API EdgecAdapter* edgec_adapter_read(
+    EdgecModel* model, const char* path, const char* base, char* error, size_t capacity);
+
+// The checksum over all of the file that an adapter was read from: its identity, 64 letters. Empty for others.
+EDGEC_API const char* edgec_adapter_digest(const EdgecAdapter* adapter);
 
 // Close an adapter; sessions that have it keep it.
 EDGEC_API void edgec_adapter_close(EdgecAdapter* adapter);

@@ -4,11 +4,27 @@
 
 #include "border.h"
 #include "failure.h"
+#include "parallel.h"
+#include "threads.h"
 
 namespace edgec::engine {
 namespace {
 
 constexpr int64_t kMostRank = 4096;
+
+NumberFormat format_of(int32_t dtype) {
+  switch (dtype) {
+    case EDGEC_FLOAT32: return NumberFormat::kFloat32;
+    case EDGEC_FLOAT16: return NumberFormat::kFloat16;
+    case EDGEC_BFLOAT16: return NumberFormat::kBfloat16;
+    default: throw Failure(EDGEC_REFUSED, "a change's numbers have the dtype " + std::to_string(dtype));
+  }
+}
+
+int32_t dtype_of(NumberFormat format) {
+  if (format == NumberFormat::kFloat32) return EDGEC_FLOAT32;
+  return format == NumberFormat::kFloat16 ? EDGEC_FLOAT16 : EDGEC_BFLOAT16;
+}
 
 std::string size_of(int64_t rows, int64_t width) {
   return std::to_string(rows) + " x " + std::to_string(width);
@@ -18,6 +34,8 @@ void check_change(const MatrixSizes& matrices, const EdgecLowRank& change) {
   require(change.key, "a matrix's key");
   require(change.a, "a change's first matrix");
   require(change.b, "a change's second matrix");
+  format_of(change.a_dtype);
+  format_of(change.b_dtype);
   const std::string key = change.key;
   const auto found = matrices.find(key);
   if (found == matrices.end()) {
@@ -35,15 +53,38 @@ void check_change(const MatrixSizes& matrices, const EdgecLowRank& change) {
 
 }  // namespace
 
+std::vector<EdgecLowRank> changes_of(const AdapterFile& file, const std::string& base) {
+  if (file.base != base) {
+    throw Failure(EDGEC_REFUSED, "the adapter was made for the artifact " + file.base.substr(0, 12) + ", not for this one");
+  }
+  std::vector<EdgecLowRank> changes;
+  for (const AdapterModule& one : file.modules) {
+    changes.push_back({one.key.c_str(), one.a.data, one.b.data, one.rank, one.width, one.rows,
+                       dtype_of(one.a.format), dtype_of(one.b.format), static_cast<float>(one.scale)});
+  }
+  return changes;
+}
+
 std::shared_ptr<const Adapter> checked_adapter(const MatrixSizes& matrices, const EdgecLowRank* changes, size_t count) {
   auto adapter = std::make_shared<Adapter>();
+  std::vector<LowRank*> made;
+  int64_t floats = 0;
   for (size_t i = 0; i < count; i++) {
     const EdgecLowRank& change = changes[i];
     check_change(matrices, change);
-    if (!adapter->try_emplace(change.key, change.a, change.b, change.rank, change.width, change.rows).second) {
+    const auto [place, is_new] = adapter->try_emplace(change.key, change.rank, change.width, change.rows);
+    if (!is_new) {
       throw Failure(EDGEC_REFUSED, "the matrix \"" + std::string(change.key) + "\" is changed twice");
     }
+    made.push_back(&place->second);
+    floats += change.rank * (change.width + change.rows);
   }
+  const PoolInUse pool;
+  for_units(static_cast<int64_t>(count), floats >= kFloatsWorthWaking, [&](int64_t i) {
+    const EdgecLowRank& change = changes[i];
+    made[static_cast<size_t>(i)]->fill(
+        {change.a, format_of(change.a_dtype)}, {change.b, format_of(change.b_dtype)}, change.scale);
+  });
   return adapter;
 }
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import edgec
+from benchmarks.adapters import random_adapter
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import read_golden
 from edgec.devices.embed.embed import embed
+from edgec.runtime_py.adapters.adapter_file import write_adapter
+from edgec.runtime_py.generate import stream_tokens
+from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.sessions.session import Session
 from tests.devices.embed.android_engine import build, lacking
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 
@@ -35,12 +41,21 @@ def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
     assert opened.golden_path is not None
     golden = read_golden(opened.golden_path).outputs[0]
     line = ["java", "-Xcheck:jni", f"-Djava.library.path={engine.folder}", "-cp", classes, f"{package.module}.MainKt"]
-    words = [str(bundle), str(tmp_path / "own"), *map(str, golden.prompt_ids)]
+    adapter = random_adapter(opened, 8, seed=1)
+    write_adapter(adapter, tmp_path / "a.adapter")
+    words = [str(bundle), str(tmp_path / "own"), str(tmp_path / "a.adapter"), *map(str, golden.prompt_ids)]
     (tmp_path / "own").mkdir()
     done = subprocess.run([*line, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert "WARNING in native method" not in done.stdout + done.stderr
-    assert_facts(dict(row.split("=", 1) for row in done.stdout.splitlines()), golden.continuation_ids[:8])
+    said = dict(row.split("=", 1) for row in done.stdout.splitlines())
+    assert_facts(said, golden.continuation_ids[:8])
+    session = Session(opened)
+    session.adapter = adapter
+    adapted = list(islice(stream_tokens(session, golden.prompt_ids, Sampler(Sampling())), 8))
+    assert said["adapted"] == str(adapted) != said["generated"] and said["still"] == f"({adapted}, a.adapter)"
+    assert said["without"] == said["generated"]
+    assert said["damaged adapter"].startswith("AdapterRefused: ") and "checksum" in said["damaged adapter"]
 
 
 def assert_facts(said: dict[str, str], continuation: list[int]) -> None:

@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import edgec
+from benchmarks.adapters import random_adapter
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import OutputVector, read_golden
 from edgec.bundle.manifest import Manifest, Runtime
@@ -20,6 +22,10 @@ from edgec.devices.embed.engine_sources import RUNNER, engine_functions, engine_
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage
 from edgec.errors import InputError
+from edgec.runtime_py.adapters.adapter_file import write_adapter
+from edgec.runtime_py.generate import stream_tokens
+from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.sessions.session import Session
 from tests.devices.embed.ios_bundles import MODULE, bundle_of, decoder_manifest, module_manifest
 from tests.devices.embed.swift_builds import Built, build
 from tests.devices.embed.swift_syntax import assert_sound, sources
@@ -121,6 +127,7 @@ class Ran:
     module: str
     golden: OutputVector
     said: dict[str, str]
+    adapted: list[int]  # what Python says under the adapter
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +146,23 @@ def ran(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     golden = read_golden(opened.golden_path)
     _break(opened.path, opened.manifest.artifact, folder / "broken")
     accepted = [*(vector.label for vector in golden.texts), "chat"]
-    asked = {"prompt": [*map(str, golden.outputs[0].prompt_ids)], "accepted": accepted, "new": NEW}
+    adapter = random_adapter(opened, 8, seed=1)
+    write_adapter(adapter, folder / "a.adapter")
+    prompt = [*map(str, golden.outputs[0].prompt_ids)]
+    asked = {"prompt": prompt, "accepted": accepted, "new": NEW, "adapter": f"{WORK}/{folder.name}/a.adapter"}
     (folder / "asked.json").write_text(json.dumps(asked))
     words = [f"{WORK}/{folder.name}/asked.json", f"{WORK}/{folder.name}/broken"]
     done = swift.run(["env", f"HOME={WORK}/{folder.name}", "timeout", "300", built.program, *words])
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return Ran(built, module, golden.outputs[0], dict(row.split("=", 1) for row in done.stdout.splitlines()))
+    said = dict(row.split("=", 1) for row in done.stdout.splitlines())
+    session = Session(opened)
+    session.adapter = adapter
+    return Ran(built, module, golden.outputs[0], said, said_by(session, golden.outputs[0].prompt_ids))
+
+
+def said_by(session: Session, prompt: list[int]) -> list[int]:
+    """The greedy tokens after a prompt, from Python."""
+    return list(islice(stream_tokens(session, prompt, Sampler(Sampling())), NEW))
 
 
 def _break(bundle: Path, artifact: str, folder: Path) -> None:
@@ -160,6 +178,12 @@ def test_the_package_replays_and_continues_the_golden_tokens(ran: Ran) -> None:
     golden = ran.golden.continuation_ids
     assert ran.said["generated"] == ran.said["again"] == str(golden[:NEW])
     assert ran.said["at once"] == f"({golden[:4]}, {golden[:4]})"
+
+
+@pytest.mark.slow
+def test_an_adapter_changes_the_answer_as_in_python_and_is_taken_away_again(ran: Ran) -> None:
+    assert ran.said["adapted"] == str(ran.adapted) != ran.said["generated"] == ran.said["without"]
+    assert ran.said["refused"].startswith("adapterRefused(") and ran.said["refused"].endswith(" a.adapter")
 
 
 @pytest.mark.slow

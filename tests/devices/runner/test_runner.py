@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 from functools import partial
 from itertools import islice
@@ -14,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from edgec.bundle.folder import open_bundle
+from edgec.devices.qemu.emulator import qemu_line
+from edgec.devices.runner.abi import ARM64
 from edgec.devices.runner.build import build_runner
+from edgec.runtime_py.adapters.make import make_adapter
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
+from tests.runtime_py.adapters.loras import EVERY, pairs, write_lora
 
 PROMPT = [1, *range(30, 70)]
 NEW_TOKENS = 12
@@ -94,6 +100,55 @@ def test_the_runner_makes_a_missing_folder_of_packed_weights(tiny_bundle: Path, 
     assert [run_runner(*arguments)[0]["packed"] for _ in range(2)] == ["written", "mapped"]
 
 
+@pytest.fixture(scope="module")
+def adapter(four_bits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runner-adapter")
+    lora = write_lora(folder / "lora", pairs(EVERY), base_model_name_or_path="m\u00f6del")
+    return make_adapter(four_bits, lora, folder / "a.adapter").path
+
+
+def adapted(bundle: Path, adapter: Path) -> list[int]:
+    session = Session(bundle)
+    session.adapter = adapter
+    return list(islice(stream_tokens(session, PROMPT, Sampler(Sampling())), NEW_TOKENS))
+
+
+def test_the_runner_adds_an_adapter_as_python_does(four_bits: Path, adapter: Path) -> None:
+    arguments = ("--bundle", four_bits, "--tokens", ",".join(map(str, PROMPT)), "--new-tokens", NEW_TOKENS)
+    plain, under = (run_runner(*arguments, *more)[1]["tokens"] for more in ((), ("--adapter", adapter)))
+    assert plain == said(four_bits, NEW_TOKENS) and under == adapted(four_bits, adapter) != plain
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64")), reason="no cross compiler or qemu"
+)
+def test_the_phone_s_runner_adds_an_adapter_as_python_does(four_bits: Path, adapter: Path) -> None:
+    words = ["--bundle", four_bits, "--adapter", adapter, "--threads", 1, "--tokens", ",".join(map(str, PROMPT))]
+    line = qemu_line(build_runner(abi=ARM64), [*map(str, words), "--new-tokens", str(NEW_TOKENS)])
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[1])["tokens"] == adapted(four_bits, adapter)
+
+
+def test_the_runner_refuses_an_adapter_that_does_not_fit(four_bits: Path, adapter: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.adapter"
+    damaged.write_bytes(adapter.read_bytes()[:-1])
+    manifest = (four_bits / "manifest.json").read_text()
+    digest = next(file.sha256 for file in open_bundle(four_bits).manifest.files if file.path == "model.pte")
+    shutil.copy(four_bits / "model.pte", tmp_path)
+    (tmp_path / "manifest.json").write_text(manifest.replace(digest, "0" * 64))
+    cases = {
+        "it has other bytes than its tensors need": (four_bits, damaged),
+        "it cannot be read": (four_bits, tmp_path),
+        "made for the artifact": (tmp_path, adapter),
+    }
+    for why, (bundle, file) in cases.items():
+        line = [str(build_runner().runner), "--bundle", str(bundle), "--adapter", str(file), "--tokens", "1"]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and done.stderr.startswith("error: "), done.stderr
+        assert why in done.stderr, done.stderr
+
+
 MANIFESTS = {
     "a long name": ('"artifact": "model.pte"', '"artifact": "' + "m" * 3_000_000 + '"'),
     "a long digest": ('"sha256": "', '"sha256": "' + "0" * 3_000_000),
@@ -120,6 +175,8 @@ def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tm
     [
         ((), "", "--bundle or --model"),
         (("--model", "nowhere.pte"), "", "cannot be read"),
+        (("--model", "nowhere.pte", "--adapter", "a.adapter"), "", "--adapter needs --bundle"),
+        (("--bundle", "BUNDLE", "--adapter", "nowhere.adapter", "--tokens", "1"), "", "it cannot be read"),
         (("--bundle", "nowhere"), "", "not an edgec bundle"),
         (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "not a whole number"),
         (("--bundle", "BUNDLE", "--frobnicate"), "", "--frobnicate"),

@@ -17,11 +17,14 @@ from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.xnnpack.lower import lower
 from edgec.bundle.folder import open_bundle, write_bundle
 from edgec.errors import InputError
+from edgec.runtime_py.adapters.adapter_file import write_adapter
 from edgec.runtime_py.engines.engine import EngineModel
+from edgec.runtime_py.engines.open_artifact import artifact_digest
 from edgec.runtime_py.verify.verify import verify
 from tests.backends.edgec_linear import programs as linear_programs
 from tests.backends.edgec_linear import test_experts as expert_programs
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
+from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
@@ -74,6 +77,20 @@ def test_manifests_and_command_lines(
     assert done.returncode == 0, done.stderr[-3000:]
     assert TEXTS // 4 < int(done.stdout.split()[-1]) < TEXTS
     say(capsys, done.stdout.strip())
+
+
+def test_adapter_files(memory: Sanitized, four_bits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write_adapter(one_module(four_bits), folder / "0")
+    for number, lie in enumerate(LIES.values(), 1):
+        (folder / str(number)).write_bytes(sealed_lie(four_bits, tmp_path / "intact", lie))
+    program = memory.program("adapters", tmp_path)
+    base = artifact_digest(open_bundle(four_bits))
+    done = memory.run(program, four_bits / "model.pte", base, folder, tmp_path / "scratch", 1, TEXTS)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert TEXTS // 2 < int(done.stdout.split()[-1]) <= TEXTS
+    say(capsys, f"{len(LIES)} lies, {done.stdout.strip()}")
 
 
 def few_bits(folder: Path, rows: BlockRows = OWN) -> Path:

@@ -1,4 +1,4 @@
-"""``edgec adapt --low-rank``: an adapter beside a bundle's integers, measured by the engine that executes the bundle."""
+"""``edgec adapt --low-rank``: an adapter beside a bundle's integers, measured by the engine that executes it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ logit_rows = 16
 kl_mean = 20.0
 top1_agreement = 0.0
 """
-SETTINGS = Settings(steps=60, batch=4, length=48, learning_rate=1e-2, low_rank=8, held_out_tokens=192, evaluate_every=60)
+SETTINGS = Settings(
+    steps=60, batch=4, length=48, learning_rate=1e-2, low_rank=8, held_out_tokens=192, evaluate_every=60
+)
 
 
 @pytest.fixture(scope="module")

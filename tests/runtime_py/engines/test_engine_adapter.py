@@ -1,4 +1,4 @@
-"""The engine's C interface for adapters refuses what does not fit its model."""
+"""The engine's C interface for adapters: every format of numbers, files, and what does not fit the model."""
 
 from __future__ import annotations
 
@@ -11,18 +11,35 @@ from numpy.typing import NDArray
 
 from edgec.bundle.adapter_targets import targets_of
 from edgec.bundle.folder import open_bundle
+from edgec.bundle.tensor_file import FloatTensor
 from edgec.errors import InputError
 from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.engine_adapter import EngineAdapter
 
 FLOATS = NDArray[np.float32]
+QUERY = "model.layers.0.self_attn.q_proj"
+INPUTS = [np.array([[3, 4, 5]]), np.arange(3), np.array([2])]
+
+
+def stored(values: FLOATS, dtype: str = "F32") -> FloatTensor:
+    """Numbers as a file holds them; those of bfloat16 must have no more bits than it."""
+    if dtype == "BF16":
+        raw = (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    else:
+        raw = values.astype({"F32": np.float32, "F16": np.float16}[dtype]).tobytes()
+    return FloatTensor(dtype, values.shape, memoryview(raw))
+
+
+def ones(*shape: int) -> FloatTensor:
+    return stored(np.ones(shape, np.float32))
 
 
 @dataclass
 class Change:
     key: str
-    a: FLOATS = field(default_factory=lambda: np.ones((2, 32), np.float32))
-    b: FLOATS = field(default_factory=lambda: np.ones((32, 2), np.float32))
+    a: FloatTensor = field(default_factory=lambda: ones(2, 32))
+    b: FloatTensor = field(default_factory=lambda: ones(32, 2))
+    scale: float = 1.0
 
 
 @pytest.fixture
@@ -33,15 +50,42 @@ def model(four_bits: Path) -> EngineModel:
 @pytest.fixture
 def key(four_bits: Path) -> str:
     targets = targets_of(open_bundle(four_bits)).targets
-    return next(target.key for target in targets if target.name == "model.layers.0.self_attn.q_proj")
+    return next(target.key for target in targets if target.name == QUERY)
+
+
+def adapted(model: EngineModel, change: Change) -> FLOATS:
+    """The model's logits under one change."""
+    session, adapter = model.session(), EngineAdapter(model, [change])
+    session.use_adapter(adapter.handle)
+    (logits,) = session.run(INPUTS)
+    return np.array(logits)
+
+
+@pytest.mark.parametrize("rank", [1, 17, 64, 65])
+def test_a_format_and_a_scale_change_no_bit(model: EngineModel, key: str, rank: int) -> None:
+    generator = np.random.default_rng(rank)
+    # Few bits, so that every format holds these numbers.
+    a, b = (generator.integers(-8, 9, shape).astype(np.float32) / 64 for shape in ((rank, 32), (32, rank)))
+    wanted = adapted(model, Change(key, stored(a), stored(b * np.float32(3))))
+    for dtypes in (("F16", "BF16"), ("BF16", "F16"), ("F16", "F16"), ("F32", "F32")):
+        sides = [stored(side, dtype) for side, dtype in zip((a, b), dtypes, strict=True)]
+        np.testing.assert_array_equal(adapted(model, Change(key, *sides, scale=3.0)), wanted)
+    assert not np.array_equal(wanted, adapted(model, Change(key, stored(a), stored(b))))
+
+
+def test_numbers_may_lie_at_any_address(model: EngineModel, key: str) -> None:
+    values = (np.arange(64, dtype=np.float32) - 32).reshape(2, 32) / 64
+    apart = stored(values, "F16")
+    odd = FloatTensor("F16", (2, 32), memoryview(bytes([0, *apart.data]))[1:])
+    np.testing.assert_array_equal(adapted(model, Change(key, odd)), adapted(model, Change(key, apart)))
 
 
 def test_what_is_not_a_matrix_of_the_model_is_refused(model: EngineModel, key: str) -> None:
     wrong = {
         "no matrix": Change("ab" * 32),
-        "has 32 x 32": Change(key, a=np.ones((2, 31), np.float32)),
-        "33 x 32": Change(key, b=np.ones((33, 2), np.float32)),
-        "a rank of 5000": Change(key, np.ones((5000, 32), np.float32), np.ones((32, 5000), np.float32)),
+        "has 32 x 32": Change(key, a=ones(2, 31)),
+        "33 x 32": Change(key, b=ones(33, 2)),
+        "a rank of 5000": Change(key, ones(5000, 32), ones(32, 5000)),
     }
     for why, change in wrong.items():
         with pytest.raises(InputError, match="E157") as caught:
@@ -61,12 +105,11 @@ def test_an_adapter_of_another_model_is_refused(four_bits: Path, model: EngineMo
 
 
 def test_sessions_keep_an_adapter_that_is_closed(model: EngineModel, key: str) -> None:
-    inputs = [np.array([[3, 4, 5]]), np.arange(3), np.array([2])]
     session, plain = model.session(), model.session()
     adapter = EngineAdapter(model, [Change(key)])
     session.use_adapter(adapter.handle)
-    (adapted,) = session.run(inputs)
+    (adapted,) = session.run(INPUTS)
     adapter.close()
-    (again,) = session.run(inputs)
+    (again,) = session.run(INPUTS)
     np.testing.assert_array_equal(adapted, again)
-    assert not np.array_equal(plain.run(inputs)[0], adapted)
+    assert not np.array_equal(plain.run(INPUTS)[0], adapted)

@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Any
 import openai
 
 import edgec
+from edgec.runtime_py.adapters.adapter_file import Adapter
 from edgec.runtime_py.model import Model
+from edgec.runtime_py.serve.adapters import fitting
 from edgec.runtime_py.serve.hosted import Hosted
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
@@ -73,8 +75,16 @@ class Running:
 
 
 @contextmanager
-def running(*models: Model, limits: ServeLimits = DEFAULT_LIMITS, key: str | None = None) -> Iterator[Running]:
-    hosted = tuple((HostedEncoder if model.embeds else Hosted)(model, limits) for model in models)
+def running(
+    *models: Model,
+    limits: ServeLimits = DEFAULT_LIMITS,
+    key: str | None = None,
+    adapters: Mapping[str, Adapter] | None = None,
+) -> Iterator[Running]:
+    hosted: tuple[Served, ...] = tuple(
+        HostedEncoder(model, limits) if model.embeds else Hosted(model, limits, fitting(adapters or {}, model))
+        for model in models
+    )
     with bound("127.0.0.1", 0) as listening:
         server = server_of(hosted, limits, key, local=True)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -5,6 +5,7 @@
 
 #include "parallel.h"
 #include "simd.h"
+#include "transpose.h"
 
 namespace edgec {
 namespace {
@@ -13,6 +14,8 @@ constexpr int64_t kLanes = LowRank::kLanes;
 constexpr int kVectors = static_cast<int>(kLanes) / kWidth;
 // Rows of `a` that read a token together, and columns of results that stay in registers.
 constexpr int kRowsTogether = 4, kRunsTogether = 4;
+// Columns of `b` that are read at a time while it is turned.
+constexpr int64_t kColumns = 64;
 
 thread_local const Adapter* in_force = nullptr;
 thread_local MatrixSizes* noted = nullptr;
@@ -52,13 +55,44 @@ void dot_products(const float* a, const LowRank& change, const float* x, float* 
   for (int r = 0; r < kCount; r++) out[r] = sum_of(sums[r]);
 }
 
+// to[i] = scale * number `begin` + i. A product with 1 changes no bit.
+void read_numbers(const Numbers& from, int64_t begin, int64_t count, float scale, float* to) {
+  const char* data = static_cast<const char*>(from.data) + begin * bytes_of(from.format);
+  const auto* halves = reinterpret_cast<const uint16_t*>(data);
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % sizeof(uint16_t) == 0;
+  int64_t i = 0;
+  if (from.format == NumberFormat::kFloat16 && aligned) {
+    for (; i + kWidth <= count; i += kWidth) store(to + i, load_half(halves + i) * broadcast(scale));
+  }
+  for (; i < count; i++) {
+    const char* at = data + i * bytes_of(from.format);
+    uint32_t bits = 0;
+    std::memcpy(&bits, at, static_cast<size_t>(bytes_of(from.format)));
+    if (from.format == NumberFormat::kBfloat16) bits <<= 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    if (from.format == NumberFormat::kFloat16) value = half_to_float(static_cast<uint16_t>(bits));
+    to[i] = value * scale;
+  }
+}
+
+// Rows of a square as columns: to[column * stride + row].
+void turn(const float (&square)[kLanes][kColumns], int64_t columns, float* to, int64_t stride) {
+  for (int64_t column = 0; column < columns; column += kWidth) {
+    const int wide = static_cast<int>(std::min<int64_t>(kWidth, columns - column));
+    for (int64_t row = 0; row < kLanes; row += kWidth) {
+      transpose(&square[row][column], kColumns, to + column * stride + row, stride, wide);
+    }
+  }
+}
+
 // narrow [rank] = a x, of one token.
 void narrow_token(const LowRank& change, const float* x, float* narrow) {
   int64_t r = 0;
   for (; r + kRowsTogether <= change.rank; r += kRowsTogether) {
-    dot_products<kRowsTogether>(change.a.data() + r * change.a_stride, change, x, narrow + r);
+    dot_products<kRowsTogether>(change.a.get() + r * change.a_stride, change, x, narrow + r);
   }
-  for (; r < change.rank; r++) dot_products<1>(change.a.data() + r * change.a_stride, change, x, narrow + r);
+  for (; r < change.rank; r++) dot_products<1>(change.a.get() + r * change.a_stride, change, x, narrow + r);
 }
 
 // results[0 .. kRuns * kLanes - 1] += b's rows from `b` on times narrow.
@@ -77,21 +111,33 @@ void widen_runs(const LowRank& change, const float* b, const float* narrow, floa
 
 }  // namespace
 
-LowRank::LowRank(const float* from_a, const float* from_b, int64_t rank, int64_t width, int64_t rows)
+LowRank::LowRank(int64_t rank, int64_t width, int64_t rows)
     : rank(rank),
       width(width),
       rows(rows),
       a_stride(filled_up(width)),
       b_stride(filled_up(rows)),
-      a(static_cast<size_t>(rank * a_stride)),
-      b(static_cast<size_t>(rank * b_stride)) {
-  for (int64_t r = 0; r < rank; r++) std::copy_n(from_a + r * width, width, a.data() + r * a_stride);
-  // Runs of rows, so that what is read again for the next column lies in the L1 cache.
+      // Not zeroed: fill() writes all of it.
+      a(new float[static_cast<size_t>(rank * a_stride)]),
+      b(new float[static_cast<size_t>(rank * b_stride)]) {}
+
+void LowRank::fill(const Numbers& from_a, const Numbers& from_b, float scale) noexcept {
+  for (int64_t r = 0; r < rank; r++) {
+    float* to = a.get() + r * a_stride;
+    read_numbers(from_a, r * width, width, 1.0f, to);
+    std::fill(to + width, to + a_stride, 0.0f);
+  }
+  // Squares of rows and columns, which stay in the L1 cache while they are turned.
+  float square[kLanes][kColumns] = {};
   for (int64_t first = 0; first < rows; first += kLanes) {
-    const int64_t end = std::min(first + kLanes, rows);
-    for (int64_t r = 0; r < rank; r++) {
-      float* to = b.data() + r * b_stride;
-      for (int64_t row = first; row < end; row++) to[row] = from_b[row * rank + r];
+    const int64_t present = std::min(kLanes, rows - first);
+    for (int64_t r = 0; r < rank; r += kColumns) {
+      const int64_t columns = std::min(kColumns, rank - r);
+      for (int64_t row = 0; row < present; row++) {
+        read_numbers(from_b, (first + row) * rank + r, columns, scale, square[row]);
+      }
+      for (int64_t row = present; row < kLanes; row++) std::fill_n(square[row], columns, 0.0f);
+      turn(square, columns, b.get() + r * b_stride + first, b_stride);
     }
   }
 }
@@ -126,7 +172,7 @@ void AddedProducts::add(size_t product, int64_t first_row, int64_t rows, int64_t
   constexpr int64_t kTogether = kRunsTogether * kLanes;
   for (int64_t token = 0; token < token_count; token++) {
     const float* narrow = added_[product].narrow + (first_token + token) * change.rank;
-    const float* b = change.b.data() + first_row;
+    const float* b = change.b.get() + first_row;
     float* to = results + token * stride;
     int64_t row = 0;
     for (; row + kTogether <= rows; row += kTogether) widen_runs<kRunsTogether>(change, b + row, narrow, to + row);

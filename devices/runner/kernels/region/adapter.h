@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,17 +15,30 @@
 
 namespace edgec {
 
+enum class NumberFormat { kFloat32, kFloat16, kBfloat16 };
+
+constexpr int64_t bytes_of(NumberFormat format) { return format == NumberFormat::kFloat32 ? 4 : 2; }
+
+// Numbers one after the other, at any address.
+struct Numbers {
+  const void* data;
+  NumberFormat format;
+};
+
 // The change of one matrix. Rows of `a` and columns of `b` are filled up with zeros to whole runs of kLanes.
 struct LowRank {
   static constexpr int64_t kLanes = 16;
 
-  // a [rank][width], b [rows][rank].
-  LowRank(const float* a, const float* b, int64_t rank, int64_t width, int64_t rows);
+  // Room for it, not written yet.
+  LowRank(int64_t rank, int64_t width, int64_t rows);
+
+  // from_a [rank][width], from_b [rows][rank], which is multiplied by `scale`. Allocates nothing and throws nothing.
+  void fill(const Numbers& from_a, const Numbers& from_b, float scale) noexcept;
 
   int64_t rank, width, rows;
   int64_t a_stride, b_stride;
-  std::vector<float> a;  // [rank][a_stride]
-  std::vector<float> b;  // [rank][b_stride]
+  std::unique_ptr<float[]> a;  // [rank][a_stride]
+  std::unique_ptr<float[]> b;  // [rank][b_stride]
 };
 
 // The changes of a program's matrices, by their keys among the program's named data.

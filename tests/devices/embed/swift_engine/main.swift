@@ -23,6 +23,7 @@ struct NoTokenizer: Tokenizers.Tokenizer {
 struct Asked: Decodable {
     let prompt, accepted: [String]
     let new: Int
+    let adapter: String
 }
 
 func generated(_ model: EdgecModel, _ prompt: [Int], _ new: Int) async throws -> [Int] {
@@ -38,6 +39,15 @@ let accepted = Set(asked.accepted)
 let model = try await EdgecModel.load(LoadOptions(acceptedTexts: accepted))
 print("generated=\(try await generated(model, prompt, asked.new))")
 print("again=\(try await generated(model, prompt, asked.new))")
+try await model.useAdapter(URL(fileURLWithPath: asked.adapter))
+print("adapted=\(try await generated(model, prompt, asked.new))")
+do {
+    try await model.useAdapter(URL(fileURLWithPath: words[1]))
+} catch {
+    print("refused=\(error) \(await model.adapter?.lastPathComponent ?? "none")")
+}
+try await model.useAdapter(nil)
+print("without=\(try await generated(model, prompt, asked.new))")
 let second = try await EdgecModel.load(LoadOptions(acceptedTexts: accepted))
 print("at once=\(try await (generated(model, prompt, 4), generated(second, prompt, 4)))")
 do {

@@ -139,9 +139,15 @@ class Fuzz {
     const float numbers[] = {0, 0, 0, 0};
     const auto some = [&](const float* given) { return random_() % 4 ? given : nullptr; };
     const EdgecLowRank change{random_() % 4 ? "absent" : nullptr, some(numbers), some(numbers), one_of(kSizes),
-                              one_of(kSizes), one_of(kSizes)};
+                              one_of(kSizes), one_of(kSizes), one_of(kNumbers), one_of(kNumbers), 1.0f};
     EdgecAdapter* made = edgec_adapter_open(random_() % 8 ? model_ : nullptr, random_() % 8 ? &change : nullptr,
                                             random_() % 2, error_, random_() % sizeof error_);
+    if (random_() % 8 == 0) {
+      edgec_adapter_close(made);
+      made = edgec_adapter_read(random_() % 8 ? model_ : nullptr, random_() % 4 ? artifact_ : nullptr,
+                                random_() % 4 ? "0" : nullptr, error_, random_() % sizeof error_);
+    }
+    edgec_adapter_digest(made);
     const bool refused = made == nullptr || edgec_session_adapter(random_() % 8 ? session_ : nullptr, made, error_,
                                                                   sizeof error_) != EDGEC_OK;
     edgec_adapter_close(made);

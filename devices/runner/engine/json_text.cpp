@@ -1,0 +1,172 @@
+#include "json_text.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "failure.h"
+
+namespace edgec::engine {
+namespace {
+
+constexpr std::string_view kSpaces = " \t\r\n", kDigits = "0123456789", kNumberLetters = "+-.0123456789eE";
+constexpr size_t kMostNumberLetters = 40, kMostNaturalDigits = 16;
+constexpr int64_t kMostNatural = int64_t{1} << 53;
+constexpr uint32_t kFirstHigh = 0xd800, kFirstLow = 0xdc00, kAfterLow = 0xe000, kBeyondUnits = 0x10000;
+constexpr uint32_t kMostCharacter = 0x10ffff;
+// What follows a backslash, and what it stands for.
+constexpr std::string_view kEscapes = "\"\\/bfnrt", kEscaped = "\"\\/\b\f\n\r\t";
+
+bool is_surrogate(uint32_t unit) { return unit >= kFirstHigh && unit < kAfterLow; }
+
+// The character at the beginning of `text`, which is shortened by it.
+uint32_t next_character(std::string_view& text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  const size_t length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, kBeyondUnits};
+  if (length == 0 || text.size() < length) JsonText::refuse("a text that is not UTF-8");
+  uint32_t value = length == 1 ? first : first & (0x7f >> length);
+  for (size_t i = 1; i < length; ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    if (byte >> 6 != 2) JsonText::refuse("a text that is not UTF-8");
+    value = value << 6 | (byte & 0x3f);
+  }
+  if (value < kLeast[length] || value > kMostCharacter || is_surrogate(value)) {
+    JsonText::refuse("a text that is not UTF-8");
+  }
+  text.remove_prefix(length);
+  return value;
+}
+
+void append_utf8(std::string& text, uint32_t character) {
+  if (character < 0x80) {
+    text += static_cast<char>(character);
+    return;
+  }
+  const int more = character < 0x800 ? 1 : character < kBeyondUnits ? 2 : 3;
+  constexpr uint32_t kMarks[] = {0, 0xc0, 0xe0, 0xf0};
+  text += static_cast<char>(kMarks[more] | character >> (6 * more));
+  for (int left = more - 1; left >= 0; --left) text += static_cast<char>(0x80 | (character >> (6 * left) & 0x3f));
+}
+
+void append_escaped(std::string& text, uint32_t unit) {
+  char written[8];
+  std::snprintf(written, sizeof written, "\\u%04x", unit);
+  text += written;
+}
+
+}  // namespace
+
+void JsonText::refuse(const std::string& why) { throw Failure(EDGEC_REFUSED, "its header holds " + why); }
+
+bool JsonText::accept(char wanted) {
+  const size_t at = rest_.find_first_not_of(kSpaces);
+  if (at == std::string_view::npos || rest_[at] != wanted) return false;
+  rest_.remove_prefix(at + 1);
+  return true;
+}
+
+void JsonText::expect(char wanted) {
+  if (!accept(wanted)) refuse(std::string("something else where '") + wanted + "' belongs");
+}
+
+void JsonText::end() {
+  if (rest_.find_first_not_of(kSpaces) != std::string_view::npos) refuse("more than its value");
+}
+
+uint32_t JsonText::escaped_unit() {
+  uint32_t unit = 0;
+  if (rest_.size() < 4) refuse("a string without an end");
+  for (const char letter : rest_.substr(0, 4)) {
+    const auto byte = static_cast<uint8_t>(letter | 0x20);
+    const bool digit = letter >= '0' && letter <= '9';
+    if (!digit && !(byte >= 'a' && byte <= 'f')) refuse("an unknown escape");
+    unit = unit << 4 | static_cast<uint32_t>(digit ? letter - '0' : byte - 'a' + 10);
+  }
+  rest_.remove_prefix(4);
+  return unit;
+}
+
+uint32_t JsonText::escaped_character() {
+  const uint32_t high = escaped_unit();
+  if (!is_surrogate(high)) return high;
+  if (high >= kFirstLow || rest_.substr(0, 2) != "\\u") refuse("half a character");
+  rest_.remove_prefix(2);
+  const uint32_t low = escaped_unit();
+  if (low < kFirstLow || low >= kAfterLow) refuse("half a character");
+  return kBeyondUnits + ((high - kFirstHigh) << 10 | (low - kFirstLow));
+}
+
+std::string JsonText::string() {
+  expect('"');
+  std::string value;
+  while (!rest_.empty() && rest_[0] != '"') {
+    if (static_cast<uint8_t>(rest_[0]) < 0x20) refuse("a string with control characters");
+    if (rest_[0] != '\\') {
+      append_utf8(value, next_character(rest_));
+      continue;
+    }
+    const char kind = rest_.size() > 1 ? rest_[1] : '\0';
+    const size_t known = kEscapes.find(kind);
+    if (known == std::string_view::npos && kind != 'u') refuse("an unknown escape");
+    rest_.remove_prefix(2);
+    append_utf8(value, kind == 'u' ? escaped_character() : static_cast<uint8_t>(kEscaped[known]));
+  }
+  if (rest_.empty()) refuse("a string without an end");
+  rest_.remove_prefix(1);
+  return value;
+}
+
+std::string_view JsonText::number_text() {
+  const size_t at = rest_.find_first_not_of(kSpaces);
+  if (at == std::string_view::npos) refuse("something else where a number belongs");
+  rest_.remove_prefix(at);
+  const size_t end = rest_.find_first_not_of(kNumberLetters);
+  const std::string_view text = rest_.substr(0, end == std::string_view::npos ? rest_.size() : end);
+  const std::string_view whole = text.substr(!text.empty() && text[0] == '-');
+  const bool begins = !whole.empty() && kDigits.find(whole[0]) != std::string_view::npos;
+  const bool leads = whole.size() > 1 && whole[0] == '0' && kDigits.find(whole[1]) != std::string_view::npos;
+  if (!begins || leads || text.size() > kMostNumberLetters) refuse("something else where a number belongs");
+  rest_.remove_prefix(text.size());
+  return text;
+}
+
+int64_t JsonText::natural() {
+  const std::string_view text = number_text();
+  int64_t value = text.size() > kMostNaturalDigits ? kMostNatural + 1 : 0;
+  for (size_t i = 0; i < text.size() && value <= kMostNatural; ++i) {
+    if (kDigits.find(text[i]) == std::string_view::npos) refuse("something else where a whole number belongs");
+    value = value * 10 + (text[i] - '0');
+  }
+  if (value > kMostNatural) refuse("a number that is too large");
+  return value;
+}
+
+double JsonText::number() {
+  const std::string text(number_text());
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size() || !std::isfinite(value)) refuse("something else where a number belongs");
+  return value;
+}
+
+std::string ascii_json(std::string_view text) {
+  std::string written = "\"";
+  while (!text.empty()) {
+    const uint32_t character = next_character(text);
+    const size_t known = character < 0x80 ? kEscaped.find(static_cast<char>(character)) : std::string_view::npos;
+    if (known != std::string_view::npos && character != '/') {
+      written += {'\\', kEscapes[known]};
+    } else if (character >= ' ' && character <= '~') {
+      written += static_cast<char>(character);
+    } else if (character < kBeyondUnits) {
+      append_escaped(written, character);
+    } else {
+      append_escaped(written, kFirstHigh + ((character - kBeyondUnits) >> 10));
+      append_escaped(written, kFirstLow + ((character - kBeyondUnits) & 0x3ff));
+    }
+  }
+  return written + '"';
+}
+
+}  // namespace edgec::engine
