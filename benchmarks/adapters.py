@@ -1,8 +1,9 @@
 """What adapters cost while a bundle runs: python -m benchmarks.adapters BUNDLE [--rank N] [--threads N] [--json].
 
 Two random adapters on every matrix of the bundle's layers. Measured, wall, medians: reading an adapter's file, giving
-it to a session for the first time (it is copied into the engine) and again, a prefill of 128 tokens and one token at
-position 128, without an adapter and with one.
+it to a session for the first time (it is copied into the engine; also the CPU time of all threads, which other work on
+the machine disturbs less) and again, a prefill of 128 tokens and one token at position 128, without an adapter and with
+one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class AdapterCosts:
     file_bytes: int
     read_ms: float
     first_switch_ms: float
+    first_switch_cpu_ms: float
     switch_ms: float
     prefill_ms: float
     adapted_prefill_ms: float
@@ -76,10 +78,13 @@ def measure(session: Session, rank: int, repeats: int = REPEATS) -> AdapterCosts
     session.adapter = None
     prefill_ms, token_ms = _calls(session, repeats)
     switch = [partial(setattr, session, "adapter", one) for one in (first, second)]
+    before = process_time()
     first_ms = list(map(_milliseconds, switch))
+    first_cpu_ms = (process_time() - before) * 1e3 / len(switch)
     switches = [_milliseconds(one) for _ in range(SWITCHES) for one in switch]
     adapted_prefill_ms, adapted_token_ms = _calls(session, repeats)
-    times = (read_ms, median(first_ms), median(switches), prefill_ms, adapted_prefill_ms, token_ms, adapted_token_ms)
+    calls = (prefill_ms, adapted_prefill_ms, token_ms, adapted_token_ms)
+    times = (read_ms, median(first_ms), first_cpu_ms, median(switches), *calls)
     return AdapterCosts(rank, len(first.modules), sizes[0], *times)
 
 
