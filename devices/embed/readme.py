@@ -19,6 +19,9 @@ is an unsafe flag to SwiftPM). Should the compiler not find `executorch/runtime/
 letters apart it may not), put a checkout of ExecuTorch at the same version at
 `Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
 on Linux; no one has linked them with ExecuTorch's frameworks yet.
+
+`try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for a language model's bundle, from the
+next answer on; nil takes it away.
 """
 _SAMPLE = """## Sample
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.bundle.adapter_targets import targets_of
 from edgec.bundle.folder import Bundle, existing_output
 from edgec.errors import InputError
-from edgec.exporter.adapt.record import check_free
+from edgec.exporter.adapt.record import as_recorded, check_free
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import model_spec
@@ -103,7 +103,8 @@ def _check_bundle(job: AdaptJob, bundle: Bundle) -> None:
     targets_of(bundle)
     if os.path.lexists(job.adapter_file) and not job.force:
         raise existing_output(job.adapter_file)
-    trained: Mapping[str, Any] = json.loads(json.dumps(job.recipe.to_json()))
+    recipe = as_recorded(job.recipe, job.source.config)
+    trained: Mapping[str, Any] = json.loads(json.dumps(recipe.to_json()))
     different = [name for name in _ROUNDING if trained[name] != bundle.manifest.recipe.get(name)]
     if different:
         raise InputError(
