@@ -55,24 +55,42 @@ void dot_products(const float* a, const LowRank& change, const float* x, float* 
   for (int r = 0; r < kCount; r++) out[r] = sum_of(sums[r]);
 }
 
-// to[i] = scale * number `begin` + i. A product with 1 changes no bit.
+// The number at any address.
+template <NumberFormat format>
+float number(const char* at) {
+  if constexpr (format == NumberFormat::kFloat32) {
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  if constexpr (format == NumberFormat::kFloat16) return half_to_float(bits);
+  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof(value));
+  return value;
+}
+
+// to[i] = scale * number i from `data` on. A product with 1 changes no bit.
+template <NumberFormat format>
+void scaled(const char* data, int64_t count, float scale, float* to) {
+  int64_t i = 0;
+  if constexpr (format == NumberFormat::kFloat16) {
+    const bool aligned = reinterpret_cast<uintptr_t>(data) % sizeof(uint16_t) == 0;
+    const auto* halves = reinterpret_cast<const uint16_t*>(data);
+    for (; aligned && i + kWidth <= count; i += kWidth) store(to + i, load_half(halves + i) * broadcast(scale));
+  }
+  for (; i < count; i++) to[i] = number<format>(data + i * bytes_of(format)) * scale;
+}
+
+// to[i] = scale * number `begin` + i.
 void read_numbers(const Numbers& from, int64_t begin, int64_t count, float scale, float* to) {
   const char* data = static_cast<const char*>(from.data) + begin * bytes_of(from.format);
-  const auto* halves = reinterpret_cast<const uint16_t*>(data);
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % sizeof(uint16_t) == 0;
-  int64_t i = 0;
-  if (from.format == NumberFormat::kFloat16 && aligned) {
-    for (; i + kWidth <= count; i += kWidth) store(to + i, load_half(halves + i) * broadcast(scale));
-  }
-  for (; i < count; i++) {
-    const char* at = data + i * bytes_of(from.format);
-    uint32_t bits = 0;
-    std::memcpy(&bits, at, static_cast<size_t>(bytes_of(from.format)));
-    if (from.format == NumberFormat::kBfloat16) bits <<= 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof(value));
-    if (from.format == NumberFormat::kFloat16) value = half_to_float(static_cast<uint16_t>(bits));
-    to[i] = value * scale;
+  switch (from.format) {
+    case NumberFormat::kFloat32: return scaled<NumberFormat::kFloat32>(data, count, scale, to);
+    case NumberFormat::kFloat16: return scaled<NumberFormat::kFloat16>(data, count, scale, to);
+    case NumberFormat::kBfloat16: return scaled<NumberFormat::kBfloat16>(data, count, scale, to);
   }
 }
 
