@@ -87,7 +87,8 @@ def test_damaged_files_are_refused_as_python_refuses_them(
     raw = bytearray(path.read_bytes())
     header = int.from_bytes(raw[:8], "little") + 8
     for _ in range(data.draw(st.integers(1, 2))):
-        place = data.draw(st.one_of(st.integers(0, header - 1), st.integers(0, len(raw) - 1)))
+        # Most of them in the header, where the reader decides.
+        place = data.draw(st.one_of(st.integers(0, header - 1), st.integers(0, len(raw) - 1))) % len(raw)
         kind = data.draw(st.sampled_from(["byte", "cut", "gone", "more"]))
         if kind == "byte":
             raw[place] = data.draw(st.one_of(st.integers(0, 255), st.sampled_from(list(b'"\\{}[],:0 -eu'))))
