@@ -48,7 +48,6 @@ def bench(
 
     counts = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions, "warmups": warmups}
     options = {"threads": threads, "cores": cores, "cool_down_s": cool_down, "profile": profile}
-    options |= {"adapter": adapter}
     conditions = Conditions(max_temperature_c=max_temperature, heat_timeout_s=heat_timeout, keep=keep)
     with progress() as say:
         outcomes = bench_devices(
@@ -58,6 +57,7 @@ def bench(
             out=out,
             say=say,
             sustained_minutes=sustained,
+            adapter=adapter,
             **counts,
             **options,
         )

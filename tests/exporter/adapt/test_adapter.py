@@ -81,8 +81,8 @@ def float_logits(model: Path, tokens: Sequence[int]) -> Tensor:
 
 def distance(teacher: Tensor, student: Tensor) -> float:
     """Mean KL(teacher || student), nats per token."""
-    logs = (torch.log_softmax(logits.double(), -1) for logits in (student, teacher))
-    return float(torch.nn.functional.kl_div(*logs, reduction="batchmean", log_target=True))
+    own, wanted = (torch.log_softmax(logits.double(), -1) for logits in (student, teacher))
+    return float(torch.nn.functional.kl_div(own, wanted, reduction="batchmean", log_target=True))
 
 
 def distances(bundle: Path, adapter: Path, model: Path, tokens: Sequence[int]) -> tuple[float, float]:

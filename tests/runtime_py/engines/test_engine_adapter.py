@@ -65,16 +65,16 @@ def adapted(model: EngineModel, change: Change) -> FLOATS:
 def test_a_format_and_a_scale_change_no_bit(model: EngineModel, key: str, rank: int) -> None:
     generator = np.random.default_rng(rank)
     # Few bits, so that every format holds these numbers.
-    a, b = (generator.integers(-8, 9, shape).astype(np.float32) / 64 for shape in ((rank, 32), (32, rank)))
+    a, b = (generator.integers(-8, 9, shape).astype(np.float32) / np.float32(64) for shape in ((rank, 32), (32, rank)))
     wanted = adapted(model, Change(key, stored(a), stored(b * np.float32(3))))
     for dtypes in (("F16", "BF16"), ("BF16", "F16"), ("F16", "F16"), ("F32", "F32")):
-        sides = [stored(side, dtype) for side, dtype in zip((a, b), dtypes, strict=True)]
-        np.testing.assert_array_equal(adapted(model, Change(key, *sides, scale=3.0)), wanted)
+        same = Change(key, stored(a, dtypes[0]), stored(b, dtypes[1]), scale=3.0)
+        np.testing.assert_array_equal(adapted(model, same), wanted)
     assert not np.array_equal(wanted, adapted(model, Change(key, stored(a), stored(b))))
 
 
 def test_numbers_may_lie_at_any_address(model: EngineModel, key: str) -> None:
-    values = (np.arange(64, dtype=np.float32) - 32).reshape(2, 32) / 64
+    values = (np.arange(64, dtype=np.float32) - 32).reshape(2, 32) / np.float32(64)
     apart = stored(values, "F16")
     odd = FloatTensor("F16", (2, 32), memoryview(bytes([0, *apart.data]))[1:])
     np.testing.assert_array_equal(adapted(model, Change(key, odd)), adapted(model, Change(key, apart)))
