@@ -20,7 +20,7 @@ ServedAdapters = Mapping[str, Adapter]
 
 
 @dataclass(frozen=True)
-class Offer:
+class ServedModel:
     """What requests may name: a bundle that writes, alone or under an adapter.
 
     Attributes:
@@ -34,10 +34,10 @@ class Offer:
     adapter: Adapter | None
 
 
-def offers_of(hosted: Hosted) -> list[Offer]:
+def served_models(hosted: Hosted) -> list[ServedModel]:
     """A bundle alone, and under each of its adapters."""
-    under = [Offer(f"{hosted.name}:{name}", hosted, adapter) for name, adapter in hosted.adapters.items()]
-    return [Offer(hosted.name, hosted, None), *under]
+    under = [ServedModel(f"{hosted.name}:{name}", hosted, adapter) for name, adapter in hosted.adapters.items()]
+    return [ServedModel(hosted.name, hosted, None), *under]
 
 
 def read_adapters(given: Sequence[str]) -> ServedAdapters:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
-from edgec.runtime_py.serve.adapters import Offer, offers_of
+from edgec.runtime_py.serve.adapters import ServedModel, served_models
 from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, EmbeddingBody, GenerationBody, read_body
 from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
@@ -40,7 +40,7 @@ from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, w
 _LOG: Final = logging.getLogger("edgec.serve")
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _DONE: Final = b"data: [DONE]\n\n"
-PreparedAnswer = tuple[Offer, WantedAnswer, AnswerShape]
+PreparedAnswer = tuple[ServedModel, WantedAnswer, AnswerShape]
 
 
 class Server:
@@ -57,7 +57,7 @@ class Server:
         """
         self._hosted = {one.name: one for one in hosted}
         writers = [one for one in hosted if isinstance(one, Hosted)]
-        self._offers = {offer.name: offer for one in writers for offer in offers_of(one)}
+        self._offers = {offer.name: offer for one in writers for offer in served_models(one)}
         self._limits, self._key, self._local = limits, key, local
 
     def app(self) -> Starlette:
@@ -120,7 +120,7 @@ class Server:
             raise no_such_model(name, list(dict.fromkeys((*self._hosted, *self._offers))))
         return self._hosted[name]
 
-    def _offer(self, name: str) -> Offer:
+    def _offer(self, name: str) -> ServedModel:
         if self._named(name) and name not in self._offers:
             raise wrong_kind(name, "/v1/embeddings")
         return self._offers[name]

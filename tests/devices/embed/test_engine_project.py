@@ -89,7 +89,7 @@ def content(package: AppPackage, path: str) -> bytes:
 def test_kotlin_c_and_r8_name_the_same_functions(package: AppPackage) -> None:
     declared = set(re.findall(r"external fun (\w+)\(", kotlin(package, "NativeEngine")))
     defined = set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/edgec_jni.cpp")))
-    assert declared == defined == {"open", "forward", "state", "reset", "close"}
+    assert declared == defined == {"open", "forward", "state", "reset", "useAdapter", "close"}
     project, place = text(package, f"{CPP}/CMakeLists.txt"), package.module.replace(".", "_")
     assert f"EDGEC_JNI_PREFIX=Java_{place}_NativeEngine_" in project
     assert f'EDGEC_JNI_FAILURE="{package.module.replace(".", "/")}/EngineFailed"' in project
