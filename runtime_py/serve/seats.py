@@ -51,7 +51,7 @@ class Seat:
 
     def change(self, adapter: Adapter | None) -> None:
         """Compute under another adapter from now on; the same one leaves everything as it is."""
-        if adapter is not self.session.adapter:
+        if digest_of(adapter) != self.session.cache.adapter:
             self.session.adapter = adapter
             self.prompt = self.exact = 0
 
@@ -60,6 +60,11 @@ class Seat:
         if not self.session.cache.whole:
             return 0
         return min(self.session.cache.shared(tokens), self.exact, len(tokens) - 1) // chunk * chunk
+
+
+def digest_of(adapter: Adapter | None) -> str:
+    """What a KV cache is marked with: the adapter's digest; empty without one."""
+    return adapter.digest if adapter is not None else ""
 
 
 class Seats:
@@ -80,8 +85,7 @@ class Seats:
 
     def take(self, tokens: Sequence[int], adapter: Adapter | None = None) -> tuple[Seat, int]:
         """The session for a prompt, and how many leading tokens of it need not be computed; one must be free."""
-        digest = adapter.digest if adapter is not None else ""
-        alike = [seat for seat in self._all if seat.session.cache.adapter == digest]
+        alike = [seat for seat in self._all if seat.session.cache.adapter == digest_of(adapter)]
         continued = [seat for seat in alike if not seat.busy and seat.continues(tokens)]
         seat = max(continued, key=lambda one: one.session.cache.shared(tokens), default=None)
         donor = max(alike, key=lambda one: one.whole_chunks(tokens, self._chunk), default=None)
@@ -111,7 +115,7 @@ class Seats:
 
     def _begun(self, seat: Seat, donor: Seat | None, tokens: Sequence[int], known: int) -> int:
         """Make a session hold the first ``known`` tokens, or those of the shipped prefix if that is more."""
-        prefix = None if seat.session.adapter else self._model.prefix
+        prefix = None if seat.session.cache.adapter else self._model.prefix
         shipped = prefix.reusable(tokens) if prefix is not None else 0
         if shipped > known:
             return restore_prefix(seat.session, prefix, tokens)
