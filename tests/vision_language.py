@@ -112,6 +112,37 @@ def _internvl() -> Any:
     )
 
 
+def _qwen(prefix: str, vision: Mapping[str, Any], **text: Any) -> Any:
+    """A model whose images are 32 x 40 pixels in the tests: a grid of 4 x 5 rows, which windows do not divide."""
+    import transformers
+
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1], "partial_rotary_factor": 1.0}
+    marks = {"vision_start_token_id": 5, "vision_end_token_id": 6, "video_token_id": 7}
+    config = getattr(transformers, f"{prefix}Config")(
+        text_config={**_TEXT, "vocab_size": VOCABULARY, "eos_token_id": 2, "rope_parameters": rope, **text},
+        vision_config={"depth": 3, "num_heads": 2, "patch_size": 4, **vision},
+        image_token_id=IMAGE_TOKEN,
+        tie_word_embeddings=False,
+        **marks,
+    )
+    return getattr(transformers, f"{prefix}ForConditionalGeneration")(config)
+
+
+_STRETCHED = {"hidden_size": 24, "intermediate_size": 40, "out_hidden_size": 32, "num_position_embeddings": 9}
+_WINDOWS = {"hidden_size": 24, "intermediate_size": 40, "out_hidden_size": 32, "window_size": 16}
+_DELTA = {
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8},
+    "layer_types": ["linear_attention", "full_attention"],
+}
+SIZED: Mapping[str, Callable[[], Any]] = {
+    "qwen2_vl": lambda: _qwen("Qwen2VL", {"embed_dim": 24, "hidden_size": 32, "mlp_ratio": 2}),
+    "qwen2_5_vl": lambda: _qwen("Qwen2_5_VL", {**_WINDOWS, "fullatt_block_indexes": [1]}),
+    "qwen3_vl": lambda: _qwen("Qwen3VL", {**_STRETCHED, "deepstack_visual_indexes": [0, 2]}, head_dim=8),
+    "qwen3_5": lambda: _qwen("Qwen3_5", _STRETCHED, head_dim=8, **_DELTA),
+}
+"""Families whose images have the size that the export gives them."""
+SIZE = (32, 40)
+"""Height and width of their images in the tests."""
 FAMILIES: Mapping[str, Callable[[], Any]] = {
     "llava": _llava,
     "idefics3": _idefics3,
@@ -119,6 +150,7 @@ FAMILIES: Mapping[str, Callable[[], Any]] = {
     "gemma3": _gemma3,
     "paligemma": _paligemma,
     "internvl": _internvl,
+    **SIZED,
 }
 
 
@@ -184,6 +216,16 @@ def _internvl_processor(_: Any) -> Any:
     return without_videos(InternVLProcessor)(images, words, None, **options)
 
 
+def _qwen_processor(name: str) -> Any:
+    import transformers
+
+    marks = {"vision_start_token": _MARKS[5], "vision_end_token": _MARKS[6], "video_token": _MARKS[7]}
+    words = tokenizer(extra_special_tokens={**marks, "image_token": "<image>"})
+    # By itself it would give images every size.
+    images = transformers.Qwen2VLImageProcessorPil(patch_size=4, min_pixels=64, max_pixels=1 << 16)
+    return without_videos(getattr(transformers, name))(images, words, None, chat_template=TEMPLATE)
+
+
 _PROCESSORS: Mapping[str, Callable[[Any], Any]] = {
     "llava": _llava_processor,
     "idefics3": _idefics3_processor,
@@ -191,6 +233,10 @@ _PROCESSORS: Mapping[str, Callable[[Any], Any]] = {
     "gemma3": _gemma3_processor,
     "paligemma": _paligemma_processor,
     "internvl": _internvl_processor,
+    "qwen2_vl": lambda _: _qwen_processor("Qwen2VLProcessor"),
+    "qwen2_5_vl": lambda _: _qwen_processor("Qwen2_5_VLProcessor"),
+    "qwen3_vl": lambda _: _qwen_processor("Qwen3VLProcessor"),
+    "qwen3_5": lambda _: _qwen_processor("Qwen3VLProcessor"),
 }
 
 
@@ -203,15 +249,32 @@ def save_vision_language(family: str, folder: Path) -> Path:
 def save_processor(family: str, folder: Path) -> Path:
     """A folder with a family's tokenizer and image processor."""
     made = processor(family)
-    if family == "internvl":
-        # Its processor cannot be saved without one of videos: three files as in older folders.
+    if family == "internvl" or family in SIZED:
+        # Their processors cannot be saved without one of videos: three files as in older folders.
         made.image_processor.save_pretrained(folder)
         made.tokenizer.save_pretrained(folder)
-        described = {"processor_class": "InternVLProcessor", "image_seq_length": 4}
+        described = {"processor_class": type(made).__name__}
+        described |= {"image_seq_length": 4} if family == "internvl" else {}
         (folder / "processor_config.json").write_text(json.dumps(described))
     else:
         made.save_pretrained(folder)
     return folder
+
+
+def shown(family: str, image: Any) -> Any:
+    """An image as a family's own processor should get it: in the middle of a tile of one size, where it has no own."""
+    from PIL import Image
+
+    if family not in SIZED:
+        return image
+    height, width = SIZE
+    scale = min(height / image.height, width / image.width)
+    inner = (round(image.width * scale), round(image.height * scale))
+    mean = processor(family).image_processor.image_mean
+    tile = Image.new("RGB", (width, height), tuple(round(255 * part) for part in mean))
+    place = (round((width - inner[0]) / 2), round((height - inner[1]) / 2))
+    tile.paste(image.resize(inner, Image.Resampling.BICUBIC), place)
+    return tile
 
 
 def picture(width: int = 50, height: int = 40, seed: int = 0) -> Any:

@@ -21,11 +21,12 @@ from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.errors import InputError
+from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles, keeping_size
 
 # The same for images; the one of SmolVLM needs libraries for videos.
 _STAND_INS = {"SmolVLMProcessor": "Idefics3Processor"}
 _SUFFIXES = ("Fast", "Pil")
-_MASK = "pixel_attention_mask"
+_MASK, _GRID = "pixel_attention_mask", "image_grid_thw"
 _KIND = JsonKind("The bundle's image processor cannot be read.", "export the model again", "E656", infinite=True)
 
 
@@ -56,7 +57,7 @@ class PromptProcessor:
         described = {name: read_object(file, _KIND) if file.is_file() else {} for name, file in files.items()}
         try:
             # A processor marks tokens of its tokenizer as special, which would change what others decode.
-            self._processor = _processor(described[PROCESSOR], described[PREPROCESSOR], deepcopy(tokenizer))
+            self._processor = _processor(described[PROCESSOR], described[PREPROCESSOR], deepcopy(tokenizer), info)
         except InputError:
             raise
         except Exception as cause:  # Each class of transformers checks its own fields in its own way.
@@ -82,14 +83,20 @@ class PromptProcessor:
         begun = rendered and self._begins and text.startswith(self._begins)
         options = {"add_special_tokens": False} if begun else {}
         try:
-            made = self._processor(text=[text], images=[list(images)], return_tensors="np", **options)
+            sized = [self._sized(image) for image in images]
+            made = self._processor(text=[text], images=[sized], return_tensors="np", **options)
         except Exception as cause:  # as above
             raise _refused(f"{type(cause).__name__}: {' '.join(str(cause).split())}") from cause
         return self._checked(made)
 
+    def _sized(self, image: Any) -> Any:
+        if self.info.patches is None:
+            return image
+        return fitted(image, self.info, self._processor.image_processor.image_mean)
+
     def _checked(self, made: Mapping[str, Any]) -> Prompt:
         info = self.info
-        pixels = np.asarray(made["pixel_values"], np.float32)
+        pixels = self._tiles(made)
         shape = (info.channels, info.height, info.width)
         if pixels.shape[-3:] != shape:
             raise _refused(f"it makes tiles of {list(pixels.shape[-3:])} values, and the model reads {list(shape)}")
@@ -101,8 +108,20 @@ class PromptProcessor:
             raise _refused(f"{len(pixels)} tiles have {len(pixels) * info.rows} rows, and the text has {places} places")
         return Prompt([int(token) for token in tokens], pixels)
 
+    def _tiles(self, made: Mapping[str, Any]) -> NDArray[np.float32]:
+        """What the processor made of the images, as pixels."""
+        pixels, patches = np.asarray(made["pixel_values"], np.float32), self.info.patches
+        if patches is None:
+            return pixels
+        wanted = [1, self.info.height // patches.size, self.info.width // patches.size]
+        if any(grid != wanted for grid in np.asarray(made[_GRID]).tolist()):
+            raise _refused(f"it cuts images into {made[_GRID].tolist()} patches, and the model reads {wanted}")
+        return joined_tiles(pixels, self.info, patches)
 
-def _processor(described: Mapping[str, Any], preprocessor: Mapping[str, Any], tokenizer: Any) -> Any:
+
+def _processor(
+    described: Mapping[str, Any], preprocessor: Mapping[str, Any], tokenizer: Any, info: VisionLanguageInfo
+) -> Any:
     """The processor of two descriptions: newer models nest that of the image processor in the other."""
     images = described.get("image_processor") or preprocessor
     name = str(described.get("processor_class") or preprocessor.get("processor_class") or "")
@@ -112,6 +131,7 @@ def _processor(described: Mapping[str, Any], preprocessor: Mapping[str, Any], to
         options.pop(part, None)
     if "video_processor" in signature(maker.__init__).parameters:
         maker, options = without_videos(maker), {**options, "video_processor": None}
+    images = images if info.patches is None else keeping_size(images, info)
     return maker(_image_processor(images), tokenizer, **options)
 
 

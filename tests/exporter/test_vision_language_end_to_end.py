@@ -24,9 +24,12 @@ from edgec.runtime_py.verify.verify import verify
 from tests.vision_language import (
     FAMILIES,
     IMAGE_TOKEN,
+    SIZE,
+    SIZED,
     picture,
     processor,
     save_vision_language,
+    shown,
     tiny_vision_language,
 )
 
@@ -50,13 +53,20 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A family's bundle by a recipe."""
     family, recipe = request.param
     folder = save_vision_language(family, tmp_path_factory.mktemp(family) / family)
-    bundle = edgec.export(folder, recipe=recipe, out=folder.parent / "x.edgec", context=CONTEXT)
+    bundle = edgec.export(
+        folder, recipe=recipe, out=folder.parent / "x.edgec", context=CONTEXT, image_size=size(family)
+    )
     return Exported(family, bundle, COUNTS[recipe])
+
+
+def size(family: str) -> str | None:
+    """The option ``--image-size`` of a family."""
+    return "x".join(map(str, SIZE)) if family in SIZED else None
 
 
 def words(family: str, text: str, images: list[Any], count: int, *, chat: bool = False) -> tuple[list[int], list[int]]:
     """The prompt's and the new tokens of transformers' own greedy generation; ``text`` has <image> in its places."""
-    made = processor(family)
+    made, images = processor(family), [shown(family, image) for image in images]
     text = text.replace("<image>", made.image_token)
     if chat:
         parts = [*[{"type": "image", "image": image} for image in images], {"type": "text", "text": text}]
@@ -192,6 +202,19 @@ def test_targets_of_fixed_shapes_are_refused_before_any_work(target: str, tmp_pa
     assert not (tmp_path / "x.edgec").exists()
 
 
+def test_a_size_that_does_not_suit_the_model_is_refused_before_any_work(tiny_folder: Path, tmp_path: Path) -> None:
+    sized, fixed = (save_vision_language(family, tmp_path / family) for family in ("qwen2_5_vl", QUICK))
+    for folder, given, code in (
+        (sized, "32*40", "E720"),
+        (sized, "30x40", "E721"),
+        (fixed, "24x24", "E721"),
+        (tiny_folder, "24x24", "E721"),
+    ):
+        out = tmp_path / "x.edgec"
+        assert code_of(lambda f=folder, g=given, o=out: edgec.export(f, image_size=g, out=o)) == code
+    assert not (tmp_path / "x.edgec").exists()
+
+
 @pytest.mark.slow
 def test_a_context_that_holds_no_image_is_refused(tmp_path: Path) -> None:
     folder = save_vision_language(QUICK, tmp_path / QUICK)
@@ -206,7 +229,8 @@ def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp
     for recipe, target, same in (("8bit", "host", 2), ("4bit", "android-cpu", 0)):
         # Rounding moves random weights further than trained ones; lowering keeps its own budgets.
         out = tmp_path / f"{recipe}.edgec"
-        bundle = edgec.export(folder, recipe=recipe, target=target, out=out, context=CONTEXT)
+        sized = {"context": CONTEXT, "image_size": size(family)}
+        bundle = edgec.export(folder, recipe=recipe, target=target, out=out, **sized)
         said = list(edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=12).tokens)
         words_of = tiny_vision_language(family).config.get_text_config().vocab_size
         assert said[:same] == wanted[:same] and all(0 <= token < words_of for token in said) and said
