@@ -65,7 +65,7 @@ class ImageProbe:
         return torch.tensor([self.tokens]) == self.image_token
 
     def placed(self, rows: Tensor) -> dict[str, Tensor]:
-        """What the whole text has beside tokens and positions, by the inputs' names; each is [..., L, ...], in dim 1."""
+        """What the whole text has beside tokens and positions, by the inputs' names; tokens are in dimension 1."""
         features = torch.zeros(1, len(self.tokens), rows.shape[-1])
         features[self.seen] = rows
         reach = reach_of(self.ahead, self.tokens, self.image_token, self.prompt)

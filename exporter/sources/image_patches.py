@@ -1,6 +1,6 @@
-"""Image encoders that read the patches of an image of any size: the export fixes the size, and all that follows from it.
+"""Image encoders that read patches of images of any size: the export fixes the size, and all that follows from it.
 
-    tile [1, C, H, W] -> patches [P, C * frames * size * size], in blocks of merge x merge          as the processor cuts it
+    tile [1, C, H, W] -> patches [P, C * frames * size * size], in blocks of merge x merge      as the processor cuts it
 
 Which patches attend to each other, where they lie and how the learned positions are stretched to them depend on the
 size alone. Transformers' own functions compute it once, outside the traced code, which reads it as constants.
@@ -31,9 +31,8 @@ def parsed_size(text: str) -> Size:
         InputError: E720.
     """
     parts = text.lower().split("x")
-    if len(parts) > 2 or not all(
-        part.isascii() and part.isdigit() and 0 < int(part[:9]) < _MOST_PIXELS for part in parts
-    ):
+    edges = [int(part[:9]) if part.isascii() and part.isdigit() else 0 for part in parts]
+    if len(parts) > 2 or not all(0 < edge < _MOST_PIXELS for edge in edges):
         raise InputError(
             f"{text[:40]!r} is not the size of an image.",
             where="--image-size",
@@ -41,7 +40,7 @@ def parsed_size(text: str) -> Size:
             fix="write the height and the width in pixels, for example 448x672",
             code="E720",
         )
-    return int(parts[0]), int(parts[-1])
+    return edges[0], edges[-1]
 
 
 def fixed_size(patches: PatchesInfo, asked: Size | None) -> Size:

@@ -167,7 +167,7 @@ class Eyes:
         return self.shape[1] // step, self.shape[2] // step
 
     def constants(self, model: Any) -> dict[str, Any]:
-        """What the model's own ``get_image_features`` is given beside a tile, so that it computes nothing of its size."""
+        """What the model's own ``get_image_features`` would compute of the size of a tile, by its arguments."""
         if self.patches is None:
             return {}
         return constants_of(model.model.visual, self.patches, self.shape[1:], self.asked.computed)

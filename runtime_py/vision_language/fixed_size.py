@@ -1,6 +1,6 @@
-"""Images of one size for encoders that read any: scaled with their proportions, on a background, and put together again.
+"""Images of one size for encoders that read any: scaled with their proportions, on a background, cut and joined again.
 
-    image -> scaled, centred on the processor's mean colour [H, W] -> processor -> patches [N * P, D] -> tiles [N, C, H, W]
+    image -> scaled, in the middle of the mean colour [H, W] -> processor -> patches [N * P, D] -> tiles [N, C, H, W]
 
 The export fixed the size, and with it what the encoder computes of it. An image of other proportions is not stretched,
 because the model never saw stretched ones: what is left of the tile has the colour that normalising turns into 0.

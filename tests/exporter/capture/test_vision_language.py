@@ -11,7 +11,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.vision_language import CapturedVisionLanguage, capture_vision_language
 from edgec.exporter.parity.probe import Probe
-from edgec.exporter.parity.probe_calls import text_calls, text_logits
+from edgec.exporter.parity.probe_calls import text_logits
 from edgec.exporter.parity.vision_language import EagerModel, ProbedVisionLanguage, image_probe
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
