@@ -160,7 +160,7 @@ def vision_language_info(bundle: Bundle) -> VisionLanguageInfo:
             "This model has no eyes.",
             where=str(bundle.path),
             why=f"its task is {bundle.manifest.model.task}",
-            fix="give text alone, or use a bundle of LLaVA, Idefics3, SmolVLM or the like",
+            fix="give text alone, or use a bundle of LLaVA, SmolVLM, Qwen3-VL or the like",
             code="E658",
         )
     return bundle.manifest.vision_language
