@@ -94,15 +94,20 @@ class EncoderDecoderInfo(JsonPart):
         return self
 
 
-class PatchesInfo(JsonPart):
-    """How the processor of a model cuts an image: squares of ``size`` pixels, in blocks of ``merge`` by ``merge``.
+PatchOrder = Literal["blocks", "lines"]
 
-    A block becomes one row. ``frames``: how often a patch repeats an image, which stands for a video.
+
+class PatchesInfo(JsonPart):
+    """How a processor cuts an image: squares of ``size`` pixels, of which ``merge`` by ``merge`` become a row.
+
+    ``order``: block by block and colour by colour, as Qwen's, or line by line and pixel by pixel, as Gemma 4's;
+    ``frames``: how often a patch repeats an image, which stands for a video.
     """
 
     size: JsonSize
     merge: JsonSize
-    frames: JsonSize
+    frames: JsonSize = 1
+    order: PatchOrder = "blocks"
 
 
 class VisionLanguageInfo(JsonPart):

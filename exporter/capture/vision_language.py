@@ -27,7 +27,8 @@ from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
-from edgec.exporter.sources.vision_language import Eyes, Family
+from edgec.exporter.sources.vision_families import Family, Reading
+from edgec.exporter.sources.vision_language import Eyes
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
@@ -76,7 +77,7 @@ class _See(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         asked, constants = self.eyes.asked, dict(self.named_buffers(recurse=False))
-        return asked.see(self.decoder, {**asked.given(self.eyes, pixels), **self.sizes, **constants})
+        return asked.see(self.decoder, {**asked.given(self.eyes.patches, pixels), **self.sizes, **constants})
 
 
 class _Forward(nn.Module):
@@ -97,7 +98,7 @@ class _Forward(nn.Module):
         rows, *deeper = features.split(width, -1) if features.shape[-1] > width else [features]
         embedded = torch.where(seen, rows, table(tokens))
         with attention.query_positions(asking):
-            return self.family.read(self.decoder, embedded, places, deeper)
+            return self.family.read(self.decoder, Reading(tokens, seen, embedded, places, deeper))
 
 
 class _ReachingForward(_Forward):

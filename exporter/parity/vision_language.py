@@ -25,7 +25,8 @@ from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.vision_language import Eyes, rows_of
+from edgec.exporter.sources.vision_families import rows_of
+from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH
 from edgec.ir.call_plan import Call, call_plan, compared_positions, last_rows
@@ -157,14 +158,14 @@ class EagerModel:
     def features(self, pixels: Tensor) -> Tensor:
         """The rows of a tile, float32 [T, hidden], by the model's own function."""
         with torch.no_grad(), InFloat32(None):
-            given = self.eyes.asked.given(self.eyes, pixels)
+            given = self.eyes.asked.given(self.eyes.patches, pixels)
             return rows_of(self._model.get_image_features(**given, return_dict=True)).float()
 
     def reference(self, probe: ImageProbe) -> VisionLanguageReference:
         """The model's own answers from pixels and tokens, without a cache."""
         with torch.no_grad(), InFloat32(None):
             asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
-            given = {**asked.given(self.eyes, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
+            given = {**asked.given(self.eyes.patches, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
             logits: Tensor = self._model(input_ids=tokens, use_cache=False, **given).logits
         return VisionLanguageReference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
 

@@ -80,8 +80,9 @@ def refuse_size(asked: Size | None, model_type: str) -> None:
         )
 
 
-def cut_patches(patches: PatchesInfo, pixels: Tensor) -> dict[str, Tensor]:
+def cut_patches(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor]:
     """A tile [1, C, H, W] as the processor of Qwen2-VL would hand it over; no value has more than six dimensions."""
+    assert patches is not None
     _, channels, height, width = pixels.shape
     step, merge, size = patches.size * patches.merge, patches.merge, patches.size
     blocks = pixels.reshape(channels, height // step, step, width // step, step).permute(1, 3, 0, 2, 4)
@@ -90,35 +91,58 @@ def cut_patches(patches: PatchesInfo, pixels: Tensor) -> dict[str, Tensor]:
     return {"pixel_values": frames.reshape(frames.shape[0], -1), "image_grid_thw": _grid(patches, height, width)}
 
 
+def cut_lines(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor]:
+    """A tile [1, C, H, W] as the processor of Gemma 4 would hand it over, without the padding to its largest image."""
+    assert patches is not None
+    _, channels, height, width = pixels.shape
+    high, wide, size = height // patches.size, width // patches.size, patches.size
+    cut = pixels.reshape(channels, high, size, wide, size).permute(1, 3, 2, 4, 0)
+    return {"pixel_values": cut.reshape(1, high * wide, -1), **_lines(high, wide)}
+
+
+def _lines(high: int, wide: int) -> dict[str, Tensor]:
+    """The column and line of each patch, int64 [1, P, 2]."""
+    places = torch.cartesian_prod(torch.arange(high), torch.arange(wide)).flip(1)
+    return {"image_position_ids": places.unsqueeze(0)}
+
+
 def _grid(patches: PatchesInfo, height: int, width: int) -> Tensor:
     return torch.tensor([[1, height // patches.size, width // patches.size]])
 
 
 Computed = Callable[[Any, Tensor], Mapping[str, Any]]
-"""An image encoder and a grid, int64 [1, 3] -> arguments of ``get_image_features``; sizes as arrays of numpy."""
+"""A model and a grid, int64 [1, 3] -> what ``get_image_features`` is given or makes of it; sizes not as tensors."""
 
 
-def attended(visual: Any, grid: Tensor) -> Mapping[str, Any]:
+def in_lines(_: Any, grid: Tensor) -> Mapping[str, Any]:
+    """Where each patch lies, and the size of the grid."""
+    _, high, wide = grid[0].tolist()
+    return {**_lines(high, wide), "grid": (high, wide)}
+
+
+def attended(model: Any, grid: Tensor) -> Mapping[str, Any]:
     """Where each patch lies, and that all patches of an image attend to each other."""
     from transformers.vision_utils import get_vision_cu_seqlens, get_vision_position_ids
 
     # Model code makes lists of these two, which a traced tensor does not allow.
     sizes = {"image_cu_seqlens": get_vision_cu_seqlens(grid).numpy(), "image_grid_thw": grid.numpy()}
-    return {**sizes, "image_position_ids": get_vision_position_ids(grid, visual.spatial_merge_size)}
+    return {**sizes, "image_position_ids": get_vision_position_ids(grid, model.visual.spatial_merge_size)}
 
 
-def in_windows(visual: Any, grid: Tensor) -> Mapping[str, Any]:
+def in_windows(model: Any, grid: Tensor) -> Mapping[str, Any]:
     """The order of patches by windows, and where each window ends."""
     from transformers.vision_utils import get_vision_window_index
 
+    visual = model.visual
     order, ends = get_vision_window_index(grid, visual.spatial_merge_size, visual.window_size, visual.patch_size)
     return {"image_window_index": order, "image_cu_window_seqlens": ends.numpy()}
 
 
-def stretched(visual: Any, grid: Tensor) -> Mapping[str, Any]:
+def stretched(model: Any, grid: Tensor) -> Mapping[str, Any]:
     """Which learned positions make up each patch's, and with which weights."""
     from transformers.vision_utils import get_vision_interpolation_indices_and_weights
 
+    visual = model.visual
     indices, weights = get_vision_interpolation_indices_and_weights(
         grid,
         num_grid_per_side=visual.num_grid_per_side,
@@ -129,7 +153,7 @@ def stretched(visual: Any, grid: Tensor) -> Mapping[str, Any]:
     return {"image_interp_indices": indices, "image_interp_weights": weights}
 
 
-def constants_of(visual: Any, patches: PatchesInfo, size: Size, computed: tuple[Computed, ...]) -> dict[str, Any]:
+def constants_of(model: Any, patches: PatchesInfo, size: Size, computed: tuple[Computed, ...]) -> dict[str, Any]:
     """All that an encoder would compute of the size of its images, by the arguments of ``get_image_features``."""
     grid = _grid(patches, *size)
-    return {name: value for each in computed for name, value in each(visual, grid).items()}
+    return {name: value for each in computed for name, value in each(model, grid).items()}

@@ -1,138 +1,22 @@
-"""Vision-language models among transformers' models: their class, what their eyes read, and how each family is asked.
-
-A family's image encoder and projector are its own code; what differs between families is under which names they are
-reached, and in which shape images are handed over.
-"""
+"""Vision-language models among transformers' models: whether edgec knows their eyes, and what these read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from edgec.bundle.entry_points import Ahead, PatchesInfo
+from edgec.bundle.entry_points import PatchesInfo, PatchOrder
 from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
-from edgec.exporter.sources.image_patches import (
-    Computed,
-    Size,
-    attended,
-    constants_of,
-    cut_patches,
-    fixed_size,
-    in_windows,
-    refuse_size,
-    stretched,
-)
+from edgec.exporter.sources.image_patches import Size, constants_of, fixed_size, refuse_size
+from edgec.exporter.sources.vision_families import FAMILIES, Family
 
 TASK = "image-text-to-text"
 _MOST_VALUES = 1 << 26
 _LARGEST_PATCH = 1 << 10
-
-
-@dataclass(frozen=True)
-class Family:
-    """How a family of vision-language models is asked.
-
-    Attributes:
-        see: a model, and what its own ``get_image_features`` is given for one tile -> the tile's rows, float32
-            [T, width]; free of control flow that depends on values.
-        given: what the model reads and one tile, float32 [1, C, H, W] -> the arguments of its own functions.
-        read: a model, embeddings [1, S, hidden], positions as it takes them, and further rows for its first layers,
-            0 where there is no image -> logits.
-        ahead: what sees tokens after itself.
-        kinds: which tokens are rows, bool [1, L], and the prompt's length -> what the model's own function takes as
-            ``token_type_ids`` or ``mm_token_type_ids``, where it wants to be told.
-        first_place: the position that the model gives to the first token.
-        computed: what an encoder of images of any size computes of that size; none: its tiles have one size.
-        mrope: whether positions have three parts.
-    """
-
-    see: Callable[[Any, Mapping[str, Any]], Tensor]
-    given: Callable[[Eyes, Tensor], Mapping[str, Tensor]] = lambda _, pixels: {"pixel_values": pixels}
-    read: Callable[[Any, Tensor, Tensor, Sequence[Tensor]], Tensor] = lambda model, embedded, places, _: _logits(
-        model, embedded, places
-    )
-    ahead: Ahead = "none"
-    kinds: Callable[[Tensor, int], Mapping[str, Tensor]] = lambda seen, prompt: {}
-    first_place: int = 0
-    computed: tuple[Computed, ...] = ()
-    mrope: bool = False
-
-
-def rows_of(output: Any) -> Tensor:
-    """The rows that a model's own function made of one tile, [T, hidden].
-
-    Where rows for the decoder's first layers come with them (DeepStack, arXiv 2406.04334), these lie behind each row:
-    [T, (1 + levels) * hidden].
-    """
-    levels = (output.pooler_output, *(getattr(output, "deepstack_features", None) or ()))
-    rows = [torch.cat([each.flatten(0, -2) for each in level]) for level in levels]
-    return rows[0] if len(rows) == 1 else torch.cat(rows, -1)
-
-
-def _own_features(model: Any, given: Mapping[str, Any]) -> Tensor:
-    return rows_of(model.get_image_features(**given, return_dict=True))
-
-
-def _connected(model: Any, given: Mapping[str, Any]) -> Tensor:
-    """The rows without the search for padding among the tiles, which depends on their values."""
-    seen = model.model.vision_model(pixel_values=given["pixel_values"][0], return_dict=True).last_hidden_state
-    rows: Tensor = model.model.connector(seen)
-    return rows.flatten(0, 1)
-
-
-def _several_tiles(_: Eyes, pixels: Tensor) -> Mapping[str, Tensor]:
-    return {"pixel_values": pixels[None]}
-
-
-def _logits(model: Any, embedded: Tensor, places: Tensor) -> Tensor:
-    logits: Tensor = model(inputs_embeds=embedded, position_ids=places, use_cache=False).logits
-    return logits
-
-
-def _deepened(model: Any, embedded: Tensor, places: Tensor, deeper: Sequence[Tensor]) -> Tensor:
-    """The logits where the first layers get more rows: added everywhere, as they are 0 where there is no image."""
-    text = model.model.language_model
-    text._deepstack_process = lambda hidden, _, rows: hidden + rows
-    hidden = text(inputs_embeds=embedded, position_ids=places, use_cache=False, deepstack_visual_embeds=deeper)
-    logits: Tensor = model.lm_head(hidden.last_hidden_state)
-    return logits
-
-
-def _after_prompt(seen: Tensor, prompt: int) -> Mapping[str, Tensor]:
-    return {"token_type_ids": (torch.arange(seen.shape[1]) >= prompt).long().unsqueeze(0)}
-
-
-def _patches_of_tile(eyes: Eyes, pixels: Tensor) -> Mapping[str, Tensor]:
-    assert eyes.patches is not None
-    return cut_patches(eyes.patches, pixels)
-
-
-def _qwen(*computed: Computed, **more: Any) -> Family:
-    """A family whose encoder reads patches of images of any size, and whose positions have three parts."""
-    kinds = lambda seen, _: {"mm_token_type_ids": seen.long()}  # noqa: E731
-    return Family(_own_features, _patches_of_tile, computed=(attended, *computed), kinds=kinds, mrope=True, **more)
-
-
-FAMILIES: Mapping[str, Family] = {
-    "gemma3": Family(_own_features, ahead="image", kinds=lambda seen, _: {"token_type_ids": seen.long()}),
-    "paligemma": Family(_own_features, ahead="prompt", kinds=_after_prompt, first_place=1),
-    "llava": Family(_own_features),
-    "internvl": Family(_own_features),
-    "idefics3": Family(_connected, _several_tiles),
-    "smolvlm": Family(_connected, _several_tiles),
-    "qwen2_vl": _qwen(),
-    "qwen2_5_vl": _qwen(in_windows),
-    "qwen3_vl": _qwen(stretched, read=_deepened),
-    "qwen3_5": _qwen(stretched),
-}
-"""By the config's ``model_type``; other families export without their eyes."""
 
 
 @dataclass(frozen=True)
@@ -170,14 +54,15 @@ class Eyes:
         """What the model's own ``get_image_features`` would compute of the size of a tile, by its arguments."""
         if self.patches is None:
             return {}
-        return constants_of(model.model.visual, self.patches, self.shape[1:], self.asked.computed)
+        return constants_of(model.model, self.patches, self.shape[1:], self.asked.computed)
 
 
 def is_vision_language(config: Any) -> bool:
     """Whether edgec knows the eyes of this model, and transformers generates text with them."""
     from transformers import AutoModelForImageTextToText
 
-    return config.model_type in FAMILIES and type(config) in AutoModelForImageTextToText._model_mapping
+    known = config.model_type in FAMILIES and type(config) in AutoModelForImageTextToText._model_mapping
+    return known and not FAMILIES[config.model_type].lacking(config)
 
 
 def refuse_unknown_eyes(config: Any, folder: Path) -> None:
@@ -192,13 +77,15 @@ def refuse_unknown_eyes(config: Any, folder: Path) -> None:
     if is_vision_language(config) or type(config) not in AutoModelForImageTextToText._model_mapping:
         return
     prepared = IMAGE_PROCESSOR_MAPPING_NAMES.get(config.model_type, {})
-    only = isinstance(prepared, Mapping) and "torchvision" in prepared and "pil" not in prepared
+    why = f"it knows those of {', '.join(sorted(FAMILIES))}"
+    if config.model_type in FAMILIES:
+        why = FAMILIES[config.model_type].lacking(config)
+    elif isinstance(prepared, Mapping) and "torchvision" in prepared and "pil" not in prepared:
+        why = "transformers prepares its images with torchvision only, and edgec with Pillow"
     raise InputError(
         f"edgec cannot export the eyes of {config.model_type!r}.",
         where=str(folder),
-        why="transformers prepares its images with torchvision only, and edgec with Pillow"
-        if only
-        else f"it knows those of {', '.join(sorted(FAMILIES))}",
+        why=why,
         fix="export its text part with --task text-generation, where transformers has one",
         code="E722",
     )
@@ -216,7 +103,8 @@ def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
         InputError: E650, its config does not say so, or not within bounds; E721, the size does not suit the model.
     """
     vision: Any = config.vision_config
-    patches = _patches(vision, folder) if FAMILIES[config.model_type].computed else None
+    family = FAMILIES[config.model_type]
+    patches = _patches(vision, family.order, folder) if family.computed else None
     if patches is None:
         refuse_size(size, config.model_type)
     height, width = fixed_size(patches, size) if patches else _stated_size(vision)
@@ -235,13 +123,13 @@ def _stated_size(vision: Any) -> tuple[Any, Any]:
     return (size[0], size[1]) if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
 
 
-def _patches(vision: Any, folder: Path) -> PatchesInfo:
-    names = {"size": "patch_size", "merge": "spatial_merge_size", "frames": "temporal_patch_size"}
-    numbers = {own: getattr(vision, name, None) for own, name in names.items()}
-    for own, value in numbers.items():
+def _patches(vision: Any, order: PatchOrder, folder: Path) -> PatchesInfo:
+    names = ("patch_size", "spatial_merge_size" if order == "blocks" else "pooling_kernel_size", "temporal_patch_size")
+    size, merge, frames = numbers = [getattr(vision, name, 1) for name in names]
+    for name, value in zip(names, numbers, strict=True):
         if not isinstance(value, int) or not 1 <= value <= _LARGEST_PATCH:
-            raise _unstated(folder, f"{names[own]} is {value!r}")
-    return PatchesInfo(**numbers)
+            raise _unstated(folder, f"{name} is {value!r}")
+    return PatchesInfo(size=size, merge=merge, frames=frames, order=order)
 
 
 def _unstated(folder: Path, why: str) -> InputError:

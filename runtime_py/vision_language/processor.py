@@ -26,7 +26,8 @@ from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles, ke
 # The same for images; the one of SmolVLM needs libraries for videos.
 _STAND_INS = {"SmolVLMProcessor": "Idefics3Processor"}
 _SUFFIXES = ("Fast", "Pil")
-_MASK, _GRID = "pixel_attention_mask", "image_grid_thw"
+_UNUSED = ("video_processor", "feature_extractor")
+_MASK = "pixel_attention_mask"
 _KIND = JsonKind("The bundle's image processor cannot be read.", "export the model again", "E656", infinite=True)
 
 
@@ -110,13 +111,12 @@ class PromptProcessor:
 
     def _tiles(self, made: Mapping[str, Any]) -> NDArray[np.float32]:
         """What the processor made of the images, as pixels."""
-        pixels, patches = np.asarray(made["pixel_values"], np.float32), self.info.patches
-        if patches is None:
-            return pixels
-        wanted = [1, self.info.height // patches.size, self.info.width // patches.size]
-        if any(grid != wanted for grid in np.asarray(made[_GRID]).tolist()):
-            raise _refused(f"it cuts images into {made[_GRID].tolist()} patches, and the model reads {wanted}")
-        return joined_tiles(pixels, self.info, patches)
+        if self.info.patches is None:
+            return np.asarray(made["pixel_values"], np.float32)
+        try:
+            return joined_tiles(made, self.info, self.info.patches)
+        except (KeyError, ValueError) as cause:
+            raise _refused(str(cause)) from cause
 
 
 def _processor(
@@ -127,19 +127,20 @@ def _processor(
     name = str(described.get("processor_class") or preprocessor.get("processor_class") or "")
     maker = _class(_STAND_INS.get(name, name), "ProcessorMixin")
     options = {key: value for key, value in described.items() if key in signature(maker.__init__).parameters}
-    for part in ("image_processor", "tokenizer", "chat_template", "video_processor"):
+    for part in ("image_processor", "tokenizer", "chat_template", *_UNUSED):
         options.pop(part, None)
-    if "video_processor" in signature(maker.__init__).parameters:
-        maker, options = without_videos(maker), {**options, "video_processor": None}
+    unused = [part for part in _UNUSED if part in signature(maker.__init__).parameters]
+    if unused:
+        maker, options = of_images(maker), {**options, **dict.fromkeys(unused)}
     images = images if info.patches is None else keeping_size(images, info)
-    return maker(_image_processor(images), tokenizer, **options)
+    return maker(image_processor=_image_processor(images), tokenizer=tokenizer, **options)
 
 
-def without_videos(maker: Any) -> Any:
-    """A processor's class that needs no processor of videos, which would need torchvision."""
+def of_images(maker: Any) -> Any:
+    """A processor's class that needs no processors of videos, which would need torchvision, and of sound."""
 
     def check(self: Any, name: str, argument: Any) -> Any:
-        return None if name == "video_processor" else maker.check_argument_for_proper_class(self, name, argument)
+        return None if name in _UNUSED else maker.check_argument_for_proper_class(self, name, argument)
 
     return type(maker.__name__, (maker,), {"check_argument_for_proper_class": check})
 

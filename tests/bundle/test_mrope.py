@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from edgec.bundle.mrope import mrope_positions
-from tests.vision_language import IMAGE_TOKEN, tiny_vision_language
+from tests.vision_language import tiny_vision_language
+from tests.vision_words import IMAGE_TOKEN
 
 GRID = (2, 3)
 IMAGE = [IMAGE_TOKEN] * 6

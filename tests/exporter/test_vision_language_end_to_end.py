@@ -21,17 +21,9 @@ from edgec.exporter.report.headline import next_commands
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
-from tests.vision_language import (
-    FAMILIES,
-    IMAGE_TOKEN,
-    SIZE,
-    SIZED,
-    picture,
-    processor,
-    save_vision_language,
-    shown,
-    tiny_vision_language,
-)
+from tests.vision_language import FAMILIES, picture, processor, save_vision_language, shown, tiny_vision_language
+from tests.vision_sized import SIZE, SIZED
+from tests.vision_words import IMAGE_TOKEN
 
 QUICK, CONTEXT = "llava", 160
 # How many words are compared: 8 bits are lowered much faster, and move the logits of random weights by 3 %.

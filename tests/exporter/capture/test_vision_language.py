@@ -17,7 +17,8 @@ from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.passes.contract import nodes_of
-from tests.vision_language import SIZE, SIZED, save_vision_language
+from tests.vision_language import save_vision_language
+from tests.vision_sized import SIZE, SIZED
 
 LIMITS = Limits(context=96, prefill_chunk=64, logit_rows=16)
 # float32, through two layers.
@@ -36,7 +37,7 @@ def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Pat
     source, made = captured(family, tmp_path)
     assert source.eyes is not None and source.weights is not None
     rows = int(made.see.interface.outputs[0].shape[0])  # type: ignore[call-overload]
-    assert source.eyes.grid == (4, 5) and rows == 20
+    assert rows == 20 and source.eyes.shape == (3, *SIZE)
     # Of a size that is fixed nothing is computed: no sizes are read, and no convolution is cut.
     assert not nodes_of(made.see.graph, torch.ops.aten.sym_size.int)
     probe = image_probe(source.eyes, rows, Probe(tuple(range(8, 40)), (), "counted"), LIMITS)

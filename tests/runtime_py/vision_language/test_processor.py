@@ -12,7 +12,9 @@ import pytest
 from edgec.bundle.entry_points import Limits, VisionLanguageInfo
 from edgec.errors import InputError
 from edgec.runtime_py.vision_language.processor import PromptProcessor
-from tests.vision_language import FAMILIES, IMAGE_TOKEN, SIZED, picture, processor, save_processor
+from tests.vision_language import FAMILIES, picture, processor, save_processor
+from tests.vision_sized import SIZED
+from tests.vision_words import IMAGE_TOKEN
 
 LIMITS = Limits(context=256, prefill_chunk=128, logit_rows=16)
 # Sizes of the tiny models: edge of a tile, its rows.
