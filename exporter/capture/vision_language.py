@@ -68,7 +68,8 @@ def capture_vision_language(
 class _See(nn.Module):
     def __init__(self, model: nn.Module, eyes: Eyes) -> None:
         super().__init__()
-        self.decoder, self.eyes, self.sizes = model, eyes, {}
+        self.decoder, self.eyes = model, eyes
+        self.sizes: dict[str, Any] = {}
         for name, value in eyes.constants(model).items():
             if isinstance(value, Tensor):
                 self.register_buffer(name, value, persistent=False)

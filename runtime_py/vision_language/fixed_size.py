@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.entry_points import PatchesInfo, VisionLanguageInfo
+from edgec.bundle.entry_points import VisionLanguageInfo
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -43,18 +43,19 @@ def fitted(image: PillowImage, info: VisionLanguageInfo, mean: Sequence[float]) 
     return ImageOps.pad(image, (info.width, info.height), Image.Resampling.BICUBIC, colour)
 
 
-def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo, patches: PatchesInfo) -> NDArray[np.float32]:
+def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo) -> NDArray[np.float32]:
     """Tiles [N, C, H, W] of what the processor cut them into.
 
     Args:
         made: its ``pixel_values``, [N * P, C * frames * size * size] block by block or [N, most, size * size * C] line
             by line; and where the patches lie.
-        info: of the bundle.
-        patches: how they were cut.
+        info: says how they were cut.
 
     Raises:
         ValueError: they are those of images of another size.
     """
+    patches = info.patches
+    assert patches is not None
     values, high, wide = np.asarray(made["pixel_values"], np.float32), info.height, info.width
     grid = (high // patches.size, wide // patches.size)
     if patches.order == "lines":

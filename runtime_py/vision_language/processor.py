@@ -114,8 +114,8 @@ class PromptProcessor:
         if self.info.patches is None:
             return np.asarray(made["pixel_values"], np.float32)
         try:
-            return joined_tiles(made, self.info, self.info.patches)
-        except (KeyError, ValueError) as cause:
+            return joined_tiles(made, self.info)
+        except (KeyError, ValueError, IndexError) as cause:
             raise _refused(str(cause)) from cause
 
 

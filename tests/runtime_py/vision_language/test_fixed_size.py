@@ -18,15 +18,20 @@ from tests.vision_words import IMAGE_TOKEN
 PATCHES = PatchesInfo(size=4, merge=2, frames=2)
 INFO = VisionLanguageInfo(
     limits=Limits(context=160, prefill_chunk=128, logit_rows=16),
-    **{"channels": 3, "height": 32, "width": 40, "rows": 20, "grid": (4, 5), "patches": PATCHES},
+    channels=3,
+    height=32,
+    width=40,
+    rows=20,
     image_token=IMAGE_TOKEN,
+    patches=PATCHES,
+    grid=(4, 5),
 )
 LINES = INFO.model_copy(update={"grid": None, "patches": PatchesInfo(size=4, merge=2, order="lines")})
 
 
 def test_patches_are_those_of_transformers_and_go_back_to_pixels() -> None:
     made = processor("qwen2_5_vl").image_processor([picture(40, 32), picture(40, 32, seed=1)], return_tensors="np")
-    tiles = joined_tiles(made, INFO, PATCHES)
+    tiles = joined_tiles(made, INFO)
     assert tiles.shape == (2, 3, 32, 40)
     cut = [cut_patches(PATCHES, torch.from_numpy(tile[None].copy())) for tile in tiles]
     assert np.array_equal(torch.cat([each["pixel_values"] for each in cut]).numpy(), made["pixel_values"])
@@ -45,7 +50,7 @@ def test_the_whole_image_lies_in_the_middle_of_the_tile(size: tuple[int, int]) -
 def test_patches_line_by_line_lose_their_padding() -> None:
     made = processor("gemma4").image_processor([picture(40, 32), picture(40, 32, seed=1)], return_tensors="np")
     assert made["pixel_values"].shape[1] > 80
-    tiles = joined_tiles(made, LINES, LINES.patches)
+    tiles = joined_tiles(made, LINES)
     cut = [cut_lines(LINES.patches, torch.from_numpy(tile[None].copy())) for tile in tiles]
     for name in ("pixel_values", "image_position_ids"):
         assert np.array_equal(torch.cat([each[name] for each in cut]).numpy(), made[name][:, :80])
@@ -56,7 +61,7 @@ def test_patches_of_another_size_are_refused() -> None:
         for size in ((32, 40), (40, 16), (80, 32)):
             made = processor(family).image_processor([picture(*size)], return_tensors="np")
             with pytest.raises(ValueError, match="patches, and the model reads"):
-                joined_tiles(made, info, info.patches)
+                joined_tiles(made, info)
 
 
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma4"])
@@ -69,7 +74,7 @@ def test_a_prompt_has_as_many_tokens_for_every_image(family: str, tmp_path: Path
         wanted = own(text=[text], images=[[shown(family, image) for image in images]], return_tensors="np")
         prompt = made.prompt(text, images, rendered=False)
         assert prompt.tokens == wanted["input_ids"][0].tolist() and prompt.tokens.count(IMAGE_TOKEN) == 20 * len(images)
-        assert np.array_equal(prompt.pixels, joined_tiles(wanted, info, info.patches))
+        assert np.array_equal(prompt.pixels, joined_tiles(wanted, info))
 
 
 def test_sizes_that_contradict_each_other_are_no_manifest() -> None:
