@@ -16,6 +16,7 @@ from edgec.exporter.parity.vision_language import EagerModel, ProbedVisionLangua
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
+from edgec.ir.graph_run import first_output
 from edgec.passes.contract import nodes_of
 from tests.vision_language import save_vision_language
 from tests.vision_sized import SIZE, SIZED
@@ -42,7 +43,7 @@ def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Pat
     assert not nodes_of(made.see.graph, torch.ops.aten.sym_size.int)
     probe = image_probe(source.eyes, 20, Probe(tuple(range(8, 40)), (), "counted"), LIMITS)
     reference = EagerModel(source, source.weights).reference(probe)
-    seen = made.see.graph(probe.pixels)[0]
+    seen = first_output(made.see.graph(probe.pixels))
     torch.testing.assert_close(seen, reference.features, atol=TOLERANCE, rtol=0)
     placed = ProbedVisionLanguage(probe, reference).methods()["forward"]
     logits = text_logits(made.forward, placed.calls(made.forward.interface))
