@@ -39,7 +39,7 @@ def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Pat
     assert source.eyes is not None and source.weights is not None
     rows = made.see.interface.outputs[0].shape[0]
     assert rows == 20 and source.eyes.shape == (3, *SIZE)
-    # Of a size that is fixed nothing is computed: no sizes are read, and no convolution is cut.
+    # Nothing is computed of a size that is fixed.
     assert not nodes_of(made.see.graph, torch.ops.aten.sym_size.int)
     probe = image_probe(source.eyes, 20, Probe(tuple(range(8, 40)), (), "counted"), LIMITS)
     reference = EagerModel(source, source.weights).reference(probe)
