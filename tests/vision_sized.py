@@ -37,13 +37,15 @@ _DELTA = {
 def _gemma4() -> Any:
     from transformers import Gemma4Config, Gemma4ForConditionalGeneration
 
+    # The processor adds a token to any tokenizer.
+    words = VOCABULARY + 1
     kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 24, "head_dim": 8}
-    layers = {"hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 16}
+    layers = {"hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": words, "global_head_dim": 16}
     heads = {"num_key_value_heads": 2, "head_dim": 12, "position_embedding_size": 16}
     pooled = {"patch_size": 4, "pooling_kernel_size": 2, "standardize": True, "use_clipped_linears": True}
     marks = {"boi_token_id": 5, "eoi_token_id": 6, "image_token_id": IMAGE_TOKEN, "video_token_id": 7}
     config = Gemma4Config(
-        text_config={**TEXT, **kinds, **layers, "vocab_size": VOCABULARY, "eos_token_id": 2},
+        text_config={**TEXT, **kinds, **layers, "vocab_size": words, "eos_token_id": 2},
         vision_config={**VISION, **heads, **pooled},
         audio_config=None,
         **{**marks, "audio_token_id": 4, "boa_token_id": 3, "eoa_token_index": 3},
