@@ -13,13 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.entry_points import Ahead, PatchesInfo, PatchOrder
+from edgec.bundle.entry_points import Ahead, PatchesInfo
 from edgec.exporter.sources.image_patches import (
     Computed,
     attended,
-    cut_lines,
     cut_patches,
-    in_lines,
     in_windows,
     stretched,
 )
@@ -44,9 +42,8 @@ class Reading:
     deeper: Sequence[Tensor] = ()
 
 
-def _logits(model: Any, call: Reading, **more: Any) -> Tensor:
-    output = model(inputs_embeds=call.embedded, position_ids=call.places, use_cache=False, **more)
-    logits: Tensor = output.logits
+def _logits(model: Any, call: Reading) -> Tensor:
+    logits: Tensor = model(inputs_embeds=call.embedded, position_ids=call.places, use_cache=False).logits
     return logits
 
 
@@ -64,9 +61,7 @@ class Family:
             ``token_type_ids`` or ``mm_token_type_ids``, where it wants to be told.
         first_place: the position that the model gives to the first token.
         computed: what an encoder of images of any size computes of that size; none: its tiles have one size.
-        order: how the processor of such a family hands over patches.
         mrope: whether positions have three parts.
-        lacking: a config -> why a model of the family cannot be exported with its eyes; empty where it can.
     """
 
     see: Callable[[Any, Mapping[str, Any]], Tensor]
@@ -76,9 +71,7 @@ class Family:
     kinds: Callable[[Tensor, int], Mapping[str, Tensor]] = lambda seen, prompt: {}
     first_place: int = 0
     computed: tuple[Computed, ...] = ()
-    order: PatchOrder = "blocks"
     mrope: bool = False
-    lacking: Callable[[Any], str] = lambda _: ""
 
 
 def rows_of(output: Any) -> Tensor:
@@ -107,29 +100,6 @@ def _several_tiles(_: PatchesInfo | None, pixels: Tensor) -> Mapping[str, Tensor
     return {"pixel_values": pixels[None]}
 
 
-def _pooled(model: Any, given: Mapping[str, Any]) -> Tensor:
-    """The rows of Gemma 4, whose own function looks for padding: blocks of patches are averaged."""
-    tower, places, (high, wide) = model.model.vision_tower, given["image_position_ids"], given["grid"]
-    embedded = tower.patch_embedder(given["pixel_values"], places, torch.zeros(places.shape[:2], dtype=torch.bool))
-    seen = tower.encoder(inputs_embeds=embedded, attention_mask=None, pixel_position_ids=places).last_hidden_state
-    block = tower.config.pooling_kernel_size
-    blocks = seen.reshape(high // block, block, wide // block, block, -1).mean((1, 3)).flatten(0, 1)
-    rows = blocks * tower.pooler.root_hidden_size
-    if tower.config.standardize:
-        rows = (rows - tower.std_bias) * tower.std_scale
-    made: Tensor = model.model.embed_vision(inputs_embeds=rows)
-    return made
-
-
-def _with_layer_embeddings(model: Any, call: Reading) -> Tensor:
-    """The logits of Gemma 4, where each layer has embeddings of its own: a row has those of padding."""
-    config = model.config.text_config
-    if not config.hidden_size_per_layer_input:
-        return _logits(model, call)
-    tokens = torch.where(call.seen[..., 0], config.pad_token_id, call.tokens)
-    return _logits(model, call, per_layer_inputs=model.model.language_model.get_per_layer_inputs(tokens))
-
-
 def _deepened(model: Any, call: Reading) -> Tensor:
     """The logits where the first layers get more rows: added everywhere, as they are 0 where there is no image."""
     text = model.model.language_model
@@ -149,13 +119,6 @@ def _qwen(*computed: Computed, **more: Any) -> Family:
     return Family(_own_features, cut_patches, computed=(attended, *computed), kinds=kinds, mrope=True, **more)
 
 
-def _gemma4_lacks(config: Any) -> str:
-    if config.vision_config is None:
-        return "its config has no vision_config"
-    ahead = config.text_config.use_bidirectional_attention
-    return f"its use_bidirectional_attention is {ahead!r}: tokens see further than its windows reach" if ahead else ""
-
-
 FAMILIES: Mapping[str, Family] = {
     "gemma3": Family(_own_features, ahead="image", kinds=lambda seen, _: {"token_type_ids": seen.long()}),
     "paligemma": Family(_own_features, ahead="prompt", kinds=_after_prompt, first_place=1),
@@ -167,8 +130,5 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2_5_vl": _qwen(in_windows),
     "qwen3_vl": _qwen(stretched, read=_deepened),
     "qwen3_5": _qwen(stretched),
-    "gemma4": Family(
-        _pooled, cut_lines, _with_layer_embeddings, computed=(in_lines,), order="lines", lacking=_gemma4_lacks
-    ),
 }
 """By the config's ``model_type``; other families export without their eyes."""
