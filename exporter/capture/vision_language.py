@@ -27,7 +27,7 @@ from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
-from edgec.exporter.sources.vision_families import Family, Reading
+from edgec.exporter.sources.vision_families import Family, DecoderCall
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
@@ -99,7 +99,7 @@ class _Forward(nn.Module):
         rows, *deeper = features.split(width, -1) if features.shape[-1] > width else [features]
         embedded = torch.where(seen, rows, table(tokens))
         with attention.query_positions(asking):
-            return self.family.read(self.decoder, Reading(tokens, seen, embedded, places, deeper))
+            return self.family.read(self.decoder, DecoderCall(tokens, seen, embedded, places, deeper))
 
 
 class _ReachingForward(_Forward):

@@ -24,7 +24,7 @@ from edgec.exporter.sources.image_patches import (
 
 
 @dataclass(frozen=True)
-class Reading:
+class DecoderCall:
     """What the decoder of a vision-language model reads in a call.
 
     Attributes:
@@ -42,7 +42,7 @@ class Reading:
     deeper: Sequence[Tensor] = ()
 
 
-def _logits(model: Any, call: Reading) -> Tensor:
+def _logits(model: Any, call: DecoderCall) -> Tensor:
     logits: Tensor = model(inputs_embeds=call.embedded, position_ids=call.places, use_cache=False).logits
     return logits
 
@@ -66,7 +66,7 @@ class Family:
 
     see: Callable[[Any, Mapping[str, Any]], Tensor]
     given: Callable[[PatchesInfo | None, Tensor], Mapping[str, Tensor]] = lambda _, pixels: {"pixel_values": pixels}
-    read: Callable[[Any, Reading], Tensor] = _logits
+    read: Callable[[Any, DecoderCall], Tensor] = _logits
     ahead: Ahead = "none"
     kinds: Callable[[Tensor, int], Mapping[str, Tensor]] = lambda seen, prompt: {}
     first_place: int = 0
@@ -100,7 +100,7 @@ def _several_tiles(_: PatchesInfo | None, pixels: Tensor) -> Mapping[str, Tensor
     return {"pixel_values": pixels[None]}
 
 
-def _deepened(model: Any, call: Reading) -> Tensor:
+def _deepened(model: Any, call: DecoderCall) -> Tensor:
     """The logits where the first layers get more rows: added everywhere, as they are 0 where there is no image."""
     text = model.model.language_model
     text._deepstack_process = lambda hidden, _, rows: hidden + rows
