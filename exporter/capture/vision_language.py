@@ -27,7 +27,7 @@ from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
-from edgec.exporter.sources.vision_families import Family, DecoderCall
+from edgec.exporter.sources.vision_families import DecoderCall, Family
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
