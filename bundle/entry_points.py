@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -93,12 +94,24 @@ class EncoderDecoderInfo(JsonPart):
         return self
 
 
+class PatchesInfo(JsonPart):
+    """How a processor cuts an image: squares of ``size`` pixels, of which ``merge`` by ``merge`` become a row.
+
+    Patches come block by block. ``frames``: how often a patch repeats an image, which stands for a video.
+    """
+
+    size: JsonSize
+    merge: JsonSize
+    frames: JsonSize = 1
+
+
 class VisionLanguageInfo(JsonPart):
     """An artifact with the methods see and forward: see docs/eyes.md.
 
     ``limits``: of forward; ``channels``, ``height``, ``width``: of one tile, the input of see; ``rows``: tokens that a
     tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
-    ``bundle/reach.py``.
+    ``bundle/reach.py``; ``patches``: where the model reads images of any size, and the export fixed one; ``grid``: the
+    rows of a tile, high and wide, where tokens have the positions of ``bundle/mrope.py``.
     """
 
     limits: Limits
@@ -108,3 +121,20 @@ class VisionLanguageInfo(JsonPart):
     rows: JsonSize
     image_token: JsonCount
     ahead: Ahead = "none"
+    patches: PatchesInfo | None = None
+    grid: tuple[JsonSize, JsonSize] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.grid is not None and prod(self.grid) != self.rows:
+            raise ValueError(f"a grid of {self.grid[0]} x {self.grid[1]} has not {self.rows} rows")
+        if self.grid is not None and self.rows > self.limits.context:
+            raise ValueError(f"{self.rows} rows do not fit into a context of {self.limits.context}")
+        if self.patches is not None and (self.height % self.step or self.width % self.step):
+            raise ValueError("the tile is not cut into whole blocks of patches")
+        return self
+
+    @property
+    def step(self) -> int:
+        """The edge of a block of patches, in pixels; 1 where the processor hands over pixels."""
+        return self.patches.size * self.patches.merge if self.patches else 1

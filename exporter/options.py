@@ -35,6 +35,8 @@ class ExportOptions:
         trust_remote_code: run Python code that comes with the model.
         task: optimum's task name, for non-decoder models.
         context: positions the artifact serves; by default the recipe's, or the model's own.
+        image_size: ``HxW`` in pixels, for vision-language models that read images of any size: all of theirs get this
+            one; by default a square of 256 rows.
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); by default the recipe's, or ``standard``
             where edgec's cannot be compiled.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx`` or ``qnn``, where the target has several; else its first.
@@ -67,6 +69,7 @@ class ExportOptions:
     trust_remote_code: bool = False
     task: str | None = None
     context: int | None = None
+    image_size: str | None = None
     kernels: str | None = None
     max_fallback: float | None = None
     format: str | None = None

@@ -106,6 +106,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "trained": source.trained,
         "seed": source.seed,
         "task": source.task,
+        "tile": list(source.eyes.shape) if source.eyes else None,
         "backend": request.target.backend,
         "format": request.target.format,
         "processor": request.target.processor if request.form.laid_out else None,

@@ -11,54 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgec.runtime_py.vision_language.processor import without_videos
-
-_WORDS = ("what", "is", "this", "a", "red", "house", "with", "two", "doors", ":", "User", "Assistant", "and", "here")
-_MARKS = ("<pad>", "<s>", "</s>", "<unk>", "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>")
-_GRID = tuple(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7))
-_NEWLINES = ("\n", "\n\n")
-IMAGE_TOKEN = _MARKS.index("<image>")
-TEMPLATE = (
-    "{% for message in messages %}{{ message['role'].capitalize() }} : "
-    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
-    "{% if part['type'] == 'image' %}<image>{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %} "
-    "{% endfor %}{% if add_generation_prompt %}Assistant :{% endif %}"
-)
-_TEXT = {
-    **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2},
-    **{"intermediate_size": 48, "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1},
-}
-_VISION = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 40}
-
-
-def vocabulary() -> dict[str, int]:
-    """Marks, words, the marks of tiles and line breaks."""
-    return {token: index for index, token in enumerate((*_MARKS, *_WORDS, *_GRID, *_NEWLINES))}
-
-
-VOCABULARY = len(vocabulary())
-
-
-def tokenizer(**options: Any) -> Any:
-    """A tokenizer of words."""
-    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    words = Tokenizer(models.WordLevel(vocabulary(), unk_token="<unk>"))
-    words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    words.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in (*_MARKS, *_GRID)])
-    words.add_tokens([AddedToken(each, normalized=False) for each in _NEWLINES])
-    names = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    made = PreTrainedTokenizerFast(tokenizer_object=words, **names, **options)
-    made.chat_template = TEMPLATE
-    return made
+from edgec.runtime_py.vision_language.processor import of_images
+from tests.vision_sized import SIZE, SIZED, SIZED_PROCESSORS
+from tests.vision_words import IMAGE_TOKEN, MARKS, TEMPLATE, TEXT, VISION, VOCABULARY, tokenizer
 
 
 def _llava() -> Any:
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 
-    vision = CLIPVisionConfig(**_VISION, image_size=24, patch_size=8)
-    text = LlamaConfig(**_TEXT, vocab_size=VOCABULARY, eos_token_id=2)
+    vision = CLIPVisionConfig(**VISION, image_size=24, patch_size=8)
+    text = LlamaConfig(**TEXT, vocab_size=VOCABULARY, eos_token_id=2)
     return LlavaForConditionalGeneration(
         LlavaConfig(
             vision_config=vision,
@@ -73,8 +35,8 @@ def _llava() -> Any:
 def _idefics3(prefix: str = "Idefics3") -> Any:
     import transformers
 
-    vision = {**_VISION, "image_size": 32, "patch_size": 8}
-    text = transformers.LlamaConfig(**_TEXT, vocab_size=VOCABULARY, eos_token_id=2)
+    vision = {**VISION, "image_size": 32, "patch_size": 8}
+    text = transformers.LlamaConfig(**TEXT, vocab_size=VOCABULARY, eos_token_id=2)
     config = getattr(transformers, f"{prefix}Config")(
         vision_config=vision, text_config=text, image_token_id=IMAGE_TOKEN, scale_factor=2, pad_token_id=0
     )
@@ -84,8 +46,8 @@ def _idefics3(prefix: str = "Idefics3") -> Any:
 def _gemma3() -> Any:
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3TextConfig, SiglipVisionConfig
 
-    vision = SiglipVisionConfig(**_VISION, image_size=32, patch_size=8)
-    text = Gemma3TextConfig(**_TEXT, head_dim=8, vocab_size=VOCABULARY, eos_token_id=2, sliding_window=192)
+    vision = SiglipVisionConfig(**VISION, image_size=32, patch_size=8)
+    text = Gemma3TextConfig(**TEXT, head_dim=8, vocab_size=VOCABULARY, eos_token_id=2, sliding_window=192)
     marks = {"boi_token_index": 5, "eoi_token_index": 6, "image_token_index": IMAGE_TOKEN}
     return Gemma3ForConditionalGeneration(
         Gemma3Config(vision_config=vision, text_config=text, mm_tokens_per_image=4, **marks)
@@ -95,9 +57,9 @@ def _gemma3() -> Any:
 def _paligemma() -> Any:
     from transformers import GemmaConfig, PaliGemmaConfig, PaliGemmaForConditionalGeneration, SiglipVisionConfig
 
-    vision = SiglipVisionConfig(**_VISION, image_size=24, patch_size=8, vision_use_head=False)
+    vision = SiglipVisionConfig(**VISION, image_size=24, patch_size=8, vision_use_head=False)
     # The processor adds a thousand tokens of places to any tokenizer.
-    text = GemmaConfig(**_TEXT, head_dim=8, vocab_size=1280, eos_token_id=2)
+    text = GemmaConfig(**TEXT, head_dim=8, vocab_size=1280, eos_token_id=2)
     sizes = {"projection_dim": 32, "image_token_index": IMAGE_TOKEN, "hidden_size": 32}
     return PaliGemmaForConditionalGeneration(PaliGemmaConfig(vision_config=vision, text_config=text, **sizes))
 
@@ -105,8 +67,8 @@ def _paligemma() -> Any:
 def _internvl() -> Any:
     from transformers import InternVLConfig, InternVLForConditionalGeneration, InternVLVisionConfig, Qwen2Config
 
-    vision = InternVLVisionConfig(**_VISION, image_size=[32, 32], patch_size=[8, 8])
-    text = Qwen2Config(**_TEXT, vocab_size=VOCABULARY, eos_token_id=2, tie_word_embeddings=False)
+    vision = InternVLVisionConfig(**VISION, image_size=[32, 32], patch_size=[8, 8])
+    text = Qwen2Config(**TEXT, vocab_size=VOCABULARY, eos_token_id=2, tie_word_embeddings=False)
     return InternVLForConditionalGeneration(
         InternVLConfig(vision_config=vision, text_config=text, image_token_id=IMAGE_TOKEN, tie_word_embeddings=False)
     )
@@ -119,6 +81,7 @@ FAMILIES: Mapping[str, Callable[[], Any]] = {
     "gemma3": _gemma3,
     "paligemma": _paligemma,
     "internvl": _internvl,
+    **SIZED,
 }
 
 
@@ -133,14 +96,14 @@ def tiny_vision_language(family: str) -> Any:
             embedded = 1 / 512 if "gemma" in family else 1.0
             width = embedded if "embed_tokens" in name else 2.0 / parameter[0].numel()
             parameter.normal_(0, width**0.5)
-        elif "gemma" in family and "language_model" in name:
+        elif family in ("gemma3", "paligemma") and "language_model" in name:
             parameter.normal_(0, 3)
     return model
 
 
 def processor(family: str) -> Any:
     """Transformers' own processor of a family, on images of any size."""
-    return _PROCESSORS[family](tokenizer())
+    return SIZED_PROCESSORS[family]() if family in SIZED else _PROCESSORS[family](tokenizer())
 
 
 def _llava_processor(words: Any) -> Any:
@@ -161,9 +124,9 @@ def _idefics3_processor(words: Any) -> Any:
 def _gemma3_processor(_: Any) -> Any:
     from transformers import Gemma3ImageProcessorPil, Gemma3Processor
 
-    marks = {"boi_token": _MARKS[5], "eoi_token": _MARKS[6], "image_token": "<image>"}
+    marks = {"boi_token": MARKS[5], "eoi_token": MARKS[6], "image_token": "<image>"}
     images, words = Gemma3ImageProcessorPil(size={"height": 32, "width": 32}), tokenizer(extra_special_tokens=marks)
-    return Gemma3Processor(images, words, image_seq_length=4, chat_template=TEMPLATE.replace("<image>", _MARKS[5]))
+    return Gemma3Processor(images, words, image_seq_length=4, chat_template=TEMPLATE.replace("<image>", MARKS[5]))
 
 
 def _paligemma_processor(words: Any) -> Any:
@@ -177,11 +140,11 @@ def _paligemma_processor(words: Any) -> Any:
 def _internvl_processor(_: Any) -> Any:
     from transformers import GotOcr2ImageProcessorPil, InternVLProcessor
 
-    marks = {"start_image_token": _MARKS[5], "end_image_token": _MARKS[6], "context_image_token": "<image>"}
-    words = tokenizer(extra_special_tokens={**marks, "video_token": _MARKS[7]})
+    marks = {"start_image_token": MARKS[5], "end_image_token": MARKS[6], "context_image_token": "<image>"}
+    words = tokenizer(extra_special_tokens={**marks, "video_token": MARKS[7]})
     images = GotOcr2ImageProcessorPil(size={"height": 32, "width": 32}, crop_to_patches=True, max_patches=4)
     options = {"image_seq_length": 4, "chat_template": TEMPLATE}
-    return without_videos(InternVLProcessor)(images, words, None, **options)
+    return of_images(InternVLProcessor)(images, words, None, **options)
 
 
 _PROCESSORS: Mapping[str, Callable[[Any], Any]] = {
@@ -203,15 +166,33 @@ def save_vision_language(family: str, folder: Path) -> Path:
 def save_processor(family: str, folder: Path) -> Path:
     """A folder with a family's tokenizer and image processor."""
     made = processor(family)
-    if family == "internvl":
-        # Its processor cannot be saved without one of videos: three files as in older folders.
+    if family == "internvl" or family in SIZED:
+        # Their processors cannot be saved without one of videos: three files as in older folders.
+        made.image_processor.do_resize = True
         made.image_processor.save_pretrained(folder)
         made.tokenizer.save_pretrained(folder)
-        described = {"processor_class": "InternVLProcessor", "image_seq_length": 4}
+        described = {"processor_class": type(made).__name__}
+        described |= {"image_seq_length": 4} if family == "internvl" else {}
         (folder / "processor_config.json").write_text(json.dumps(described))
     else:
         made.save_pretrained(folder)
     return folder
+
+
+def shown(family: str, image: Any) -> Any:
+    """An image as a family's own processor should get it: in the middle of a tile of one size, where it has no own."""
+    from PIL import Image
+
+    if family not in SIZED:
+        return image
+    height, width = SIZE
+    scale = min(height / image.height, width / image.width)
+    inner = (round(image.width * scale), round(image.height * scale))
+    mean = processor(family).image_processor.image_mean
+    tile = Image.new("RGB", (width, height), tuple(round(255 * part) for part in mean))
+    place = (round((width - inner[0]) / 2), round((height - inner[1]) / 2))
+    tile.paste(image.resize(inner, Image.Resampling.BICUBIC), place)
+    return tile
 
 
 def picture(width: int = 50, height: int = 40, seed: int = 0) -> Any:

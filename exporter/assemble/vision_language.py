@@ -37,6 +37,8 @@ def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> Vis
         rows=rows,
         image_token=eyes.image_token,
         ahead=eyes.asked.ahead,
+        patches=eyes.patches,
+        grid=eyes.grid,
     )
     if request.tokenizer is not None and request.source.path is not None:
         grey = np.full((48, 64, 3), 128, np.uint8)

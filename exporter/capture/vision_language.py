@@ -1,11 +1,13 @@
 """Capture a vision-language model as two Programs.
 
-    see      pixels [1, C, H, W], one tile                               -> features [T, hidden]
-    forward  tokens, positions, features [1, S, hidden], seen [1, S, 1], reach? [S]  -> logits
+    see      pixels [1, C, H, W], one tile                               -> features [T, width]
+    forward  tokens, positions, features [1, S, width], seen [1, S, 1], reach? [S], mrope_positions? [3, S]  -> logits
 
 Where ``seen`` is true, a row of ``features`` takes the place of the token's embedding, as transformers' own classes
 scatter them; everything after that is a decoder like every other. A text without images passes ``seen`` all false.
 Where rows see rows after them, ``reach`` says how far each token sees; attention asks by it, not by the position.
+Where positions have three parts, queries and keys are rotated by ``mrope_positions``, and all else asks by the
+position. A width of several hidden sizes has rows for the first layers behind those that replace embeddings.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
+from edgec.exporter.sources.vision_families import DecoderCall, Family
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
 
-FEATURES, SEEN = "features", "seen"
+FEATURES, SEEN, MROPE = "features", "seen", "mrope_positions"
 
 
 @dataclass(frozen=True)
@@ -56,34 +59,61 @@ def capture_vision_language(
     Raises:
         InputError: E109, the architecture cannot be traced.
     """
-    return CapturedVisionLanguage(
-        _capture_see(build(), eyes, weights), _capture_forward(build(), eyes, spec, weights, max_tokens)
-    )
+    see = _capture_see(build(), eyes, weights)
+    width = see.interface.outputs[0].shape[-1]
+    assert isinstance(width, int)
+    return CapturedVisionLanguage(see, _capture_forward(build(), eyes, spec, weights, width, max_tokens))
 
 
 class _See(nn.Module):
     def __init__(self, model: nn.Module, eyes: Eyes) -> None:
         super().__init__()
         self.decoder, self.eyes = model, eyes
+        self.sizes: dict[str, Any] = {}
+        for name, value in eyes.constants(model).items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value, persistent=False)
+            else:
+                self.sizes[name] = value
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.eyes.asked.see(self.decoder, pixels)
+        asked, constants = self.eyes.asked, dict(self.named_buffers(recurse=False))
+        return asked.see(self.decoder, {**asked.given(self.eyes.patches, pixels), **self.sizes, **constants})
 
 
 class _Forward(nn.Module):
-    def __init__(self, model: Any, first_place: int) -> None:
+    def __init__(self, model: Any, family: Family) -> None:
         super().__init__()
-        self.decoder, self.first = model, first_place
+        self.decoder, self.family = model, family
 
-    def forward(
-        self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor, reach: Tensor | None = None
+    def forward(self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor) -> Tensor:
+        return self._logits(tokens, self._places(positions), features, seen, positions)
+
+    def _places(self, positions: Tensor) -> Tensor:
+        first = self.family.first_place
+        return (positions + first if first else positions).unsqueeze(0)
+
+    def _logits(self, tokens: Tensor, places: Tensor, features: Tensor, seen: Tensor, asking: Tensor) -> Tensor:
+        table = self.decoder.get_input_embeddings()
+        width = table.embedding_dim
+        rows, *deeper = features.split(width, -1) if features.shape[-1] > width else [features]
+        embedded = torch.where(seen, rows, table(tokens))
+        with attention.query_positions(asking):
+            return self.family.read(self.decoder, DecoderCall(tokens, seen, embedded, places, deeper))
+
+
+class _ReachingForward(_Forward):
+    def forward(  # type: ignore[override]
+        self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor, reach: Tensor
     ) -> Tensor:
-        embedded = torch.where(seen, features, self.decoder.get_input_embeddings()(tokens))
-        places = positions + self.first if self.first else positions
-        with attention.query_positions(positions if reach is None else reach):
-            output = self.decoder(inputs_embeds=embedded, position_ids=places.unsqueeze(0), use_cache=False)
-        logits: Tensor = output.logits
-        return logits
+        return self._logits(tokens, self._places(positions), features, seen, reach)
+
+
+class _MropeForward(_Forward):
+    def forward(  # type: ignore[override]
+        self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor, mrope_positions: Tensor
+    ) -> Tensor:
+        return self._logits(tokens, mrope_positions.unsqueeze(1), features, seen, positions)
 
 
 def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Program:
@@ -101,22 +131,24 @@ def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Progr
 
 
 def _capture_forward(
-    skeleton: Skeleton, eyes: Eyes, spec: ModelSpec, weights: TensorSource, max_tokens: int
+    skeleton: Skeleton, eyes: Eyes, spec: ModelSpec, weights: TensorSource, width: int, max_tokens: int
 ) -> Program:
-    size, width = Dynamic("S", 1, max_tokens), spec.hidden_size
+    size, family = Dynamic("S", 1, max_tokens), eyes.asked
     length, example = torch.export.Dim("S", min=2, max=max_tokens), min(8, max_tokens)
     inputs = (
         TensorType("tokens", torch.int64, (1, size)),
         TensorType("positions", torch.int64, (size,)),
         TensorType(FEATURES, torch.float32, (1, size, width)),
         TensorType(SEEN, torch.bool, (1, size, 1)),
-        *([] if eyes.asked.ahead == "none" else [TensorType(REACH, torch.int64, (size,))]),
+        *([] if family.ahead == "none" else [TensorType(REACH, torch.int64, (size,))]),
+        *([TensorType(MROPE, torch.int64, (3, size))] if family.mrope else []),
     )
     shapes = {each.name: {each.shape.index(size): length} for each in inputs}
     examples = tuple(
         torch.zeros([example if isinstance(d, Dynamic) else d for d in each.shape], dtype=each.dtype) for each in inputs
     )
-    graph = trace_module(_Forward(skeleton.model, eyes.asked.first_place), skeleton.model, examples, shapes)
+    module = _MropeForward if family.mrope else _Forward if family.ahead == "none" else _ReachingForward
+    graph = trace_module(module(skeleton.model, family), skeleton.model, examples, shapes)
     graph.graph.eliminate_dead_code()
     follow_positions(graph)
     use_operator(graph)

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS as METHODS
 from edgec.bundle.entry_points import Ahead, Limits
+from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
-from edgec.exporter.capture.vision_language import FEATURES, SEEN
+from edgec.exporter.capture.vision_language import FEATURES, MROPE, SEEN
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
 from edgec.exporter.parity.probe import Probe
@@ -24,6 +25,7 @@ from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.vision_families import rows_of
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH
@@ -47,6 +49,7 @@ class ImageProbe:
         image_token: the id that stands for a row.
         ahead: what sees tokens after itself.
         prompt: tokens of the prompt; what follows is an answer.
+        grid: the tile's rows, high and wide, where positions have three parts.
     """
 
     pixels: Tensor
@@ -55,6 +58,7 @@ class ImageProbe:
     image_token: int
     ahead: Ahead
     prompt: int
+    grid: tuple[int, int] | None = None
 
     @property
     def seen(self) -> Tensor:
@@ -62,12 +66,15 @@ class ImageProbe:
         return torch.tensor([self.tokens]) == self.image_token
 
     def placed(self, rows: Tensor) -> dict[str, Tensor]:
-        """What the whole text has beside tokens and positions, by the inputs' names; each is [1, L, ...] here."""
+        """What the whole text has beside tokens and positions, by the inputs' names; tokens are in dimension 1."""
         features = torch.zeros(1, len(self.tokens), rows.shape[-1])
         features[self.seen] = rows
         reach = reach_of(self.ahead, self.tokens, self.image_token, self.prompt)
         ahead = {} if self.ahead == "none" else {REACH: torch.from_numpy(reach)[None]}
-        return {FEATURES: features, SEEN: self.seen.unsqueeze(-1), **ahead}
+        mrope = (
+            {MROPE: torch.from_numpy(mrope_positions(self.tokens, self.image_token, self.grid))} if self.grid else {}
+        )
+        return {FEATURES: features, SEEN: self.seen.unsqueeze(-1), **ahead, **mrope}
 
 
 def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProbe:
@@ -99,7 +106,7 @@ def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProb
     ahead, prompt = eyes.asked.ahead, _BEFORE + rows + _INSIDE
     plan = call_plan(length, limits.prefill_chunk, limits.logit_rows)
     plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits)
-    return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt)
+    return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt, eyes.grid)
 
 
 def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
@@ -124,7 +131,7 @@ def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
 
 @dataclass(frozen=True)
 class VisionLanguageReference:
-    """What transformers' own model computes: a tile's rows [T, hidden], and logits [P, V] at the compared positions."""
+    """What transformers' own model computes: a tile's rows [T, width], and logits [P, V] at the compared positions."""
 
     features: Tensor
     logits: Tensor
@@ -151,17 +158,15 @@ class EagerModel:
     def features(self, pixels: Tensor) -> Tensor:
         """The rows of a tile, float32 [T, hidden], by the model's own function."""
         with torch.no_grad(), InFloat32(None):
-            given = self.eyes.asked.given(pixels)
-            rows = self._model.get_image_features(pixel_values=given, return_dict=True).pooler_output
-            return torch.cat([each.flatten(0, -2) for each in rows]).float()
+            given = self.eyes.asked.given(self.eyes.patches, pixels)
+            return rows_of(self._model.get_image_features(**given, return_dict=True)).float()
 
     def reference(self, probe: ImageProbe) -> VisionLanguageReference:
         """The model's own answers from pixels and tokens, without a cache."""
         with torch.no_grad(), InFloat32(None):
             asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
-            kinds = {"token_type_ids": asked.kinds(probe.seen, probe.prompt)} if asked.kinds else {}
-            pixels = asked.given(probe.pixels)
-            logits: Tensor = self._model(input_ids=tokens, pixel_values=pixels, use_cache=False, **kinds).logits
+            given = {**asked.given(self.eyes.patches, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
+            logits: Tensor = self._model(input_ids=tokens, use_cache=False, **given).logits
         return VisionLanguageReference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
 
 
@@ -241,7 +246,7 @@ class ExecutedVisionLanguage:
         """Logits [K, V] of a call's last rows; ``placed``: of the whole text."""
         part, ids = _part(placed, call.start, call.size), list(tokens[call.start : call.start + call.size])
         places = torch.arange(call.start, call.start + call.size)
-        more = [part[name].contiguous() for name in (FEATURES, SEEN, REACH) if name in part]
+        more = [part[name].contiguous() for name in (FEATURES, SEEN, REACH, MROPE) if name in part]
         outputs: Any = self._forward((torch.tensor([ids]), places, *more, last_rows(call)))
         logits: Tensor = outputs[0][0].float().clone()
         return logits

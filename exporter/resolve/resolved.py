@@ -31,6 +31,7 @@ from edgec.exporter.resolve.several_methods import check_encoder_decoder, check_
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.stages.prefix import check_prompt
@@ -150,6 +151,7 @@ def _without_own_kernels(recipe: Recipe, target: Target) -> Recipe:
 
 def _find_source(options: ExportOptions) -> ModelSource:
     """Find the model, and check that its attention can be replaced."""
+    size = parsed_size(options.image_size) if options.image_size is not None else None
     source = resolve(
         str(options.model),
         random_weights=options.random_weights,
@@ -159,7 +161,10 @@ def _find_source(options: ExportOptions) -> ModelSource:
         task=options.task,
         context=options.context,
         seed=options.seed,
+        image_size=size,
     )
+    if source.eyes is None:
+        refuse_size(size, str(source.config.get("model_type", source.source)))
     check_generation_config(source.generation_config, source.source)
     if source.kind != "module":
         # Refused here: running the reference may take minutes.

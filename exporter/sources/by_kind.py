@@ -28,6 +28,7 @@ from edgec.exporter.sources.hf_config import (
     decoder_config,
     plain_config,
 )
+from edgec.exporter.sources.image_patches import Size
 from edgec.exporter.sources.model_build import PositionalModel, build, put_weights, untie
 from edgec.exporter.sources.model_folder import ModelFolder
 from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build_generating
@@ -56,6 +57,7 @@ class Options:
     task: str | None = None
     context: int | None = None
     seed: int = 0
+    image_size: Size | None = None
 
 
 def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
@@ -95,7 +97,7 @@ def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any
 
 
 def _as_vision_language(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
-    eyes = eyes_of(config, described.path)
+    eyes = eyes_of(config, described.path, options.image_size)
     shell = build_generating(VISION_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
     weights, files = _weights(described, shell, options)
     plain = {**plain_config(config.get_text_config()), "tie_word_embeddings": bool(config.tie_word_embeddings)}

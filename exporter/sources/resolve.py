@@ -9,6 +9,7 @@ from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
+from edgec.exporter.sources.image_patches import Size
 from edgec.exporter.sources.model_folder import CONFIG, read_folder
 from edgec.exporter.sources.model_forms import (
     existing_path,
@@ -20,6 +21,8 @@ from edgec.exporter.sources.model_forms import (
 )
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
+from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.vision_language import refuse_unknown_eyes
 
 
 def resolve(
@@ -32,6 +35,7 @@ def resolve(
     task: str | None = None,
     context: int | None = None,
     seed: int = 0,
+    image_size: Size | None = None,
 ) -> ModelSource:
     """Find a model and check that its files fit together.
 
@@ -45,11 +49,12 @@ def resolve(
         task: optimum's task name, for non-decoder models.
         context: the most tokens that a text encoder reads; None: as many as it states, 2,048 at most.
         seed: seed of random weights and example inputs.
+        image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114 and E145 to E149; see docs/errors.md.
+        InputError: E101 to E114, E145 to E149, and for vision-language models E650, E721 and E722; see docs/errors.md.
     """
-    options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed)
+    options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
     if path:
         return _from_path(model, path, options)
@@ -92,6 +97,8 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     if not options.random_weights:
         refuse_quantized(folder, described.config)
     config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
+    if options.task == SEEING_TASK:
+        refuse_unknown_eyes(config, folder)
     kind = kind_of(config, options.task)
     source = ModelSource(
         name=short_name(folder.name),

@@ -1,74 +1,22 @@
-"""Vision-language models among transformers' models: their class, what their eyes read, and how each family is asked.
-
-A family's image encoder and projector are its own code; what differs between families is under which names they are
-reached, and in which shape images are handed over.
-"""
+"""Vision-language models among transformers' models: whether edgec knows their eyes, and what these read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from edgec.bundle.entry_points import Ahead
+from edgec.bundle.entry_points import PatchesInfo
 from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
+from edgec.exporter.sources.image_patches import Size, constants_of, fixed_size, refuse_size
+from edgec.exporter.sources.vision_families import FAMILIES, Family
 
 TASK = "image-text-to-text"
 _MOST_VALUES = 1 << 26
-
-
-@dataclass(frozen=True)
-class Family:
-    """How a family of vision-language models is asked.
-
-    Attributes:
-        see: a model and one tile, float32 [1, C, H, W] -> its rows, float32 [T, hidden]; free of control flow that
-            depends on values.
-        given: one tile -> the argument ``pixel_values`` of the model's own functions.
-        ahead: what sees tokens after itself.
-        kinds: which tokens are rows, bool [1, L], and the prompt's length -> what the model's own function takes as
-            ``token_type_ids``, where it wants to be told.
-        first_place: the position that the model gives to the first token.
-    """
-
-    see: Callable[[Any, Tensor], Tensor]
-    given: Callable[[Tensor], Tensor] = lambda pixels: pixels
-    ahead: Ahead = "none"
-    kinds: Callable[[Tensor, int], Tensor] | None = None
-    first_place: int = 0
-
-
-def _own_features(model: Any, pixels: Tensor) -> Tensor:
-    rows = model.get_image_features(pixel_values=pixels, return_dict=True).pooler_output
-    return torch.cat([each.flatten(0, -2) for each in rows])
-
-
-def _connected(model: Any, pixels: Tensor) -> Tensor:
-    """The rows without the search for padding among the tiles, which depends on their values."""
-    seen = model.model.vision_model(pixel_values=pixels, return_dict=True).last_hidden_state
-    rows: Tensor = model.model.connector(seen)
-    return rows.flatten(0, 1)
-
-
-def _after_prompt(seen: Tensor, prompt: int) -> Tensor:
-    return (torch.arange(seen.shape[1]) >= prompt).long().unsqueeze(0)
-
-
-FAMILIES: Mapping[str, Family] = {
-    "gemma3": Family(_own_features, ahead="image", kinds=lambda seen, _: seen.long()),
-    "paligemma": Family(_own_features, ahead="prompt", kinds=_after_prompt, first_place=1),
-    "llava": Family(_own_features),
-    "internvl": Family(_own_features),
-    "idefics3": Family(_connected, lambda pixels: pixels[None]),
-    "smolvlm": Family(_connected, lambda pixels: pixels[None]),
-}
-"""By the config's ``model_type``; other families export without their eyes."""
+_LARGEST_PATCH = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -80,17 +28,33 @@ class Eyes:
         shape: of one tile: channels, height and width.
         image_token: the id that stands in a text for each row of an image.
         processor_files: the descriptions of transformers' image processor that are present.
+        patches: how a tile is cut, where its size is the export's choice.
     """
 
     family: str
     shape: tuple[int, int, int]
     image_token: int
     processor_files: tuple[Path, ...] = ()
+    patches: PatchesInfo | None = None
 
     @property
     def asked(self) -> Family:
         """How the model is asked."""
         return FAMILIES[self.family]
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """The rows of a tile, high and wide, where positions have three parts."""
+        if not self.asked.mrope or self.patches is None:
+            return None
+        step = self.patches.size * self.patches.merge
+        return self.shape[1] // step, self.shape[2] // step
+
+    def constants(self, model: Any) -> dict[str, Any]:
+        """What the model's own ``get_image_features`` would compute of the size of a tile, by its arguments."""
+        if self.patches is None:
+            return {}
+        return constants_of(model.model, self.patches, self.shape[1:], self.asked.computed)
 
 
 def is_vision_language(config: Any) -> bool:
@@ -100,33 +64,78 @@ def is_vision_language(config: Any) -> bool:
     return config.model_type in FAMILIES and type(config) in AutoModelForImageTextToText._model_mapping
 
 
-def eyes_of(config: Any, folder: Path) -> Eyes:
+def refuse_unknown_eyes(config: Any, folder: Path) -> None:
+    """Refuse a model that answers about images in a way that edgec cannot export.
+
+    Raises:
+        InputError: E722.
+    """
+    from transformers import AutoModelForImageTextToText
+    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
+
+    if is_vision_language(config) or type(config) not in AutoModelForImageTextToText._model_mapping:
+        return
+    prepared = IMAGE_PROCESSOR_MAPPING_NAMES.get(config.model_type, {})
+    why = f"it knows those of {', '.join(sorted(FAMILIES))}"
+    if isinstance(prepared, Mapping) and "torchvision" in prepared and "pil" not in prepared:
+        why = "transformers prepares its images with torchvision only, and edgec with Pillow"
+    raise InputError(
+        f"edgec cannot export the eyes of {config.model_type!r}.",
+        where=str(folder),
+        why=why,
+        fix="export its text part with --task text-generation, where transformers has one",
+        code="E722",
+    )
+
+
+def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
     """What the image encoder of a model reads.
 
     Args:
         config: of transformers.
         folder: where the image processor's description may lie.
+        size: height and width of all images, for encoders that read any.
 
     Raises:
-        InputError: E650, its config does not say so, or not within bounds.
+        InputError: E650, its config does not say so, or not within bounds; E721, the size does not suit the model.
     """
     vision: Any = config.vision_config
-    size: Any = getattr(vision, "image_size", None)
-    height, width = size if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
-    channels: Any = getattr(vision, "num_channels", 3)
+    patches = _patches(vision, folder) if FAMILIES[config.model_type].computed else None
+    if patches is None:
+        refuse_size(size, config.model_type)
+    height, width = fixed_size(patches, size) if patches else _stated_size(vision)
+    channels: Any = getattr(vision, "num_channels", getattr(vision, "in_channels", 3))
     token: Any = getattr(config, "image_token_id", None)
     numbers = {"image height": height, "image width": width, "num_channels": channels, "image_token_id": token}
     fault = _fault(numbers, config.get_text_config().vocab_size)
     if fault:
-        raise InputError(
-            "config.json does not say what the image encoder reads.",
-            where=str(folder),
-            why=fault,
-            fix="use the config.json of the same model, or export its text part alone with --task text-generation",
-            code="E650",
-        )
+        raise _unstated(folder, fault)
     files = tuple(folder / name for name in IMAGE_FILES if (folder / name).is_file())
-    return Eyes(config.model_type, (channels, height, width), token, files)
+    return Eyes(config.model_type, (channels, height, width), token, files, patches)
+
+
+def _stated_size(vision: Any) -> tuple[Any, Any]:
+    size: Any = getattr(vision, "image_size", None)
+    return (size[0], size[1]) if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
+
+
+def _patches(vision: Any, folder: Path) -> PatchesInfo:
+    names = ("patch_size", "spatial_merge_size", "temporal_patch_size")
+    size, merge, frames = numbers = [getattr(vision, name, 1) for name in names]
+    for name, value in zip(names, numbers, strict=True):
+        if not isinstance(value, int) or not 1 <= value <= _LARGEST_PATCH:
+            raise _unstated(folder, f"{name} is {value!r}")
+    return PatchesInfo(size=size, merge=merge, frames=frames)
+
+
+def _unstated(folder: Path, why: str) -> InputError:
+    return InputError(
+        "config.json does not say what the image encoder reads.",
+        where=str(folder),
+        why=why,
+        fix="use the config.json of the same model, or export its text part alone with --task text-generation",
+        code="E650",
+    )
 
 
 def _fault(numbers: Mapping[str, Any], vocabulary: int) -> str:

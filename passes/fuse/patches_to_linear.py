@@ -4,9 +4,14 @@
     ==>
     x -> view [C, H/P, P, W/Q, Q] -> permute -> [1, H/P * W/Q, C * P * Q] -> linear -> transpose  -> [1, O, H/P, W/Q]
 
-ExecuTorch's portable convolution takes one product at a time; linear layers run on edgec's kernels or XNNPACK, and can
-be rounded. Legality: one image and one group, the stride is the kernel's size, no padding, no dilation, fixed sizes,
-and a weight that is a parameter; exact. Measured on a tiny random CLIP of 24 x 24 pixels: equal to 1e-7.
+    x [N, C, F, P, Q] -> conv3d(weight [O, C, F, P, Q])                                           -> [N, O, 1, 1, 1]
+    ==>
+    x -> reshape [N, C * F * P * Q] -> linear -> reshape                                          -> [N, O, 1, 1, 1]
+
+ExecuTorch's portable convolution takes one product at a time, and has none of three dimensions; linear layers run on
+edgec's kernels or XNNPACK, and can be rounded. Legality: one group, no padding, no dilation, fixed sizes, and a weight
+that is a parameter; in two dimensions one image, and the stride is the kernel's size; in three the kernel is as large
+as the patch. Exact. Measured on a tiny random CLIP of 24 x 24 pixels: equal to 1e-7.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ _NOTHING: tuple[Any, ...] = ("valid", [0, 0], [0], 0)
 
 @dataclass(frozen=True)
 class _Convolution:
-    """The arguments of ``aten.conv2d``, by the operator's own names."""
+    """The arguments of ``aten.conv2d`` and ``aten.conv3d``, by the operators' own names."""
 
     x: Node
     weight: Node
@@ -51,12 +56,13 @@ class PatchesToLinear:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace each convolution that is legal."""
-        for node in nodes_of(graph, aten.conv2d.default, aten.conv2d.padding):
+        for node in nodes_of(graph, aten.conv2d.default, aten.conv2d.padding, aten.conv3d.default):
             arguments: Any = node.args
             call = _Convolution(*arguments)
-            if _is_legal(graph, call):
+            patches = node.target is aten.conv3d.default
+            if (_is_patch if patches else _is_legal)(graph, call):
                 with graph.graph.inserting_before(node):
-                    result = _linear(graph, Emitter(graph.graph), call)
+                    result = (_patch_product if patches else _linear)(graph, Emitter(graph.graph), call)
                 result.meta = {**node.meta, "val": result.meta["val"]}
                 node.replace_all_uses_with(result)
                 graph.graph.erase_node(node)
@@ -74,6 +80,23 @@ def _is_legal(graph: GraphModule, call: _Convolution) -> bool:
     padding = list(call.padding) if isinstance(call.padding, tuple) else call.padding
     plain = call.groups == 1 and set(call.dilation) == {1} and padding in _NOTHING
     return plain and list(call.stride) == kernel and not any(s % k for s, k in zip(shape[2:], kernel, strict=True))
+
+
+def _is_patch(graph: GraphModule, call: _Convolution) -> bool:
+    """Whether a convolution of three dimensions takes each of its inputs as a whole."""
+    weight, shape = stored_weight(graph, call.weight), call.x.meta["val"].shape
+    whole = weight is not None and list(shape[1:]) == list(weight.shape[1:]) and isinstance(shape[0], int)
+    return whole and call.groups == 1 and not any(call.padding)
+
+
+def _patch_product(graph: GraphModule, emit: Emitter, call: _Convolution) -> Node:
+    weight = stored_weight(graph, call.weight)
+    assert weight is not None
+    count = int(call.x.meta["val"].shape[0])
+    flat = emit(aten.reshape.default, call.x, [count, weight[0].numel()])
+    matrix = matrix_parameter(graph, emit, call.weight, weight.flatten(1))
+    seen = emit(aten.linear.default, flat, matrix, *([call.bias] if call.bias is not None else []))
+    return emit(aten.reshape.default, seen, [count, weight.shape[0], 1, 1, 1])
 
 
 def _linear(graph: GraphModule, emit: Emitter, call: _Convolution) -> Node:

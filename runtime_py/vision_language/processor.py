@@ -21,10 +21,12 @@ from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.errors import InputError
+from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles, keeping_size
 
 # The same for images; the one of SmolVLM needs libraries for videos.
 _STAND_INS = {"SmolVLMProcessor": "Idefics3Processor"}
 _SUFFIXES = ("Fast", "Pil")
+_UNUSED = ("video_processor", "feature_extractor")
 _MASK = "pixel_attention_mask"
 _KIND = JsonKind("The bundle's image processor cannot be read.", "export the model again", "E656", infinite=True)
 
@@ -56,7 +58,7 @@ class PromptProcessor:
         described = {name: read_object(file, _KIND) if file.is_file() else {} for name, file in files.items()}
         try:
             # A processor marks tokens of its tokenizer as special, which would change what others decode.
-            self._processor = _processor(described[PROCESSOR], described[PREPROCESSOR], deepcopy(tokenizer))
+            self._processor = _processor(described[PROCESSOR], described[PREPROCESSOR], deepcopy(tokenizer), info)
         except InputError:
             raise
         except Exception as cause:  # Each class of transformers checks its own fields in its own way.
@@ -82,14 +84,20 @@ class PromptProcessor:
         begun = rendered and self._begins and text.startswith(self._begins)
         options = {"add_special_tokens": False} if begun else {}
         try:
-            made = self._processor(text=[text], images=[list(images)], return_tensors="np", **options)
+            sized = [self._sized(image) for image in images]
+            made = self._processor(text=[text], images=[sized], return_tensors="np", **options)
         except Exception as cause:  # as above
             raise _refused(f"{type(cause).__name__}: {' '.join(str(cause).split())}") from cause
         return self._checked(made)
 
+    def _sized(self, image: Any) -> Any:
+        if self.info.patches is None:
+            return image
+        return fitted(image, self.info, self._processor.image_processor.image_mean)
+
     def _checked(self, made: Mapping[str, Any]) -> Prompt:
         info = self.info
-        pixels = np.asarray(made["pixel_values"], np.float32)
+        pixels = self._tiles(made)
         shape = (info.channels, info.height, info.width)
         if pixels.shape[-3:] != shape:
             raise _refused(f"it makes tiles of {list(pixels.shape[-3:])} values, and the model reads {list(shape)}")
@@ -101,25 +109,38 @@ class PromptProcessor:
             raise _refused(f"{len(pixels)} tiles have {len(pixels) * info.rows} rows, and the text has {places} places")
         return Prompt([int(token) for token in tokens], pixels)
 
+    def _tiles(self, made: Mapping[str, Any]) -> NDArray[np.float32]:
+        """What the processor made of the images, as pixels."""
+        if self.info.patches is None:
+            return np.asarray(made["pixel_values"], np.float32)
+        try:
+            return joined_tiles(made, self.info)
+        except (KeyError, ValueError, IndexError) as cause:
+            raise _refused(str(cause)) from cause
 
-def _processor(described: Mapping[str, Any], preprocessor: Mapping[str, Any], tokenizer: Any) -> Any:
+
+def _processor(
+    described: Mapping[str, Any], preprocessor: Mapping[str, Any], tokenizer: Any, info: VisionLanguageInfo
+) -> Any:
     """The processor of two descriptions: newer models nest that of the image processor in the other."""
     images = described.get("image_processor") or preprocessor
     name = str(described.get("processor_class") or preprocessor.get("processor_class") or "")
     maker = _class(_STAND_INS.get(name, name), "ProcessorMixin")
     options = {key: value for key, value in described.items() if key in signature(maker.__init__).parameters}
-    for part in ("image_processor", "tokenizer", "chat_template", "video_processor"):
+    for part in ("image_processor", "tokenizer", "chat_template", *_UNUSED):
         options.pop(part, None)
-    if "video_processor" in signature(maker.__init__).parameters:
-        maker, options = without_videos(maker), {**options, "video_processor": None}
-    return maker(_image_processor(images), tokenizer, **options)
+    unused = [part for part in _UNUSED if part in signature(maker.__init__).parameters]
+    if unused:
+        maker, options = of_images(maker), {**options, **dict.fromkeys(unused)}
+    images = images if info.patches is None else keeping_size(images, info)
+    return maker(image_processor=_image_processor(images), tokenizer=tokenizer, **options)
 
 
-def without_videos(maker: Any) -> Any:
-    """A processor's class that needs no processor of videos, which would need torchvision."""
+def of_images(maker: Any) -> Any:
+    """A processor's class that needs no processors of videos, which would need torchvision, and of sound."""
 
     def check(self: Any, name: str, argument: Any) -> Any:
-        return None if name == "video_processor" else maker.check_argument_for_proper_class(self, name, argument)
+        return None if name in _UNUSED else maker.check_argument_for_proper_class(self, name, argument)
 
     return type(maker.__name__, (maker,), {"check_argument_for_proper_class": check})
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
+from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of, whole_calls
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
@@ -42,6 +43,7 @@ class VisionLanguageSession(Session):
         self._rows = np.zeros((0, self._width), np.float32)
         self._place = np.full(self.limits.context, -1, np.int64)
         self._reach = np.arange(self.limits.context)
+        self._mrope = self._mrope_positions(())
 
     @property
     def _width(self) -> int:
@@ -88,6 +90,7 @@ class VisionLanguageSession(Session):
             why = "it reads a prompt and its images in both directions, and was made for prompts with images"
             raise InputError(what, where="prompt", why=why, fix=fix, code="E657")
         self._place[:], self._reach = -1, np.arange(self.limits.context)
+        self._mrope = self._mrope_positions(tokens)
         if pixels is None or not count:
             return
         reach = reach_of(self.info.ahead, tokens, self.info.image_token, len(tokens))
@@ -136,7 +139,14 @@ class VisionLanguageSession(Session):
         features = np.zeros((1, len(tokens), self._width), np.float32)
         features[0, seen] = self._rows[place[seen]]
         reach = () if self.info.ahead == "none" else (self._reach[start : start + len(tokens)],)
-        return ids, places, features, seen[None, :, None], *reach, wanted
+        mrope = () if self.info.grid is None else (self._mrope[:, start : start + len(tokens)].copy(),)
+        return ids, places, features, seen[None, :, None], *reach, *mrope, wanted
+
+    def _mrope_positions(self, tokens: Sequence[int]) -> NDArray[np.int64]:
+        """The positions of three parts of a prompt and of all text after it, [3, context]; none where they have one."""
+        if self.info.grid is None:
+            return np.zeros((3, 0), np.int64)
+        return mrope_positions(tokens, self.info.image_token, self.info.grid, self.limits.context)
 
 
 def vision_language_info(bundle: Bundle) -> VisionLanguageInfo:
@@ -150,7 +160,7 @@ def vision_language_info(bundle: Bundle) -> VisionLanguageInfo:
             "This model has no eyes.",
             where=str(bundle.path),
             why=f"its task is {bundle.manifest.model.task}",
-            fix="give text alone, or use a bundle of LLaVA, Idefics3, SmolVLM or the like",
+            fix="give text alone, or use a bundle of LLaVA, SmolVLM, Qwen3-VL or the like",
             code="E658",
         )
     return bundle.manifest.vision_language

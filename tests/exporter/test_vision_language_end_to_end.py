@@ -21,14 +21,9 @@ from edgec.exporter.report.headline import next_commands
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
-from tests.vision_language import (
-    FAMILIES,
-    IMAGE_TOKEN,
-    picture,
-    processor,
-    save_vision_language,
-    tiny_vision_language,
-)
+from tests.vision_language import FAMILIES, picture, processor, save_vision_language, shown, tiny_vision_language
+from tests.vision_sized import SIZE, SIZED
+from tests.vision_words import IMAGE_TOKEN
 
 QUICK, CONTEXT = "llava", 160
 # How many words are compared: 8 bits are lowered much faster, and move the logits of random weights by 3 %.
@@ -50,13 +45,20 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A family's bundle by a recipe."""
     family, recipe = request.param
     folder = save_vision_language(family, tmp_path_factory.mktemp(family) / family)
-    bundle = edgec.export(folder, recipe=recipe, out=folder.parent / "x.edgec", context=CONTEXT)
+    bundle = edgec.export(
+        folder, recipe=recipe, out=folder.parent / "x.edgec", context=CONTEXT, image_size=size(family)
+    )
     return Exported(family, bundle, COUNTS[recipe])
+
+
+def size(family: str) -> str | None:
+    """The option ``--image-size`` of a family."""
+    return "x".join(map(str, SIZE)) if family in SIZED else None
 
 
 def words(family: str, text: str, images: list[Any], count: int, *, chat: bool = False) -> tuple[list[int], list[int]]:
     """The prompt's and the new tokens of transformers' own greedy generation; ``text`` has <image> in its places."""
-    made = processor(family)
+    made, images = processor(family), [shown(family, image) for image in images]
     text = text.replace("<image>", made.image_token)
     if chat:
         parts = [*[{"type": "image", "image": image} for image in images], {"type": "text", "text": text}]
@@ -192,6 +194,18 @@ def test_targets_of_fixed_shapes_are_refused_before_any_work(target: str, tmp_pa
     assert not (tmp_path / "x.edgec").exists()
 
 
+@pytest.mark.parametrize(
+    "family, given, code",
+    [("qwen2_5_vl", "32*40", "E720"), ("qwen2_5_vl", "30x40", "E721"), (QUICK, "24x24", "E721"), ("", "24", "E721")],
+)
+def test_sizes_that_do_not_suit_the_model_are_refused(
+    family: str, given: str, code: str, tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder, out = save_vision_language(family, tmp_path / family) if family else tiny_folder, tmp_path / "x.edgec"
+    assert code_of(lambda: edgec.export(folder, image_size=given, out=out)) == code
+    assert not out.exists()
+
+
 @pytest.mark.slow
 def test_a_context_that_holds_no_image_is_refused(tmp_path: Path) -> None:
     folder = save_vision_language(QUICK, tmp_path / QUICK)
@@ -206,7 +220,8 @@ def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp
     for recipe, target, same in (("8bit", "host", 2), ("4bit", "android-cpu", 0)):
         # Rounding moves random weights further than trained ones; lowering keeps its own budgets.
         out = tmp_path / f"{recipe}.edgec"
-        bundle = edgec.export(folder, recipe=recipe, target=target, out=out, context=CONTEXT)
+        shape = size(family)
+        bundle = edgec.export(folder, recipe=recipe, target=target, out=out, context=CONTEXT, image_size=shape)
         said = list(edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=12).tokens)
         words_of = tiny_vision_language(family).config.get_text_config().vocab_size
         assert said[:same] == wanted[:same] and all(0 <= token < words_of for token in said) and said

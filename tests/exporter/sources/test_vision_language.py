@@ -11,7 +11,9 @@ import pytest
 from edgec.errors import InputError
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.vision_language import eyes_of
-from tests.vision_language import FAMILIES, IMAGE_TOKEN
+from tests.vision_language import FAMILIES
+from tests.vision_sized import SIZED
+from tests.vision_words import IMAGE_TOKEN
 
 
 def saved(family: str, folder: Path, **vision: Any) -> Path:
@@ -26,9 +28,11 @@ def saved(family: str, folder: Path, **vision: Any) -> Path:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_is_known_with_its_tile_and_its_token(family: str, tmp_path: Path) -> None:
     source = resolve(str(saved(family, tmp_path)), random_weights=True)
-    edge = 24 if family in ("llava", "paligemma") else 32
+    # Where the encoder reads images of any size, the default has 16 x 16 rows, here of 8 x 8 pixels.
+    edge = 128 if family in SIZED else 24 if family in ("llava", "paligemma") else 32
     assert source.kind == "vision-language" and source.eyes is not None
     assert source.eyes.shape == (3, edge, edge) and source.eyes.image_token == IMAGE_TOKEN
+    assert source.eyes.grid == ((16, 16) if family.startswith("qwen") else None)
     assert source.task == "image-text-to-text" and source.config["num_hidden_layers"] == 2
 
 
@@ -52,3 +56,29 @@ def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         eyes_of(config, tmp_path)
     assert error.value.code == "E650"
+
+
+@pytest.mark.parametrize("vision", [{"patch_size": [4, 4]}, {"patch_size": 0}, {"spatial_merge_size": 1 << 20}])
+def test_patches_that_make_no_sense_are_refused(vision: dict[str, Any], tmp_path: Path) -> None:
+    config = FAMILIES["qwen2_vl"]().config
+    config.vision_config.__dict__.update(vision)
+    with pytest.raises(InputError) as error:
+        eyes_of(config, tmp_path)
+    assert error.value.code == "E650"
+
+
+@pytest.mark.parametrize(
+    "config, why",
+    [
+        ({"model_type": "lfm2_vl"}, "with torchvision only"),
+        ({"model_type": "gemma3n"}, "it knows those of"),
+        ({"model_type": "gemma4"}, "it knows those of"),
+    ],
+)
+def test_eyes_that_edgec_cannot_export_are_refused_with_the_reason(
+    config: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError) as error:
+        resolve(str(tmp_path), random_weights=True, task="image-text-to-text")
+    assert error.value.code == "E722" and why in (error.value.why or "")

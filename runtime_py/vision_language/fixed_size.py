@@ -1,0 +1,61 @@
+"""Images of one size for encoders that read any: scaled with their proportions, on a background, cut and joined again.
+
+    image -> scaled, in the middle of the mean colour [H, W] -> processor -> patches [N * P, D] -> tiles [N, C, H, W]
+
+The export fixed the size, and with it what the encoder computes of it. An image of other proportions is not stretched,
+because the model never saw stretched ones: what is left of the tile has the colour that normalising turns into 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.bundle.entry_points import VisionLanguageInfo
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+_LIMITS = ("size", "min_pixels", "max_pixels")
+_GRID = "image_grid_thw"
+
+
+def keeping_size(described: Mapping[str, Any], info: VisionLanguageInfo) -> dict[str, Any]:
+    """The description of an image processor that leaves images of the tile's size as they are."""
+    kept = {key: value for key, value in described.items() if key not in _LIMITS}
+    pixels = info.height * info.width
+    return {**kept, "size": {"shortest_edge": pixels, "longest_edge": pixels}}
+
+
+def fitted(image: PillowImage, info: VisionLanguageInfo, mean: Sequence[float]) -> PillowImage:
+    """An image [height, width] with all of ``image`` in its middle; ``mean``: the background, 0..1 for each colour."""
+    from PIL import Image, ImageOps
+
+    colour = tuple(round(255 * part) for part in mean)
+    return ImageOps.pad(image, (info.width, info.height), Image.Resampling.BICUBIC, colour)
+
+
+def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo) -> NDArray[np.float32]:
+    """Tiles [N, C, H, W] of what the processor cut them into.
+
+    Args:
+        made: its ``pixel_values``, [N * P, C * frames * size * size] block by block or [N, most, size * size * C] line
+            by line; and where the patches lie.
+        info: says how they were cut.
+
+    Raises:
+        ValueError: they are those of images of another size.
+    """
+    patches = info.patches
+    assert patches is not None
+    values, high, wide = np.asarray(made["pixel_values"], np.float32), info.height, info.width
+    grid = (high // patches.size, wide // patches.size)
+    if any(each != [1, *grid] for each in np.asarray(made[_GRID]).tolist()):
+        raise ValueError(f"it cuts images into {made[_GRID].tolist()} patches, and the model reads {list(grid)}")
+    merge, size, channels = patches.merge, patches.size, info.channels
+    blocks = (high // info.step, wide // info.step)
+    cut = values.reshape(-1, *blocks, merge, merge, channels, patches.frames, size, size)[:, :, :, :, :, :, 0]
+    return cut.transpose(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, channels, high, wide)

@@ -1,0 +1,63 @@
+"""Tiny random vision-language models whose images have the size that the export gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from edgec.runtime_py.vision_language.processor import of_images
+from tests.vision_words import IMAGE_TOKEN, MARKS, TEMPLATE, TEXT, VOCABULARY, tokenizer
+
+
+def _qwen(prefix: str, vision: Mapping[str, Any], **text: Any) -> Any:
+    """A model whose images are 32 x 40 pixels in the tests: a grid of 4 x 5 rows, which windows do not divide."""
+    import transformers
+
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1], "partial_rotary_factor": 1.0}
+    marks = {"vision_start_token_id": 5, "vision_end_token_id": 6, "video_token_id": 7}
+    config = getattr(transformers, f"{prefix}Config")(
+        text_config={**TEXT, "vocab_size": VOCABULARY, "eos_token_id": 2, "rope_parameters": rope, **text},
+        vision_config={"depth": 3, "num_heads": 2, "patch_size": 4, **vision},
+        image_token_id=IMAGE_TOKEN,
+        tie_word_embeddings=False,
+        **marks,
+    )
+    return getattr(transformers, f"{prefix}ForConditionalGeneration")(config)
+
+
+_STRETCHED = {"hidden_size": 24, "intermediate_size": 40, "out_hidden_size": 32, "num_position_embeddings": 9}
+_WINDOWS = {"hidden_size": 24, "intermediate_size": 40, "out_hidden_size": 32, "window_size": 16}
+_DELTA = {
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8},
+    "layer_types": ["linear_attention", "full_attention"],
+}
+
+
+SIZED: Mapping[str, Callable[[], Any]] = {
+    "qwen2_vl": lambda: _qwen("Qwen2VL", {"embed_dim": 24, "hidden_size": 32, "mlp_ratio": 2}),
+    "qwen2_5_vl": lambda: _qwen("Qwen2_5_VL", {**_WINDOWS, "fullatt_block_indexes": [1]}),
+    "qwen3_vl": lambda: _qwen("Qwen3VL", {**_STRETCHED, "deepstack_visual_indexes": [0, 2]}, head_dim=8),
+    "qwen3_5": lambda: _qwen("Qwen3_5", _STRETCHED, head_dim=8, **_DELTA),
+}
+"""Families whose images have the size that the export gives them."""
+SIZE = (32, 40)
+"""Height and width of their images in the tests."""
+
+
+def _qwen_processor(name: str) -> Any:
+    import transformers
+
+    marks = {"vision_start_token": MARKS[5], "vision_end_token": MARKS[6], "video_token": MARKS[7]}
+    words = tokenizer(extra_special_tokens={**marks, "image_token": "<image>"})
+    # By itself it would give images every size.
+    images = transformers.Qwen2VLImageProcessorPil(patch_size=4, min_pixels=64, max_pixels=1 << 16)
+    return of_images(getattr(transformers, name))(images, words, None, chat_template=TEMPLATE)
+
+
+SIZED_PROCESSORS: Mapping[str, Callable[[], Any]] = {
+    "qwen2_vl": partial(_qwen_processor, "Qwen2VLProcessor"),
+    "qwen2_5_vl": partial(_qwen_processor, "Qwen2_5_VLProcessor"),
+    "qwen3_vl": partial(_qwen_processor, "Qwen3VLProcessor"),
+    "qwen3_5": partial(_qwen_processor, "Qwen3VLProcessor"),
+}
