@@ -22,6 +22,7 @@ from edgec.runtime_py.verify.verify import verify
 from tests.backends.edgec_linear import programs as linear_programs
 from tests.backends.edgec_linear import test_experts as expert_programs
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
+from tests.speech_bundles import timed_bundle, wav
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
@@ -70,6 +71,20 @@ def test_manifests_and_command_lines(
 ) -> None:
     program = memory.program("texts", tmp_path, "bundle_facts.cpp", "options.cpp")
     shutil.copy(tiny_bundle / "manifest.json", tmp_path)
+    done = memory.run(program, tmp_path, 1, TEXTS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert TEXTS // 4 < int(done.stdout.split()[-1]) < TEXTS
+    say(capsys, done.stdout.strip())
+
+
+def test_sounds_and_what_a_bundle_says_of_them(
+    memory: Sanitized, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = ("sound_file.cpp", "log_mel.cpp", "speech_facts.cpp", "options.cpp")
+    program = memory.program("sounds", tmp_path, *sources)
+    for name in ("manifest.json", "generation_config.json"):
+        shutil.copy(timed_bundle() / name, tmp_path)
+    (tmp_path / "sound.wav").write_bytes(wav(bytes(8000)))
     done = memory.run(program, tmp_path, 1, TEXTS)
     assert done.returncode == 0, done.stderr[-3000:]
     assert TEXTS // 4 < int(done.stdout.split()[-1]) < TEXTS
