@@ -46,13 +46,29 @@ TEXT_FAMILIES: Mapping[str, Callable[[], Any]] = {
     "nllb": lambda: _make("M2M100", **_BART, decoder_start_token_id=2),
 }
 SPEECH_FAMILIES: Mapping[str, Callable[[], Any]] = {"whisper": lambda: _make("Whisper", **_WHISPER, **_START)}
+# The ids of Whisper's own vocabulary in its order: text, the end, languages, tasks, no timestamps, timestamps.
+FIRST_TIMESTAMP = 41
+_TIMED = {"pad_token_id": 30, "bos_token_id": 30, "eos_token_id": 30, "decoder_start_token_id": 31}
+_TIMED_GENERATION = {
+    **{"is_multilingual": True, "lang_to_id": {"<|en|>": 32, "<|de|>": 33}},
+    **{"task_to_id": {"translate": 34, "transcribe": 35}, "no_timestamps_token_id": FIRST_TIMESTAMP - 1},
+    **{"max_initial_timestamp_index": 20, "suppress_tokens": [5, 31, 32, 33, 34, 35], "begin_suppress_tokens": [7, 30]},
+}
+
+
+def _timed_whisper() -> Any:
+    """A Whisper with languages, tasks and timestamps in its generation config."""
+    model = _make("Whisper", **_WHISPER, **_TIMED)
+    for name, value in _TIMED_GENERATION.items():
+        setattr(model.generation_config, name, value)
+    return model
 
 
 @lru_cache(maxsize=2)
 def tiny_encoder_decoder(family: str) -> Any:
     """A random model of a family."""
     torch.manual_seed(0)
-    model = {**TEXT_FAMILIES, **SPEECH_FAMILIES}[family]().eval().requires_grad_(False)
+    model = {**TEXT_FAMILIES, **SPEECH_FAMILIES, "timed": _timed_whisper}[family]().eval().requires_grad_(False)
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1 and "embed_positions" not in name:
             width = 1.0 if "shared" in name or "embed" in name else 2.0 / parameter.shape[-1]

@@ -1,45 +1,15 @@
 #include "bundle_facts.h"
 
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
+#include "canonical_text.h"
 #include "options.h"
 
 namespace edgec::runner {
 namespace {
 
 constexpr size_t kDigestLetters = 64;
-constexpr const char* kSpaces = " \n\r\t";
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
-    throw std::runtime_error("not an edgec bundle: " + path + " cannot be read");
-  }
-  return text;
-}
-
-// The text after the first `mark`; empty without one.
-std::string_view after(std::string_view text, std::string_view mark) {
-  const size_t at = text.find(mark);
-  return at == std::string_view::npos ? std::string_view() : text.substr(at + mark.size());
-}
-
-// The text up to the first character that is one of `ends`; empty without one.
-std::string_view until(std::string_view text, std::string_view ends) {
-  const size_t at = text.find_first_of(ends);
-  return at == std::string_view::npos ? std::string_view() : text.substr(0, at);
-}
-
-// The text after leading spaces and `mark`; empty where `mark` does not come next.
-std::string_view next(std::string_view text, std::string_view mark) {
-  const size_t at = text.find_first_not_of(kSpaces);
-  const bool here = at != std::string_view::npos && text.substr(at, mark.size()) == mark;
-  return here ? text.substr(at + mark.size()) : std::string_view();
-}
 
 // Whether a path stays inside the bundle and is written without escapes.
 bool stays_inside(std::string_view path) {

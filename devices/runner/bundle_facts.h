@@ -12,8 +12,7 @@ struct BundleFacts {
   int64_t context = 0;   // positions the KV cache holds; 0: the manifest states none
 };
 
-// Read FOLDER/manifest.json. Manifests are canonical JSON (sorted keys, one per line, two spaces of indentation; edgec
-// refuses others), so lines are looked for instead of parsing JSON. Throws std::runtime_error when a fact is missing.
+// Read FOLDER/manifest.json (canonical_text.h; edgec refuses others). Throws std::runtime_error when a fact is missing.
 BundleFacts read_bundle_facts(const std::string& folder);
 
 }  // namespace edgec::runner

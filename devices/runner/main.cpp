@@ -1,4 +1,5 @@
 // edgec-runner: a decoder's artifact on this device, without Python. See options.cpp for its command line.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -19,6 +20,7 @@
 #include "memory_use.h"
 #include "options.h"
 #include "page_cache.h"
+#include "speech.h"
 
 // Registers edgec's kernels (devices/runner/kernels) as the operators of ExecuTorch's LLM library.
 extern "C" void edgec_register_standard_operators();
@@ -162,6 +164,16 @@ void feed(
   std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
 }
 
+void transcribe(Speech& speech, Decoder& decoder) {
+  while (speech.more()) {
+    const HeardWindow heard = speech.next(decoder);
+    std::cout << "{\"event\":\"transcribed\",\"start_s\":" << heard.start_s << ",\"end_s\":" << heard.end_s
+              << ",\"prompt\":" << list(heard.prompt) << ",\"tokens\":" << list(heard.tokens)
+              << ",\"features_ms\":" << heard.features_ms << ",\"encode_ms\":" << heard.encode_ms
+              << ",\"write_ms\":" << heard.write_ms << memory_fields() << "}" << std::endl;
+  }
+}
+
 void print_profile(Decoder& decoder) {
   const std::string profile = decoder.profile();
   if (!profile.empty()) {
@@ -223,11 +235,17 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
 
 void run(Options options) {
   const std::string sha256 = resolve_bundle(options);
+  const std::unique_ptr<Speech> speech = options.audio.empty() ? nullptr : std::make_unique<Speech>(options);
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const ModelHandle model = opened(options);
-  Decoder decoder(model.get(), options.context, options.profile);
+  Decoder decoder(model.get(), speech ? speech->context() : options.context, options.profile);
   if (!options.adapter.empty()) {
     decoder.use_adapter(options.adapter, sha256);
+  }
+  if (speech) {
+    transcribe(*speech, decoder);
+    print_profile(decoder);
+    return;
   }
   const FileHandle logits(options.logits.empty() ? nullptr : std::fopen(options.logits.c_str(), "wb"), std::fclose);
   if (!options.logits.empty() && logits == nullptr) {
@@ -243,7 +261,7 @@ void run(Options options) {
   if (options.score) {
     score(decoder, options.tokens, logits.get());
   } else {
-    generate(decoder, options.tokens, options.new_tokens);
+    generate(decoder, options.tokens, std::max<int64_t>(options.new_tokens, 1));
   }
   print_profile(decoder);
 }

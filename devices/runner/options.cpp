@@ -31,6 +31,9 @@ const char* const kUsage =
     "                       replay COUNT ID ID ...   (COUNT at once, the others one by one)\n"
     "                       feed COUNT START SIZE ROWS ... ID ID ...   (COUNT calls, as they are given)\n"
     "  --new-tokens N     tokens to generate greedily (1)\n"
+    "  --audio FILE.wav   transcribe speech with a bundle of Whisper's kind, window by window; --new-tokens then limits\n"
+    "                     each window (to the context), and --tokens replaces the decoder's first tokens\n"
+    "  --language NAME    that is spoken, such as en (detected in the first window)\n"
     "  --score            the most likely token after each prompt token instead, teacher-forced\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
     "  --adapter FILE     add what edgec adapter wrote for this bundle; needs --bundle\n"
@@ -65,6 +68,8 @@ const std::vector<Option>& table() {
       {"tokens", required_argument, [](Options& to, const char* text) { to.tokens = read_tokens(text); }},
       {"new-tokens", required_argument,
        [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
+      {"audio", required_argument, [](Options& to, const char* text) { to.audio = text; }},
+      {"language", required_argument, [](Options& to, const char* text) { to.language = text; }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
@@ -122,6 +127,12 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.page_cache.empty() && options.page_cache != "drop" && options.page_cache != "fill") {
     throw std::runtime_error("--page-cache is drop or fill");
+  }
+  if (!options.audio.empty() && (options.bundle.empty() || options.score)) {
+    throw std::runtime_error("--audio needs --bundle, and cannot be scored");
+  }
+  if (!options.language.empty() && (options.audio.empty() || !options.tokens.empty())) {
+    throw std::runtime_error("--language needs --audio, without --tokens");
   }
   if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
     throw std::runtime_error("give either --bundle or --model, and no other arguments");

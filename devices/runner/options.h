@@ -16,7 +16,9 @@ struct Options {
   std::string adapter;  // file that `edgec adapter` wrote; empty: none
   std::string logits;  // file that scored logits go to, float32; empty: nowhere
   std::vector<int64_t> tokens;
-  int64_t new_tokens = 1;
+  std::string audio;     // a WAV file to transcribe
+  std::string language;  // that is spoken in it; empty: detected
+  int64_t new_tokens = 0;  // 0: one after a prompt, as many as fit in a window of sound
   int64_t context = 0;
   std::vector<int64_t> cpus;  // CPUs to stay on; empty: all that the system allows
   int threads = 0;

@@ -15,7 +15,6 @@ from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
 from edgec.runtime_py.verify.verify import verify
 from tests.encoder_decoders import (
-    SPEECH_FAMILIES,
     TEXT_FAMILIES,
     VOCABULARY,
     greedy_text,
@@ -127,13 +126,12 @@ def test_a_checkpoint_with_an_lm_head_of_its_own_keeps_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", SPEECH_FAMILIES)
-def test_speech_is_written_as_transformers_writes_it(family: str, tmp_path: Path) -> None:
+def test_speech_is_written_as_transformers_writes_it(tmp_path: Path) -> None:
     from transformers import WhisperFeatureExtractor
 
-    folder = save_encoder_decoder(family, tmp_path / family)
+    folder = save_encoder_decoder("whisper", tmp_path / "whisper")
     bundle = edgec.export(folder, recipe="float", out=tmp_path / "x.edgec")
-    model, reference = edgec.load(bundle), tiny_encoder_decoder(family)
+    model, reference = edgec.load(bundle), tiny_encoder_decoder("whisper")
     samples = np.sin(np.arange(40_000, dtype=np.float32) * 0.05) * np.linspace(0, 1, 40_000, dtype=np.float32)
     heard = model.transcribe(samples, max_new_tokens=COUNT)
     extractor = WhisperFeatureExtractor(feature_size=16, chunk_length=1)

@@ -25,6 +25,7 @@ from tests.backends.edgec_linear import programs as linear_programs
 from tests.backends.edgec_linear import test_experts as expert_programs
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
 from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
+from tests.speech_bundles import timed_bundle, wav
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
@@ -91,6 +92,20 @@ def test_adapter_files(memory: Sanitized, four_bits: Path, tmp_path: Path, capsy
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert TEXTS // 2 < int(done.stdout.split()[-1]) <= TEXTS
     say(capsys, f"{len(LIES)} lies, {done.stdout.strip()}")
+
+
+def test_sounds_and_what_a_bundle_says_of_them(
+    memory: Sanitized, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = ("sound_file.cpp", "log_mel.cpp", "speech_facts.cpp", "options.cpp")
+    program = memory.program("sounds", tmp_path, *sources)
+    for name in ("manifest.json", "generation_config.json"):
+        shutil.copy(timed_bundle() / name, tmp_path)
+    (tmp_path / "sound.wav").write_bytes(wav(bytes(8000)))
+    done = memory.run(program, tmp_path, 1, TEXTS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert TEXTS // 4 < int(done.stdout.split()[-1]) < TEXTS
+    say(capsys, done.stdout.strip())
 
 
 def few_bits(folder: Path, rows: BlockRows = OWN) -> Path:

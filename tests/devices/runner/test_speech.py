@@ -1,0 +1,150 @@
+"""The runner's sounds and features against Python's and transformers', and its text of speech against Python's."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgec
+from edgec.devices.runner.abi import NATIVE, find_compiler
+from edgec.devices.runner.build import SOURCES, build_runner
+from edgec.errors import InputError
+from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, read_sound
+from tests.devices.runner.test_runner import run_runner
+from tests.speech_bundles import SWEEP, timed_bundle, wav, write_wav
+
+RATE = 16_000
+NOISE = np.random.default_rng(1).normal(0, 0.2, 20_000).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def entry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runner's readers as a program of their own."""
+    made = tmp_path_factory.mktemp("entry") / "speech_entry"
+    sources = [Path(__file__).with_name("speech_entry.cpp"), SOURCES / "sound_file.cpp", SOURCES / "log_mel.cpp"]
+    flags = ["-std=c++17", "-O2", "-Wall", "-Werror", f"-I{SOURCES}"]
+    subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", made], check=True)
+    return made
+
+
+def floats(*words: object) -> np.ndarray:
+    done = subprocess.run([str(word) for word in words], capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.float32)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+@pytest.mark.parametrize(("kind", "bits"), [(1, 8), (1, 16), (1, 24), (1, 32), (3, 32), (0xFFFE, 24)])
+def test_a_sound_is_what_python_reads(entry: Path, tmp_path: Path, kind: int, bits: int, channels: int) -> None:
+    data = NOISE.tobytes() if kind == 3 else np.random.default_rng(bits).bytes(24_000)
+    (tmp_path / "a.wav").write_bytes(wav(data, kind=kind, bits=bits, channels=channels))
+    # The same float32 values; the sum of eight channels may be taken in another order.
+    np.testing.assert_allclose(
+        floats(entry, tmp_path / "a.wav", RATE), read_sound(tmp_path / "a.wav", RATE), atol=0 if channels < 8 else 1e-6
+    )
+
+
+BAD = {
+    "nothing": b"",
+    "music": b"ID3\x04 this is music, but no WAV file at all",
+    "a cut header": wav(b"\0" * 64)[:30],
+    "no samples": wav(b"\0" * 64)[:36],
+    "an empty sound": wav(b""),
+    "less than is announced": wav(b"\0" * 64)[:-2],
+    "a stream's length": wav(b"\0" * 64, announced=0xFFFFFFFF),
+    "12 bits": wav(b"\0" * 64, bits=12),
+    "no channel": wav(b"\0" * 64, channels=0),
+    "nine channels": wav(b"\0" * 64, channels=9),
+    "no rate": wav(b"\0" * 64, rate=0),
+    "another rate": wav(b"\0" * 64, rate=44_100),
+    "another order of bytes": b"RIFX" + wav(b"\0" * 64)[4:],
+    "compressed": wav(b"\0" * 64, kind=2),
+    "samples first": wav(b"\0" * 64).replace(b"fmt ", b"fmt_"),
+    "chunks without end": wav(b"")[:12] + (b"LIST" + struct.pack("<I", 0xFFFFFFFF)) * 3,
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_python_refuses_is_refused(entry: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.wav").write_bytes(BAD[name])
+    with pytest.raises(InputError) as refused:
+        read_sound(tmp_path / "a.wav", RATE)
+    assert refused.value.code in ("E177", "E178")
+    done = subprocess.run([entry, tmp_path / "a.wav", str(RATE)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith("error: the sound cannot be read: ")
+
+
+def test_ten_hours_are_refused_without_memory_for_them(entry: Path, tmp_path: Path) -> None:
+    count = 10 * 3600 * RATE * 2
+    with (tmp_path / "a.wav").open("wb") as file:
+        file.write(wav(b"", announced=count))
+        file.truncate(44 + count)
+    # 64 MB of address space hold the program, but not the sound's 1.2 GB.
+    line = f"ulimit -v 65536; exec {entry} {tmp_path / 'a.wav'} {RATE}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "four hours" in done.stderr and LONGEST_S < 10 * 3600
+
+
+@pytest.mark.parametrize(("mels", "frames"), [(80, 3000), (128, 3000), (16, 100)])
+@pytest.mark.parametrize("count", [1, 4000, 480_000])
+def test_features_are_those_of_transformers_extractor(
+    entry: Path, tmp_path: Path, mels: int, frames: int, count: int
+) -> None:
+    from transformers import WhisperFeatureExtractor
+
+    samples = np.random.default_rng(count).normal(0, 0.1, min(count, frames * 160)).astype("<f4")
+    (tmp_path / "a.wav").write_bytes(wav(samples.tobytes(), kind=3, bits=32))
+    made = floats(entry, tmp_path / "a.wav", RATE, mels, frames, 400, 160).reshape(1, mels, frames)
+    extractor = WhisperFeatureExtractor(feature_size=mels, chunk_length=frames // 100)
+    wanted = extractor(samples, sampling_rate=RATE, return_tensors="np").input_features
+    # The same sums of float64; transformers rounds the spectrum to complex64, and its torch path differs by 1e-5.
+    np.testing.assert_allclose(made, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(80, 3000, 401, 160), (80, 0, 400, 160), (513, 10, 400, 160), (80, 1 << 40, 400, 1)])
+def test_features_beyond_the_limits_are_refused(entry: Path, tmp_path: Path, shape: tuple[int, ...]) -> None:
+    (tmp_path / "a.wav").write_bytes(wav(b"\0" * 64))
+    line = [entry, tmp_path / "a.wav", str(RATE), *map(str, shape)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "beyond what the runner makes" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "de", None])
+def test_the_runner_writes_what_python_writes(tmp_path: Path, language: str | None) -> None:
+    bundle, sound = timed_bundle(), write_wav(tmp_path / "a.wav", SWEEP)
+    wanted = edgec.load(bundle).transcribe(sound, language=language, timestamps=False)
+    options = [] if language is None else ["--language", language]
+    _, *windows = run_runner("--bundle", bundle, "--audio", sound, "--packed", tmp_path / "packed", *options)
+    assert [window["tokens"] for window in windows] == [list(segment.tokens) for segment in wanted.segments]
+    assert len({tuple(window["tokens"]) for window in windows}) > 1 and len(windows) == 4
+    assert [(window["start_s"], window["end_s"]) for window in windows] == [(0, 1), (1, 2), (2, 3), (3, 3.5)]
+    assert all(min(window[name] for name in ("features_ms", "encode_ms", "write_ms")) > 0 for window in windows)
+
+
+@pytest.mark.slow
+def test_the_length_of_each_window_s_text_and_its_first_tokens_can_be_given(tmp_path: Path) -> None:
+    sound = write_wav(tmp_path / "a.wav", SWEEP[:RATE])
+    arguments = ("--bundle", timed_bundle(), "--audio", sound, "--new-tokens", 3)
+    (short,) = run_runner(*arguments, "--language", "de")[1:]
+    assert short["prompt"] == [31, 33, 35, 40] and len(short["tokens"]) == 3
+    assert run_runner(*arguments, "--tokens", "31,33,35,40")[1]["tokens"] == short["tokens"]
+
+
+@pytest.mark.slow
+def test_what_makes_no_sense_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
+    sound, bundle = write_wav(tmp_path / "a.wav", SWEEP), timed_bundle()
+    refused = {
+        "log-mel features": ("--bundle", tiny_bundle, "--audio", sound),
+        "does not know the language": ("--bundle", bundle, "--audio", sound, "--language", "xx"),
+        "--audio needs --bundle": ("--model", bundle / "model.pte", "--audio", sound),
+        "--language needs --audio": ("--bundle", bundle, "--language", "en", "--tokens", "1"),
+        "no such file": ("--bundle", bundle, "--audio", tmp_path / "none.wav"),
+    }
+    for why, words in refused.items():
+        line = [str(build_runner().runner), *map(str, words)]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and why in done.stderr, (why, done.stderr)
