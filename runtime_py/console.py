@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.chat_template import Message
+from edgec.bundle.schemas import names_schema
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
@@ -71,7 +72,8 @@ def run_bundle(options: RunOptions) -> None:
         return
     _check(options)
     wish_of(options.tools, options.thinking_budget)
-    wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
+    if not names_schema(options.generation.get("schema")):
+        wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
     model = _loaded(options)
     if options.images:
         vision_language_info(model.bundle)  # Refuses images for a model without eyes.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.bundle.schemas import names_schema, shipped_schema
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import stop_strings
@@ -89,11 +90,12 @@ class Tokenized:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
         The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
-        a JSON Schema, a pydantic class or the path of a JSON file; ``json``, any JSON object; ``regex``; ``grammar``,
+        a JSON Schema, a pydantic class, the path of a JSON file or the name of a schema in the bundle; ``json``, any JSON object; ``regex``; ``grammar``,
         in Lark's notation or GBNF, or the path of a file with one.
 
         Raises:
-            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to.
+            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to;
+                E714, the bundle has no schema of the name.
             ToolError: E619, llguidance is not installed.
         """
         own = self.generation_config.repetition_penalty or 1.0
@@ -103,6 +105,8 @@ class Tokenized:
         return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
 
     def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
+        if names_schema(schema):
+            schema = shipped_schema(self.bundle, str(schema))
         asked = wanted(schema, regex, grammar, json)
         if asked is None:
             return None

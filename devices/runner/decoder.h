@@ -15,6 +15,8 @@ struct Generated {
   double ttft_ms = 0;            // wall, from the call to the first token
   std::vector<double> token_ms;  // wall, from each token to the next
   double cpu_ms = 0;             // of all threads, over the whole call
+  std::string text;              // of a structured text that is whole; empty otherwise
+  std::string finish;            // why a structured text ended: "complete", "eos" or "length"; empty otherwise
 };
 
 // One call of a decoder: tokens start .. start + size - 1, with logits of the last `rows` of them.
@@ -33,8 +35,9 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
-  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token.
-  Generated generate(const std::vector<int64_t>& prompt, int64_t count);
+  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, held to a
+  // structure, where one is given.
+  Generated generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure = nullptr);
   // The most likely next token after each of `tokens`; logits are written to `logits` as float32 rows unless it is
   // null.
   std::vector<int64_t> score(const std::vector<int64_t>& tokens, std::FILE* logits);

@@ -2,6 +2,7 @@
 
 #include <getopt.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <sstream>
@@ -31,6 +32,8 @@ const char* const kUsage =
     "                       replay COUNT ID ID ...   (COUNT at once, the others one by one)\n"
     "                       feed COUNT START SIZE ROWS ... ID ID ...   (COUNT calls, as they are given)\n"
     "  --new-tokens N     tokens to generate greedily (1)\n"
+    "  --schema NAME      hold generated text to a schema of the bundle (edgec export --schema NAME=FILE); it ends\n"
+    "                     where it is whole, and is closed within --new-tokens\n"
     "  --score            the most likely token after each prompt token instead, teacher-forced\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
     "  --logits FILE      also write the scored logits, float32, row by row\n"
@@ -63,6 +66,7 @@ const std::vector<Option>& table() {
       {"tokens", required_argument, [](Options& to, const char* text) { to.tokens = read_tokens(text); }},
       {"new-tokens", required_argument,
        [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
+      {"schema", required_argument, [](Options& to, const char* text) { to.schema = text; }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
@@ -70,6 +74,15 @@ const std::vector<Option>& table() {
       {"help", no_argument, [](Options& to, const char*) { to.help = true; }},
   };
   return options;
+}
+
+// Whether a text is a schema's name, which cannot lead out of the bundle.
+bool is_name(const std::string& text) {
+  constexpr size_t kMostLetters = 64;
+  const auto is_letter = [](char one) { return (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z'); };
+  const auto fits = [&](char one) { return is_letter(one) || (one >= '0' && one <= '9') || one == '_' || one == '-'; };
+  return !text.empty() && text.size() <= kMostLetters && is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), fits);
 }
 
 }  // namespace
@@ -123,6 +136,9 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
     throw std::runtime_error("give either --bundle or --model, and no other arguments");
+  }
+  if (!options.schema.empty() && (options.bundle.empty() || options.score || !is_name(options.schema))) {
+    throw std::runtime_error("--schema is the name of a schema in --bundle, and does not go with --score");
   }
   return options;
 }

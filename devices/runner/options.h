@@ -13,6 +13,7 @@ struct Options {
   std::string packed;    // file of packed weights, or the folder for them with a bundle; empty: packed in memory
   std::string method = "forward";
   std::string page_cache;  // "drop" or "fill": what happens to the artifact and its packed weights before the load
+  std::string schema;  // name of a schema in the bundle that generated texts are held to; empty: none
   std::string logits;  // file that scored logits go to, float32; empty: nowhere
   std::vector<int64_t> tokens;
   int64_t new_tokens = 1;

@@ -1,9 +1,9 @@
 """An automaton over bytes whose states may call others: what a compiled schema is, and its file.
 
 A state has edges for bytes, and calls: follow another state to a final one, then go on at a third. The file is little-
-endian: the letters EDGECGR1, the numbers of states, edges and calls (uint32), for each state where its edges and its
-calls end and whether it is final (3 uint32), the edges (uint8 first and last byte, uint16 zero, uint32 target), the
-calls (uint32 callee, uint32 next). The text begins at state 0.
+endian: the letters EDGECGR1; the numbers of states, edges and calls (uint32); where each state's edges end, and where
+its calls end (uint32); whether each state is final (uint8); the edges (uint8 first and last byte, uint32 target); the
+calls (uint32 callee, uint32 next). The text begins at state 0. `devices/runner/engine/structure_file.cpp` reads it.
 """
 
 from __future__ import annotations
@@ -110,16 +110,16 @@ class Pushdown:
         """The file."""
         edges = [edge for state in self.states for edge in state.edges]
         calls = [call for state in self.states for call in state.calls]
-        edge_ends = accumulate(len(state.edges) for state in self.states)
-        call_ends = accumulate(len(state.calls) for state in self.states)
-        rows = zip(edge_ends, call_ends, (state.final for state in self.states), strict=True)
+        edge_ends = list(accumulate(len(state.edges) for state in self.states))
+        call_ends = list(accumulate(len(state.calls) for state in self.states))
         return b"".join(
             [
                 MAGIC,
                 struct.pack("<3I", len(self.states), len(edges), len(calls)),
-                *(struct.pack("<3I", edge_end, call_end, final) for edge_end, call_end, final in rows),
-                *(struct.pack("<BBHI", low, high, 0, target) for low, high, target in edges),
-                *(struct.pack("<2I", callee, then) for callee, then in calls),
+                struct.pack(f"<{2 * len(self.states)}I", *edge_ends, *call_ends),
+                bytes(state.final for state in self.states),
+                *(struct.pack("<BBI", *edge) for edge in edges),
+                *(struct.pack("<2I", *call) for call in calls),
             ]
         )
 
