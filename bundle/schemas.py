@@ -11,14 +11,7 @@ import re
 import struct
 from collections.abc import Mapping
 from itertools import accumulate
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from edgec.bundle.limited_json import limited_bytes, parse_json
-from edgec.errors import InputError
-
-if TYPE_CHECKING:
-    from edgec.bundle.folder import Bundle
+from typing import Final
 
 MAGIC: Final = b"EDGECVO1"
 TOKENS: Final = "schemas/vocabulary.bin"
@@ -36,11 +29,6 @@ def grammar_file(name: str) -> str:
     return f"schemas/{name}.grammar"
 
 
-def names_schema(value: object) -> bool:
-    """Whether a value is a schema's name: what could be one, unless a file of this name exists."""
-    return isinstance(value, str | Path) and bool(SCHEMA_NAME.fullmatch(str(value))) and not Path(value).exists()
-
-
 def token_bytes(tokens: tuple[bytes, ...], eos: frozenset[int]) -> bytes:
     """The file of a vocabulary.
 
@@ -51,29 +39,6 @@ def token_bytes(tokens: tuple[bytes, ...], eos: frozenset[int]) -> bytes:
     ends = list(accumulate(map(len, tokens)))
     numbers = [len(tokens), ends[-1] if ends else 0, len(eos), *sorted(eos), *ends]
     return MAGIC + struct.pack(f"<{len(numbers)}I", *numbers) + b"".join(tokens)
-
-
-def shipped_schema(bundle: Bundle, name: str) -> Any:
-    """A schema that the bundle holds, as JSON.
-
-    Raises:
-        InputError: E714, it holds none of this name, or it is damaged.
-    """
-    if name not in bundle.manifest.schemas:
-        held = ", ".join(bundle.manifest.schemas)
-        raise InputError(
-            what=f"The bundle has no schema {name!r}.",
-            where=str(bundle.path),
-            why=f"it has {held}" if held else "it was exported without schemas",
-            fix="give one of those, a file with a JSON Schema, or export again with --schema NAME=FILE",
-            code="E714",
-        )
-    path = bundle.path / schema_file(name)
-    try:
-        return parse_json(limited_bytes(path, MOST_SCHEMA_BYTES))
-    except (OSError, ValueError) as error:
-        fix = "export the bundle again"
-        raise InputError("A schema in the bundle cannot be read.", str(path), str(error), fix, "E714") from error
 
 
 def paths_of_schemas(names: list[str]) -> list[str]:

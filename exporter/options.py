@@ -76,7 +76,7 @@ class ExportOptions:
     calibrate: str | Path | None = None
     target_bits: float | None = None
     system_prompt: str | Path | None = None
-    schemas: Mapping[str, str | Path] = field(default_factory=dict)
+    schemas: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
     emulate: bool | None = None
     seed: int = 0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.chat_template import Message
-from edgec.bundle.schemas import names_schema
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
@@ -23,6 +22,7 @@ from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import text_limits
 from edgec.runtime_py.speculation.choice import OFF
+from edgec.runtime_py.structured.shipped import names_schema
 from edgec.runtime_py.structured.wanted import wanted
 from edgec.runtime_py.vision_language.session import vision_language_info
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
-from edgec.bundle.schemas import names_schema, shipped_schema
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import stop_strings
@@ -18,6 +17,7 @@ from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.refusals import unsuited
 from edgec.runtime_py.structured.rule import Structure
+from edgec.runtime_py.structured.shipped import names_schema, shipped_schema
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted

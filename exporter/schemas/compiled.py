@@ -15,7 +15,7 @@ from edgec.exporter.schemas.refusals import not_compiled, too_large
 from edgec.exporter.schemas.regular import Regular, RegularPool, TooManyStates
 from edgec.exporter.schemas.text_patterns import pattern_term
 
-MOST_STATES: Final = 1 << 18
+MOST_STATES: Final = 1 << 16
 _TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
 _HEX: Final = "[0-9a-fA-F]"
 _OCTET: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"

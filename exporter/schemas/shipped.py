@@ -29,7 +29,7 @@ def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
     out: dict[str, Path] = {}
     for text in texts:
         name, _, file = text.partition("=")
-        if not file or name in out:
+        if not file or name in out or not SCHEMA_NAME.fullmatch(name):
             raise not_named(text)
         out[name] = Path(file)
     return out
