@@ -90,8 +90,8 @@ class Tokenized:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
         The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
-        a JSON Schema, a pydantic class, the path of a JSON file or the name of a schema in the bundle; ``json``, any JSON object; ``regex``; ``grammar``,
-        in Lark's notation or GBNF, or the path of a file with one.
+        a JSON Schema, a pydantic class, the path of a JSON file, or the name of a schema that the bundle ships;
+        ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF, or the path of a file with one.
 
         Raises:
             InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to;

@@ -33,8 +33,7 @@ def compile_schema(schema: Any) -> Pushdown:
     """Compile a schema that `normalised_schema` returned.
 
     Raises:
-        InputError: E710, a keyword that `edgec run` enforces and this automaton does not; E711, it exceeds a limit; E615,
-            no value fulfils it.
+        InputError: E710, a keyword that `edgec run` enforces and this automaton does not; E711, it exceeds a limit.
     """
     compiler = _Compiler(schema.get("$defs", {}) if isinstance(schema, dict) else {})
     try:

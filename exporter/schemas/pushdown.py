@@ -75,7 +75,10 @@ class Pushdown:
         for number in order:
             state = self.states[number]
             calls = [(callee, then) for callee, then in state.calls if good[callee] and good[then]]
-            reached = [*(target for _, _, target in state.edges if good[target]), *(one for call in calls for one in call)]
+            reached = [
+                *(target for _, _, target in state.edges if good[target]),
+                *(one for call in calls for one in call),
+            ]
             for target in reached:
                 if target not in numbers:
                     numbers[target] = len(order)

@@ -22,7 +22,9 @@ def too_large(where: str, why: str) -> InputError:
 def not_named(text: str) -> InputError:
     """E712, what stands after ``--schema`` of an export is not NAME=FILE."""
     why = "a name has up to 64 letters, digits, - and _, and begins with a letter; each may be given once"
-    return InputError(f"{text!r} does not name a schema.", "--schema", why, "write NAME=FILE, as person=person.json", "E712")
+    return InputError(
+        f"{text!r} does not name a schema.", "--schema", why, "write NAME=FILE, as person=person.json", "E712"
+    )
 
 
 def no_vocabulary(where: str, why: str) -> InputError:

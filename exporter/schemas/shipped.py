@@ -44,8 +44,8 @@ def schema_files(schemas: Mapping[str, str | Path], source: ModelSource, tokeniz
         tokenizer: the model's.
 
     Raises:
-        InputError: E611 to E615, E710, E711, a schema that cannot be read, enforced or compiled; E712, a name; E713, the
-            model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
+        InputError: E611 to E615, E710, E711, a schema that cannot be read, enforced or compiled; E712, a name; E713,
+            the model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
         ToolError: E619, llguidance is not installed.
     """
     if not schemas:

@@ -123,6 +123,6 @@ def test_a_name_that_leads_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
 
 def test_a_keyword_that_is_not_compiled_is_refused_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "mail.json").write_text('{"type": "string", "format": "email"}')
-    with pytest.raises(InputError, match="mail.json") as error:
+    with pytest.raises(InputError, match=r"mail\.json") as error:
         edgec.export(EXAMPLE, out=tmp_path / "x.edgec", schemas={"mail": tmp_path / "mail.json"})
     assert error.value.code == "E710"
