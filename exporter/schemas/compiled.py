@@ -11,7 +11,7 @@ from edgec.exporter.schemas.containers import Containers
 from edgec.exporter.schemas.merged import SchemaMerge
 from edgec.exporter.schemas.numbers import Bounds, Numerals
 from edgec.exporter.schemas.pushdown import Pushdown
-from edgec.exporter.schemas.refusals import not_compiled, too_large
+from edgec.exporter.schemas.refusals import not_compiled, too_large_automaton
 from edgec.exporter.schemas.regular import Regular, RegularPool, TooManyStates
 from edgec.exporter.schemas.text_patterns import pattern_term
 
@@ -39,7 +39,7 @@ def compile_schema(schema: Any) -> Pushdown:
     try:
         return compiler.whole(schema)
     except (TooManyStates, RecursionError) as error:
-        raise too_large("schema", f"its automaton has more than {MOST_STATES:,} states") from error
+        raise too_large_automaton("schema", f"its automaton has more than {MOST_STATES:,} states") from error
 
 
 class _Compiler:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from edgec.exporter.schemas.characters import ANY_CHARACTER, spelled, spelled_text
 from edgec.exporter.schemas.pushdown import Pushdown
-from edgec.exporter.schemas.refusals import not_compiled, too_large
+from edgec.exporter.schemas.refusals import not_compiled, too_large_automaton
 from edgec.exporter.schemas.regular import Regular, RegularPool
 from edgec.exporter.schemas.text_patterns import pattern_term
 
@@ -107,7 +107,7 @@ class Containers:
             for name, schema, then in self._next(members, place, held):
                 calls += 1
                 if calls > _MOST_CALLS:
-                    raise too_large("schema", "an object has too many optional properties")
+                    raise too_large_automaton("schema", "an object has too many optional properties")
                 following = state_of(then, held + 1)
                 key = (repr(schema), then, following)
                 if key not in values:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any, Final
 
-from edgec.exporter.schemas.refusals import not_compiled, too_large
+from edgec.exporter.schemas.refusals import not_compiled, too_large_automaton
 
 _PROPERTIES: Final = ("properties", "additionalProperties", "patternProperties")
 _ITEMS: Final = ("items", "prefixItems")
@@ -15,7 +15,7 @@ _LOWS: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProp
 _HIGHS: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _MOST_ALTERNATIVES: Final = 256
 _MOST_STEPS: Final = 20_000
-Node = dict[str, Any]
+SchemaNode = dict[str, Any]
 
 
 class SchemaMerge:
@@ -25,7 +25,7 @@ class SchemaMerge:
         """Merge with the document's ``$defs``."""
         self._definitions, self._steps = definitions, 0
 
-    def flat(self, node: Node) -> Node | bool:
+    def flat(self, node: SchemaNode) -> SchemaNode | bool:
         """A schema without allOf, and with ``$ref`` only where nothing else stands beside it.
 
         Raises:
@@ -44,7 +44,7 @@ class SchemaMerge:
         """What fulfils both."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise too_large("schema", "its parts refer to each other too often")
+            raise too_large_automaton("schema", "its parts refer to each other too often")
         if isinstance(one, bool) or isinstance(other, bool):
             return False if one is False or other is False else (other if one is True else one)
         if one == other or not other:
@@ -60,7 +60,7 @@ class SchemaMerge:
             out[key] = self._both(key, out[key], value) if key in out else value
         return out
 
-    def _plain(self, node: Node) -> Node | bool:
+    def _plain(self, node: SchemaNode) -> SchemaNode | bool:
         flat = self.flat(node)
         if isinstance(flat, dict) and "$ref" in flat:
             target = self._definitions[flat["$ref"].removeprefix("#/$defs/")]
@@ -112,7 +112,7 @@ _RULES: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _check_apart(one: Node, other: Node) -> None:
+def _check_apart(one: SchemaNode, other: SchemaNode) -> None:
     """Refuse two objects or lists whose keywords are about what the other one does not name."""
     mine, theirs = ({key: node[key] for key in _PROPERTIES if key in node} for node in (one, other))
     if mine and theirs and mine != theirs and any(len(keys) > 1 or "properties" not in keys for keys in (mine, theirs)):

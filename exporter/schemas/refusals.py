@@ -13,7 +13,7 @@ def not_compiled(keyword: str, where: str, why: str) -> InputError:
     return InputError(what, where, why, f"say it otherwise, or give the schema to edgec run alone; {_GUIDE}", "E710")
 
 
-def too_large(where: str, why: str) -> InputError:
+def too_large_automaton(where: str, why: str) -> InputError:
     """E711, a schema's automaton exceeds a limit."""
     what = "The schema is too large to be compiled into a bundle."
     return InputError(what, where, why, "lower maxLength, maxItems or the number of properties", "E711")
