@@ -104,13 +104,20 @@ class Numerals:
         both = low is not None and high is not None
         closest = Bound(Decimal(0), not (negative_zero and both)) if crosses or high is None else high.negated()
         lower = self._unsigned(closest, low.negated() if low else None, fractions)
-        return self._pool.either(upper, self._pool.then(self._minus, lower))
+        # -0 is a number where the least one is a fraction above -1 and 0 lies within the range.
+        zero = crosses and not (high and high.open and high.value == 0)
+        small = [self._pool.text(b"-0")] if fractions and zero and low is not None and low.value > -1 else []
+        return self._pool.either(upper, self._pool.then(self._minus, lower), *small)
 
     def _unsigned(self, low: Bound, high: Bound | None, fractions: bool) -> Regular:
         """Numerals without a sign from ``low``, at least 0, to ``high``."""
         if high is not None and high.value < 0:
             return self._pool.nothing
         above = self._beyond(low, fractions)
+        if fractions and low.open and high is not None and _parts(low.value) == (_parts(high.value)[0], ""):
+            # As the engine has it: zeros may end a number where the first decimal is not 0.
+            first = self._pool.then(self._digits(1, 9), self._pool.repeat(self._digit))
+            above = self._pool.either(above, self._pool.then(self._pool.text(_parts(low.value)[0].encode() + b"."), first))
         return above if high is None else self._pool.both(above, self._within(high, fractions))
 
     def _beyond(self, low: Bound, fractions: bool) -> Regular:
@@ -142,8 +149,9 @@ class Numerals:
         any_digits = pool.repeat(self._digit)
         fraction = [pool.then(part, any_digits) for part in self._differing(rest, above=False, padded=False)]
         if not high.open:
-            zeros = pool.repeat(pool.text(b"0"), 0 if rest else 1)
-            fraction.append(pool.then(pool.text(rest.encode()), zeros))
+            # As the engine has it: zeros may follow a whole bound other than 0, and no fraction.
+            zeros = pool.repeat(pool.text(b"0"), 1) if high.value else pool.nothing
+            fraction.append(pool.text(rest.encode()) if rest else zeros)
         ends = pool.then(pool.text(whole.encode()), self._point, pool.either(*fraction))
         alone = [pool.text(whole.encode())] if rest or not high.open else []
         return pool.either(*smaller, ends, *alone)

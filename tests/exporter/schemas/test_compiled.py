@@ -27,6 +27,10 @@ BOUNDS: tuple[dict[str, Any], ...] = (
     {"type": "number", "minimum": -1.11, "maximum": 200},
     {"type": "number", "minimum": -3.25, "exclusiveMaximum": 10},
     {"type": "number", "minimum": 0, "maximum": 0},
+    {"type": "number", "minimum": -5, "maximum": 0},
+    {"type": "number", "maximum": 0.5},
+    {"type": "number", "exclusiveMinimum": 0},
+    {"type": "number", "minimum": 2.5, "maximum": 2.5},
 )
 
 
