@@ -20,7 +20,7 @@ from edgec.runtime_py.structured.rule import Structure
 from edgec.runtime_py.structured.shipped import names_schema, shipped_schema
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
-from edgec.runtime_py.structured.wanted import wanted
+from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -105,11 +105,11 @@ class Tokenized:
         return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
 
     def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
-        if names_schema(schema):
-            schema = shipped_schema(self.bundle, str(schema))
-        asked = wanted(schema, regex, grammar, json)
+        shipped = names_schema(schema)
+        asked = wanted(shipped_schema(self.bundle, str(schema)) if shipped else schema, regex, grammar, json)
         if asked is None:
             return None
+        asked = with_every_spelling(asked) if shipped else asked
         if self.bundle.manifest.encoder_decoder is not None:
             raise unsuited(
                 str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"

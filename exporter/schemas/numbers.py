@@ -117,7 +117,9 @@ class Numerals:
         if fractions and low.open and high is not None and _parts(low.value) == (_parts(high.value)[0], ""):
             # As the engine has it: zeros may end a number where the first decimal is not 0.
             first = self._pool.then(self._digits(1, 9), self._pool.repeat(self._digit))
-            above = self._pool.either(above, self._pool.then(self._pool.text(_parts(low.value)[0].encode() + b"."), first))
+            above = self._pool.either(
+                above, self._pool.then(self._pool.text(_parts(low.value)[0].encode() + b"."), first)
+            )
         return above if high is None else self._pool.both(above, self._within(high, fractions))
 
     def _beyond(self, low: Bound, fractions: bool) -> Regular:

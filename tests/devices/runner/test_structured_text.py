@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgec.devices.runner.build import build_runner
-from edgec.runtime_py.structured.wanted import wanted
+from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
 from tests.devices.runner.structure_files import write_structure
 from tests.devices.runner.structure_library import ENDED, OPEN, Structure, StructureLibrary, StructureRefused
 from tests.runtime_py.structured.steppers import structures
@@ -51,8 +51,9 @@ def opened(library: StructureLibrary, folder: Path, schema: Any, name: str) -> S
 @pytest.mark.parametrize("key", SCHEMAS)
 def test_masks_are_those_of_python(library: StructureLibrary, tmp_path: Path, key: str, name: str) -> None:
     made, schema = structures(name), SCHEMAS[key]
-    asked = wanted(schema=schema)
-    assert asked is not None
+    plain = wanted(schema=schema)
+    assert plain is not None
+    asked = with_every_spelling(plain)
     own = opened(library, tmp_path, schema, name)
     for seed in range(SEEDS):
         chance, theirs = np.random.default_rng(seed), made.compiled(asked).begin(FAR)
