@@ -89,7 +89,7 @@ def test_every_text_that_ends_is_valid_within_its_budget(
             said = b"".join(vocabulary.tokens[token] for token in tokens if token not in vocabulary.eos)
             judge = jsonschema.Draft202012Validator
             judge(schema, format_checker=judge.FORMAT_CHECKER).validate(json.loads(said))
-        # The shortest object takes 33 bytes, each at most a token; the other schemas' shortest texts 13 and fewer.
+        # The shortest object takes 31 bytes, each at most a token; the other schemas' shortest texts 11 and fewer.
         assert whole or budget < (40 if schema is PERSON else 15)
     assert ended >= 4
 
