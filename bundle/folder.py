@@ -19,6 +19,7 @@ from edgec.bundle.checked_files import bad_paths, copy_hashed, first_difference,
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.manifest import SCHEMA_VERSION, FileInfo, Manifest
 from edgec.bundle.replaceable import check_replaceable, listed_names
+from edgec.bundle.schemas import paths_of_schemas
 from edgec.errors import InputError
 
 MANIFEST = "manifest.json"
@@ -211,6 +212,7 @@ def _check_paths(manifest: Manifest, path: Path) -> None:
     """Refuse every path that leaves the bundle, and every part that the list of files lacks."""
     listed = [file.path for file in manifest.files]
     parts = [manifest.prefix.text, manifest.prefix.state] if manifest.prefix else []
+    parts += paths_of_schemas(manifest.schemas)
     named = (bad_paths([name]) for name in (manifest.artifact, *parts))
     fault = next(chain(*named, bad_paths(listed, (MANIFEST, SIGNATURE))), None)
     refuse_if(fault, path, _CODES, "do not trust this bundle; export the model again")

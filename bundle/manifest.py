@@ -6,7 +6,7 @@ one part that may differ between two exports of the same input with the same fla
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,7 @@ from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 
 SCHEMA_VERSION = 3
+SchemaName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 
 
 class ModelInfo(JsonPart):
@@ -161,6 +162,7 @@ class Manifest(JsonPart):
 
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, other models have none.
+    ``schemas``: the names of the JSON Schemas whose files lie in ``schemas/``.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -180,6 +182,8 @@ class Manifest(JsonPart):
     # Left out where there is none, so that the bundles of other models stay as they were written.
     vision_language: VisionLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     prefix: PrefixInfo | None = None
+    # Left out where there are none, likewise.
+    schemas: list[SchemaName] = Field(default=[], exclude_if=lambda value: not value)
     parity: list[Rung]
     delegation: Delegation | None = None
     device_checks: list[DeviceCheck] = Field(default=[])

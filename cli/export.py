@@ -25,6 +25,7 @@ def export(
     calibrate: Annotated[Path | None, typer.Option(help="Text to calibrate weights on.")] = None,
     target_bits: Annotated[float | None, typer.Option(help="Average bits per weight to search for.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="System prompt to ship as KV state.")] = None,
+    schema: Annotated[list[str] | None, typer.Option(help="NAME=FILE: a JSON Schema to ship; repeatable.")] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
     draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
     max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
@@ -50,6 +51,7 @@ def export(
     """
     from edgec.exporter.command import run_export
     from edgec.exporter.options import ExportOptions, parse_budgets
+    from edgec.exporter.schemas.shipped import parse_schemas
 
     options = ExportOptions(
         model or "",
@@ -67,6 +69,7 @@ def export(
         calibrate=calibrate,
         target_bits=target_bits,
         system_prompt=system_prompt,
+        schemas=parse_schemas(schema or ()),
         kernels=kernels,
         draft_heads=draft_heads,
         max_fallback=max_fallback,

@@ -32,7 +32,9 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; repeatable.")] = None,
     speculate: Annotated[str, typer.Option(help="Draft ahead: auto, off, ngram, heads or a bundle.")] = "auto",
-    schema: Annotated[Path | None, typer.Option(help="Text that fulfils the JSON Schema in this file.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Text that fulfils a JSON Schema: a file, or a name in the bundle.")
+    ] = None,
     json_object: Annotated[bool, typer.Option("--json-object", help="Text that is one JSON object.")] = False,
     regex: Annotated[str | None, typer.Option(help="Text that matches a regular expression.")] = None,
     grammar: Annotated[Path | None, typer.Option(help="Text of the grammar in this file (Lark or GBNF).")] = None,

@@ -49,6 +49,7 @@ class ExportOptions:
             of ``calibrate`` and written into the recipe as rules.
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
             need not compute it again.
+        schemas: files with JSON Schemas by name, which the bundle ships compiled for apps and the runner.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
         emulate: True, the phone's own runner must execute the artifact under qemu, as a rung of the ladder; False, it
             must not; by default it does for decoders on the CPU of a phone where ``edgec runner build --abi arm64`` has
@@ -78,6 +79,7 @@ class ExportOptions:
     calibrate: str | Path | None = None
     target_bits: float | None = None
     system_prompt: str | Path | None = None
+    schemas: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
     emulate: bool | None = None
     seed: int = 0

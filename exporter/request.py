@@ -10,7 +10,7 @@ from typing import Any
 from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import BitSearch
-from edgec.bundle.prefix import SystemPrompt
+from edgec.bundle.prefix import Files, SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.emulated import Emulation
 from edgec.exporter.parity.probe import Probe, make_probe
@@ -38,6 +38,7 @@ class ExportRequest:
         draft_heads: safetensors of heads that guess further tokens, or None.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
+        schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
         calibration: tokens of the text that weights are calibrated on; may be empty.
         bit_search: how the bits of layers were chosen, if they were searched for.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
@@ -54,6 +55,7 @@ class ExportRequest:
     draft_heads: Path | None = None
     calibration: tuple[int, ...] = ()
     bit_search: BitSearch | None = None
+    schemas: Files = field(default_factory=dict, compare=False)
     emulation: Emulation = field(default_factory=Emulation)
 
     @property

@@ -22,6 +22,7 @@ from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import text_limits
 from edgec.runtime_py.speculation.choice import OFF
+from edgec.runtime_py.structured.shipped import names_schema
 from edgec.runtime_py.structured.wanted import wanted
 from edgec.runtime_py.vision_language.session import vision_language_info
 
@@ -71,7 +72,8 @@ def run_bundle(options: RunOptions) -> None:
         return
     _check(options)
     wish_of(options.tools, options.thinking_budget)
-    wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
+    if not names_schema(options.generation.get("schema")):
+        wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
     model = _loaded(options)
     if options.images:
         vision_language_info(model.bundle)  # Refuses images for a model without eyes.

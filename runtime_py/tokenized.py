@@ -17,9 +17,10 @@ from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.refusals import unsuited
 from edgec.runtime_py.structured.rule import Structure
+from edgec.runtime_py.structured.shipped import names_schema, shipped_schema
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
-from edgec.runtime_py.structured.wanted import wanted
+from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -89,11 +90,12 @@ class Tokenized:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
         The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
-        a JSON Schema, a pydantic class or the path of a JSON file; ``json``, any JSON object; ``regex``; ``grammar``,
-        in Lark's notation or GBNF, or the path of a file with one.
+        a JSON Schema, a pydantic class, the path of a JSON file, or the name of a schema that the bundle ships;
+        ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF, or the path of a file with one.
 
         Raises:
-            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to.
+            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to;
+                E714, the bundle has no schema of the name.
             ToolError: E619, llguidance is not installed.
         """
         own = self.generation_config.repetition_penalty or 1.0
@@ -103,9 +105,11 @@ class Tokenized:
         return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
 
     def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
-        asked = wanted(schema, regex, grammar, json)
+        shipped = names_schema(schema)
+        asked = wanted(shipped_schema(self.bundle, str(schema)) if shipped else schema, regex, grammar, json)
         if asked is None:
             return None
+        asked = with_every_spelling(asked) if shipped else asked
         if self.bundle.manifest.encoder_decoder is not None:
             raise unsuited(
                 str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"

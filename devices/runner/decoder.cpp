@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -32,6 +33,57 @@ double cpu_ms() {
 int64_t top1(const float* row, int64_t size) {
   return std::max_element(row, row + size) - row;
 }
+
+// A text while it is generated: held to a structure, or free where there is none.
+class HeldText {
+ public:
+  HeldText(const EdgecStructure* structure, int64_t budget) : structure_(structure), text_(nullptr, edgec_text_close) {
+    char error[kErrorLetters] = "";
+    if (structure != nullptr) {
+      text_.reset(edgec_text_open(structure, budget, error, sizeof error));
+      if (text_ == nullptr) throw std::runtime_error(error);
+    }
+  }
+
+  // The likeliest token that may come next; the text goes on with it.
+  int64_t best(const float* logits, int64_t vocabulary) {
+    if (text_ == nullptr) return top1(logits, vocabulary);
+    char error[kErrorLetters] = "";
+    masked_.assign(logits, logits + vocabulary);
+    if (edgec_text_mask(text_.get(), masked_.data(), masked_.size(), error, sizeof error) != EDGEC_OK) {
+      throw std::runtime_error(error);
+    }
+    const int64_t token = top1(masked_.data(), vocabulary);
+    if (edgec_text_take(text_.get(), token, error, sizeof error) != EDGEC_OK) throw std::runtime_error(error);
+    return token;
+  }
+
+  bool ended() const { return text_ != nullptr && edgec_text_state(text_.get()) == EDGEC_TEXT_ENDED; }
+
+  // What the tokens write, where that is a whole text.
+  std::string text(const std::vector<int64_t>& tokens) const {
+    std::string out;
+    for (size_t i = 0; edgec_text_state(text_.get()) != EDGEC_TEXT_OPEN && i < tokens.size(); ++i) {
+      const char* bytes = nullptr;
+      const size_t size = edgec_structure_token(structure_, tokens[i], &bytes);
+      out.append(size > 0 ? bytes : "", size);
+    }
+    return out;
+  }
+
+  std::string finish(const std::vector<int64_t>& tokens) const {
+    if (text_ == nullptr) return "";
+    const char* bytes = nullptr;
+    const bool by_eos = ended() && edgec_structure_token(structure_, tokens.back(), &bytes) == 0;
+    const bool whole = edgec_text_state(text_.get()) != EDGEC_TEXT_OPEN;
+    return by_eos ? "eos" : whole ? "complete" : "length";
+  }
+
+ private:
+  const EdgecStructure* structure_;
+  std::unique_ptr<EdgecText, decltype(&edgec_text_close)> text_;
+  std::vector<float> masked_;
+};
 
 bool are_logits(const EdgecTensor& output, size_t rows) {
   constexpr int32_t kFloat32 = 6;
@@ -124,7 +176,7 @@ Decoder::Logits Decoder::prefill(const int64_t* prompt, int64_t length) {
   return logits;
 }
 
-Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
+Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
   if (prompt.empty() || count < 1) {
     throw std::runtime_error("generating needs a prompt and at least one new token");
   }
@@ -134,17 +186,20 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
   }
   check_context(length + count - 1);
   Generated result;
+  HeldText held(structure, count);
   const double cpu_before = cpu_ms();
   double before = wall_ms();
   const Logits first = prefill(prompt.data(), length);
-  result.tokens.push_back(top1(first.data, first.vocabulary));
+  result.tokens.push_back(held.best(first.data, first.vocabulary));
   result.ttft_ms = wall_ms() - before;
-  for (int64_t position = length; position < length + count - 1; ++position) {
+  for (int64_t position = length; position < length + count - 1 && !held.ended(); ++position) {
     before = wall_ms();
     const Logits logits = forward(&result.tokens.back(), 1, position, {0});
-    result.tokens.push_back(top1(logits.data, logits.vocabulary));
+    result.tokens.push_back(held.best(logits.data, logits.vocabulary));
     result.token_ms.push_back(wall_ms() - before);
   }
+  result.text = held.text(result.tokens);
+  result.finish = held.finish(result.tokens);
   result.cpu_ms = cpu_ms() - cpu_before;
   return result;
 }

@@ -16,6 +16,8 @@ struct Generated {
   double ttft_ms = 0;            // wall, from the call to the first token
   std::vector<double> token_ms;  // wall, from each token to the next
   double cpu_ms = 0;             // of all threads, over the whole call
+  std::string text;              // of a structured text that is whole; empty otherwise
+  std::string finish;            // why a structured text ended: "complete", "eos" or "length"; empty otherwise
 };
 
 // One call of a decoder: tokens start .. start + size - 1, with logits of the last `rows` of them.
@@ -36,8 +38,9 @@ class Decoder {
 
   // Add an adapter's file from now on; `base`: the sha256 of the model's artifact.
   void use_adapter(const std::string& path, const std::string& base);
-  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token.
-  Generated generate(const std::vector<int64_t>& prompt, int64_t count);
+  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, held to a
+  // structure, where one is given.
+  Generated generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure = nullptr);
   // Attend to what an encoder read: the keys and values of every layer, which must stay where they are.
   void attend_to(std::vector<EdgecTensor> memory);
   // Continue `prompt` by the likeliest tokens that may be said, until one ends the text, there are `count` (0: any

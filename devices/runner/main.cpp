@@ -36,6 +36,7 @@ constexpr double kNsPerMs = 1e6;
 constexpr const char* kPackedNames[] = {"in memory", "written", "mapped"};
 
 using ModelHandle = std::unique_ptr<EdgecModel, decltype(&edgec_model_close)>;
+using StructureHandle = std::unique_ptr<EdgecStructure, decltype(&edgec_structure_close)>;
 using FileHandle = std::unique_ptr<std::FILE, decltype(&std::fclose)>;
 
 template <typename Number>
@@ -124,24 +125,55 @@ ModelHandle opened(const Options& options) {
   return model;
 }
 
+// The compiled schema that --schema names, or null.
+StructureHandle opened_structure(const Options& options) {
+  StructureHandle structure(nullptr, edgec_structure_close);
+  if (!options.schema.empty()) {
+    char error[kPathLetters] = "";
+    const std::string folder = options.bundle + "/schemas/", grammar = folder + options.schema + ".grammar";
+    structure.reset(
+        edgec_structure_open(grammar.c_str(), (folder + "vocabulary.bin").c_str(), error, sizeof error));
+    if (structure == nullptr) throw std::runtime_error(error);
+  }
+  return structure;
+}
+
 std::string memory_fields() {
   return ",\"peak_rss_bytes\":" + std::to_string(peak_rss_bytes()) +
          ",\"anonymous_bytes\":" + std::to_string(anonymous_bytes());
 }
 
-void generate(Decoder& decoder, const std::vector<int64_t>& prompt, int64_t count) {
-  const Generated result = decoder.generate(prompt, count);
+// A text as a string of JSON. It is valid UTF-8 without control characters, as every structured text is.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char one : text) {
+    const char* escaped = one == '\n' ? "\\n" : one == '\t' ? "\\t" : one == '"' ? "\\\"" : one == '\\' ? "\\\\" : nullptr;
+    out += escaped != nullptr ? escaped : std::string(1, one);
+  }
+  return out + "\"";
+}
+
+std::string structured_fields(const Generated& result) {
+  if (result.finish.empty()) return "";
+  const std::string text = result.finish == "length" ? "null" : quoted(result.text);
+  return ",\"finish\":\"" + result.finish + "\",\"text\":" + text;
+}
+
+void generate(
+    Decoder& decoder, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
+  const Generated result = decoder.generate(prompt, count, structure);
   std::cout << "{\"event\":\"generated\",\"prompt_tokens\":" << prompt.size() << ",\"tokens\":" << list(result.tokens)
             << ",\"ttft_ms\":" << result.ttft_ms << ",\"token_ms\":" << list(result.token_ms)
-            << ",\"cpu_ms\":" << result.cpu_ms << memory_fields() << "}" << std::endl;
+            << ",\"cpu_ms\":" << result.cpu_ms << structured_fields(result) << memory_fields() << "}" << std::endl;
 }
 
 // Generate repeatedly until `ms` have passed; each event says when it ended.
-void sustain(Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, int64_t count) {
+void sustain(
+    Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
   const auto start = std::chrono::steady_clock::now();
   const std::chrono::duration<double, std::milli> limit(static_cast<double>(ms));
   for (auto passed = limit * 0; passed < limit;) {
-    const Generated result = decoder.generate(prompt, count);
+    const Generated result = decoder.generate(prompt, count, structure);
     passed = std::chrono::steady_clock::now() - start;
     std::cout << "{\"event\":\"generated\",\"tokens\":[" << result.tokens.back() << "],\"ttft_ms\":" << result.ttft_ms
               << ",\"token_ms\":" << list(result.token_ms) << ",\"elapsed_ms\":" << passed.count() << "}" << std::endl;
@@ -206,16 +238,16 @@ std::vector<FedCall> take_calls(std::istringstream& words) {
   return calls;
 }
 
-void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
+void serve(Decoder& decoder, const std::string& line, std::FILE* logits, const EdgecStructure* structure) {
   std::istringstream words(line);
   std::string verb;
   words >> verb;
   if (verb == "generate") {
     const int64_t count = take_number(words);
-    generate(decoder, take_tokens(words), count);
+    generate(decoder, take_tokens(words), count, structure);
   } else if (verb == "sustain") {
     const int64_t ms = take_number(words), count = take_number(words);
-    sustain(decoder, ms, take_tokens(words), count);
+    sustain(decoder, ms, take_tokens(words), count, structure);
   } else if (verb == "score") {
     score(decoder, take_tokens(words), logits);
   } else if (verb == "replay") {
@@ -237,6 +269,7 @@ void run(Options options) {
   const std::string sha256 = resolve_bundle(options);
   const std::unique_ptr<Speech> speech = options.audio.empty() ? nullptr : std::make_unique<Speech>(options);
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
+  const StructureHandle structure = opened_structure(options);
   const ModelHandle model = opened(options);
   Decoder decoder(model.get(), speech ? speech->context() : options.context, options.profile);
   if (!options.adapter.empty()) {
@@ -253,7 +286,7 @@ void run(Options options) {
   }
   if (options.tokens.empty()) {
     for (std::string line; std::getline(std::cin, line);) {
-      serve(decoder, line, logits.get());
+      serve(decoder, line, logits.get(), structure.get());
       print_profile(decoder);
     }
     return;
@@ -261,7 +294,7 @@ void run(Options options) {
   if (options.score) {
     score(decoder, options.tokens, logits.get());
   } else {
-    generate(decoder, options.tokens, std::max<int64_t>(options.new_tokens, 1));
+    generate(decoder, options.tokens, std::max<int64_t>(options.new_tokens, 1), structure.get());
   }
   print_profile(decoder);
 }

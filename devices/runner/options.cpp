@@ -2,6 +2,7 @@
 
 #include <getopt.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <sstream>
@@ -34,6 +35,8 @@ const char* const kUsage =
     "  --audio FILE.wav   transcribe speech with a bundle of Whisper's kind, window by window; --new-tokens then limits\n"
     "                     each window (to the context), and --tokens replaces the decoder's first tokens\n"
     "  --language NAME    that is spoken, such as en (detected in the first window)\n"
+    "  --schema NAME      hold generated text to a schema of the bundle (edgec export --schema NAME=FILE); it ends\n"
+    "                     where it is whole, and is closed within --new-tokens\n"
     "  --score            the most likely token after each prompt token instead, teacher-forced\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
     "  --adapter FILE     add what edgec adapter wrote for this bundle; needs --bundle\n"
@@ -70,6 +73,7 @@ const std::vector<Option>& table() {
        [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
       {"audio", required_argument, [](Options& to, const char* text) { to.audio = text; }},
       {"language", required_argument, [](Options& to, const char* text) { to.language = text; }},
+      {"schema", required_argument, [](Options& to, const char* text) { to.schema = text; }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
@@ -77,6 +81,15 @@ const std::vector<Option>& table() {
       {"help", no_argument, [](Options& to, const char*) { to.help = true; }},
   };
   return options;
+}
+
+// Whether a text is a schema's name, which cannot lead out of the bundle.
+bool is_name(const std::string& text) {
+  constexpr size_t kMostLetters = 64;
+  const auto is_letter = [](char one) { return (one >= 'a' && one <= 'z') || (one >= 'A' && one <= 'Z'); };
+  const auto fits = [&](char one) { return is_letter(one) || (one >= '0' && one <= '9') || one == '_' || one == '-'; };
+  return !text.empty() && text.size() <= kMostLetters && is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), fits);
 }
 
 }  // namespace
@@ -139,6 +152,9 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.adapter.empty() && options.bundle.empty()) {
     throw std::runtime_error("--adapter needs --bundle, which says what the adapter must have been made for");
+  }
+  if (!options.schema.empty() && (options.bundle.empty() || options.score || !is_name(options.schema))) {
+    throw std::runtime_error("--schema is the name of a schema in --bundle, and does not go with --score");
   }
   return options;
 }

@@ -35,6 +35,7 @@ from edgec.bundle.golden import (
 )
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.prefix import Files
+from edgec.bundle.schemas import schema_names
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.vision_language import image_files, seen_vector, vision_language_info
@@ -84,6 +85,7 @@ def bundle_contents(
         **image_files(request),
         **_generation_config(request),
         **_adapter_targets(compiled),
+        **request.schemas,
         # A bit search's recipe, to repeat the export without searching.
         **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}),
     }
@@ -152,6 +154,7 @@ def _manifest(
         limits=facts.limits,
         encoder_decoder=_encoder_decoder(request),
         vision_language=vision_language_info(request, compiled),
+        schemas=schema_names(request.schemas),
         parity=list(compiled.rungs),
         delegation=facts.delegation,
         ledger=ledger,

@@ -30,6 +30,7 @@ from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifa
 from edgec.exporter.resolve.several_methods import check_encoder_decoder, check_vision_language
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
+from edgec.exporter.schemas.shipped import schema_files
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.model_source import ModelSource
@@ -189,6 +190,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
         prompt=prompt,
+        schemas=schema_files(options.schemas or {}, source, tokenizer),
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context, request.spec.context)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,6 +75,18 @@ class Wanted:
             raise refused_value(self.model.__name__, f"{first_fault(error)}: {text}") from error
 
 
+def with_every_spelling(wanted: Wanted) -> Wanted:
+    """A schema whose texts may be cut into tokens in any way, also where the next bytes are certain.
+
+    The library otherwise allows one token there, its own tokenizer's; a bundle's automaton allows all.
+    """
+    made = json.loads(wanted.grammar)
+    for part in made["grammars"]:
+        schema = json.dumps(part.pop("json_schema"))
+        part["lark_grammar"] = f'%llguidance {{"no_forcing": true}}\nstart: %json {schema}'
+    return replace(wanted, grammar=json.dumps(made))
+
+
 def _integer(digits: str) -> int | float:
     """A whole number; Python refuses to read one of more than 4,300 digits, which is infinite as a double."""
     try:
@@ -112,7 +124,30 @@ def _schema(given: Any) -> Wanted:
     model = given if isinstance(given, type) and issubclass(given, BaseModel) else None
     if model is not None:
         given = _schema_of(model)
-    elif isinstance(given, str | Path):
+    schema, patterns = _normalised(given)
+    # The library takes its options from an object only.
+    text = json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
+    overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
+    made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
+    if fault := fault_of(made):
+        raise _schema_fault(" ".join(fault.split()))
+    return Wanted("schema", made, model, tuple(_sought(patterns)))
+
+
+def normalised_schema(given: Any) -> Any:
+    """A JSON Schema (an object, true, false, or the path of a JSON file) as it is enforced, without annotations.
+
+    Raises:
+        InputError: E612 to E615.
+        ToolError: E619, llguidance is not installed.
+    """
+    library()
+    return _normalised(given)[0]
+
+
+def _normalised(given: Any) -> tuple[Any, dict[str, None]]:
+    """A schema as it is enforced, and the patterns in it."""
+    if isinstance(given, str | Path):
         given = _read_json(Path(given))
     if not isinstance(given, bool | Mapping):
         raise no_schema("schema", f"a {type(given).__name__} was given")
@@ -124,14 +159,7 @@ def _schema(given: Any) -> Wanted:
         fault = " ".join(fault_of(made).split())
         return "" if "nsatisfiable" in fault else fault
 
-    # The library takes its options from an object only.
-    schema = normalise(_plain(given), checked)
-    text = json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
-    overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
-    made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
-    if fault := fault_of(made):
-        raise _schema_fault(" ".join(fault.split()))
-    return Wanted("schema", made, model, tuple(_sought(patterns)))
+    return normalise(_plain(given), checked), patterns
 
 
 def _sought(patterns: Iterable[str]) -> Iterator[str]:

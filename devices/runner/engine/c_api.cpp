@@ -12,6 +12,7 @@
 #include "border.h"
 #include "checked_adapter.h"
 #include "failure.h"
+#include "guarded.h"
 #include "model.h"
 #include "linear/kernel.h"
 #include "packed_file.h"
@@ -24,9 +25,11 @@ using edgec::engine::Failure;
 using edgec::engine::Model;
 using edgec::engine::Profile;
 using edgec::engine::Session;
+using edgec::engine::guarded;
 using edgec::engine::integers;
 using edgec::engine::is_digest;
 using edgec::engine::require;
+using edgec::engine::tell;
 
 struct EdgecModel {
   Model model;
@@ -41,35 +44,6 @@ struct EdgecAdapter {
   std::shared_ptr<const edgec::Adapter> adapter;
   std::string digest;
 };
-
-namespace {
-
-void tell(const char* text, char* error, size_t capacity) {
-  if (error != nullptr && capacity > 0) {
-    std::strncpy(error, text, capacity - 1);
-    error[capacity - 1] = '\0';
-  }
-}
-
-// Run `body` and turn an exception into a status and a text.
-template <typename Body>
-int guarded(Body&& body, char* error, size_t capacity) {
-  try {
-    body();
-    return EDGEC_OK;
-  } catch (const Failure& failure) {
-    tell(failure.what(), error, capacity);
-    return failure.status();
-  } catch (const std::exception& failure) {
-    tell(failure.what(), error, capacity);
-    return EDGEC_FAILED;
-  } catch (...) {
-    tell("an unknown exception was thrown", error, capacity);
-    return EDGEC_FAILED;
-  }
-}
-
-}  // namespace
 
 int edgec_abi_version(void) {
   return EDGEC_ABI_VERSION;

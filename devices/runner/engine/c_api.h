@@ -24,6 +24,8 @@ extern "C" {
 typedef struct EdgecModel EdgecModel;
 typedef struct EdgecSession EdgecSession;
 typedef struct EdgecAdapter EdgecAdapter;
+typedef struct EdgecStructure EdgecStructure;
+typedef struct EdgecText EdgecText;
 
 enum EdgecStatus { EDGEC_OK = 0, EDGEC_REFUSED = 1, EDGEC_FAILED = 2 };
 
@@ -162,6 +164,34 @@ EDGEC_API void* edgec_session_state(EdgecSession* session, size_t* bytes);
 // operator, or "delegate NAME" for a delegate's call. Owned by the session, valid until the next call. Null: no profile.
 EDGEC_API const char* edgec_session_profile(EdgecSession* session);
 EDGEC_API void edgec_session_profile_reset(EdgecSession* session);
+
+// A bundle's compiled schema (schemas/NAME.grammar) with the bytes of its tokens (schemas/vocabulary.bin). Both files are
+// checked. It may serve several texts, in several threads.
+EDGEC_API EdgecStructure* edgec_structure_open(
+    const char* grammar, const char* vocabulary, char* error, size_t capacity);
+
+// Close a structure; texts that have it keep it.
+EDGEC_API void edgec_structure_close(EdgecStructure* structure);
+
+// The bytes that a token writes within a text; 0 where it writes nothing there. `bytes` is valid while the structure is.
+EDGEC_API size_t edgec_structure_token(const EdgecStructure* structure, int64_t token, const char** bytes);
+
+// A text of at most `budget` tokens that is held to the structure. It belongs to one thread at a time.
+EDGEC_API EdgecText* edgec_text_open(
+    const EdgecStructure* structure, int64_t budget, char* error, size_t capacity);
+EDGEC_API void edgec_text_close(EdgecText* text);
+
+// Set the logits [vocabulary] of all tokens that may not come next to -infinity; the others stay. Tokens after which the
+// text could not be closed within its budget may not come either, if the budget sufficed when the text began.
+EDGEC_API int edgec_text_mask(EdgecText* text, float* logits, size_t count, char* error, size_t capacity);
+
+// Move on by a token that the mask leaves; any other is refused, and the text stays where it was.
+EDGEC_API int edgec_text_take(EdgecText* text, int64_t token, char* error, size_t capacity);
+
+// What may come of the text: EdgecTextState.
+enum EdgecTextState { EDGEC_TEXT_OPEN = 0, EDGEC_TEXT_WHOLE = 1, EDGEC_TEXT_ENDED = 2 };
+// OPEN: it is the beginning of one; WHOLE: it is one, and may go on; ENDED: it is one, and nothing may follow.
+EDGEC_API int edgec_text_state(const EdgecText* text);
 
 #if defined(__cplusplus)
 }

@@ -26,9 +26,13 @@ from tests.backends.edgec_linear import test_experts as expert_programs
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
 from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
 from tests.speech_bundles import timed_bundle, wav
+from tests.devices.runner.structure_files import write_structure
+from tests.devices.runner.test_structured_text import PERSON
+from tests.runtime_py.structured.steppers import structures
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
+STRUCTURES = 1_000
 OWN = BlockRows.of(platform.machine())
 REPORT_STATUS, RACE_STATUS, DEADLY = 99, 66, 3
 FATAL = f"exit {REPORT_STATUS}"
@@ -105,6 +109,15 @@ def test_sounds_and_what_a_bundle_says_of_them(
     done = memory.run(program, tmp_path, 1, TEXTS)
     assert done.returncode == 0, done.stderr[-3000:]
     assert TEXTS // 4 < int(done.stdout.split()[-1]) < TEXTS
+    say(capsys, done.stdout.strip())
+
+
+def test_damaged_structures(memory: Sanitized, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = memory.program("structures", tmp_path)
+    files = write_structure(tmp_path, PERSON, structures("fallback").vocabulary)
+    done = memory.run(program, *files, tmp_path, 1, STRUCTURES)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert STRUCTURES // 4 < int(done.stdout.split()[-1]) < STRUCTURES
     say(capsys, done.stdout.strip())
 
 

@@ -1,0 +1,33 @@
+"""Errors about schemas that a bundle is to hold."""
+
+from __future__ import annotations
+
+from edgec.errors import InputError
+
+_GUIDE = "docs/structured-output.md says what a bundle's schemas may have"
+
+
+def not_compiled(keyword: str, where: str, why: str) -> InputError:
+    """E710, `edgec run` enforces a keyword, the automaton in a bundle does not."""
+    what = f"The schema's keyword {keyword!r} cannot be compiled into a bundle."
+    return InputError(what, where, why, f"say it otherwise, or give the schema to edgec run alone; {_GUIDE}", "E710")
+
+
+def too_large_automaton(where: str, why: str) -> InputError:
+    """E711, a schema's automaton exceeds a limit."""
+    what = "The schema is too large to be compiled into a bundle."
+    return InputError(what, where, why, "lower maxLength, maxItems or the number of properties", "E711")
+
+
+def not_named(text: str) -> InputError:
+    """E712, what stands after ``--schema`` of an export is not NAME=FILE."""
+    why = "a name has up to 64 letters, digits, - and _, and begins with a letter; each may be given once"
+    return InputError(
+        f"{text!r} does not name a schema.", "--schema", why, "write NAME=FILE, as person=person.json", "E712"
+    )
+
+
+def no_vocabulary(where: str, why: str) -> InputError:
+    """E713, a bundle of this kind holds no schemas."""
+    what = "This model's bundle cannot hold a schema."
+    return InputError(what, where, why, "leave --schema out; edgec run takes a schema without it", "E713")

@@ -1,0 +1,89 @@
+"""The schemas of an export: read and compiled before any other work, and the files that a bundle gets of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgec.bundle.generation_config import GenerationConfig
+from edgec.bundle.limited_json import limited_bytes, parse_json
+from edgec.bundle.prefix import Files
+from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
+from edgec.errors import InputError
+from edgec.exporter.schemas.compiled import compile_schema
+from edgec.exporter.schemas.refusals import no_vocabulary, not_named
+from edgec.exporter.sources.model_source import ModelSource
+from edgec.runtime_py.structured.refusals import unreadable
+from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
+from edgec.runtime_py.structured.wanted import normalised_schema
+
+
+def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
+    """Parse schemas of the form ``NAME=FILE``.
+
+    Raises:
+        InputError: E712.
+    """
+    out: dict[str, Path] = {}
+    for text in texts:
+        name, _, file = text.partition("=")
+        if not file or name in out or not SCHEMA_NAME.fullmatch(name):
+            raise not_named(text)
+        out[name] = Path(file)
+    return out
+
+
+def schema_files(schemas: Mapping[str, str | Path], source: ModelSource, tokenizer: Any) -> Files:
+    """The files that a bundle holds of its schemas; none where there are none.
+
+    Args:
+        schemas: JSON files by the schemas' names.
+        source: the model, which must be a decoder.
+        tokenizer: the model's.
+
+    Raises:
+        InputError: E611 to E615, E710, E711, a schema that cannot be read, enforced or compiled; E712, a name; E713,
+            the model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
+        ToolError: E619, llguidance is not installed.
+    """
+    if not schemas:
+        return {}
+    files: Files = {TOKENS: _token_file(_vocabulary(source, tokenizer))}
+    for name, path in schemas.items():
+        if not SCHEMA_NAME.fullmatch(name):
+            raise not_named(f"{name}={path}")
+        schema = _read(Path(path))
+        files[schema_file(name)] = json.dumps(schema, indent=1, ensure_ascii=False).encode()
+        files[grammar_file(name)] = _compiled(schema, path)
+    return files
+
+
+def _read(path: Path) -> Any:
+    try:
+        return parse_json(limited_bytes(path, MOST_SCHEMA_BYTES))
+    except (OSError, ValueError) as error:
+        raise unreadable(str(path), str(error)) from error
+
+
+def _compiled(schema: Any, path: str | Path) -> bytes:
+    try:
+        return compile_schema(normalised_schema(schema)).to_bytes()
+    except InputError as error:
+        raise InputError(error.what, f"{path}: {error.where}", error.why, error.fix, error.code) from error
+
+
+def _vocabulary(source: ModelSource, tokenizer: Any) -> Vocabulary:
+    if source.kind not in ("decoder", "vision-language") or tokenizer is None:
+        why = "it has no tokenizer" if tokenizer is None else f"it is a {source.kind}"
+        raise no_vocabulary(source.name, why)
+    config = GenerationConfig.model_validate(source.generation_config)
+    own = tokenizer.eos_token_id
+    eos = config.stop_tokens if config.eos_token_id is not None else [own] if isinstance(own, int) else []
+    return vocabulary_of(tokenizer, source.config.get("vocab_size"), frozenset(eos))
+
+
+def _token_file(vocabulary: Vocabulary) -> bytes:
+    tokens = tuple(b"" if index in vocabulary.special else text for index, text in enumerate(vocabulary.tokens))
+    return token_bytes(tokens, vocabulary.eos)

@@ -1,0 +1,120 @@
+"""A regular expression of a schema as a term over the bytes of JSON strings.
+
+Python's own parser of regular expressions reads it. What both Python and the engine of `edgec run` understand the same
+way is compiled; anything else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from edgec.exporter.schemas.characters import ANY_CHARACTER, CharacterRanges, spelled, without
+from edgec.exporter.schemas.refusals import not_compiled
+from edgec.exporter.schemas.regular import Regular, RegularPool
+
+_parser: Any = vars(re)["_parser"]
+_DIGITS: Final = ((0x30, 0x39),)
+_WORDS: Final = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+_SPACES: Final = tuple(
+    (code, code)
+    for code in (
+        *range(9, 14),
+        0x20,
+        0x85,
+        0xA0,
+        0x1680,
+        *range(0x2000, 0x200B),
+        0x2028,
+        0x2029,
+        0x202F,
+        0x205F,
+        0x3000,
+    )
+)
+_CATEGORIES: Final = {
+    "CATEGORY_DIGIT": _DIGITS,
+    "CATEGORY_WORD": _WORDS,
+    "CATEGORY_SPACE": _SPACES,
+    "CATEGORY_NOT_DIGIT": without(_DIGITS),
+    "CATEGORY_NOT_WORD": without(_WORDS),
+    "CATEGORY_NOT_SPACE": without(_SPACES),
+}
+_NEW_LINE: Final = ((10, 10),)
+Item = tuple[Any, Any]
+
+
+def pattern_term(pool: RegularPool, pattern: str, where: str) -> Regular:
+    """The texts in which a pattern is found, as JSON strings spell them, without the quotes.
+
+    Raises:
+        InputError: E710, the pattern has something that only an engine of `edgec run` understands.
+    """
+    return _Pattern(pool, where).found(pattern)
+
+
+class _Pattern:
+    def __init__(self, pool: RegularPool, where: str) -> None:
+        self._pool, self._where = pool, where
+
+    def found(self, pattern: str) -> Regular:
+        try:
+            parsed = _parser.parse(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise not_compiled("pattern", self._where, str(error)) from error
+        if parsed.state.flags != re.UNICODE.value:
+            raise not_compiled("pattern", self._where, "it sets flags")
+        branches = self._branches(list(parsed))
+        return self._pool.either(*(self._anchored(branch) for branch in branches))
+
+    @staticmethod
+    def _branches(items: list[Item]) -> Sequence[list[Item]]:
+        if items and str(items[-1][0]) == "BRANCH":
+            return [[*items[:-1], *branch] for branch in items[-1][1][1]]
+        return [items]
+
+    def _anchored(self, items: list[Item]) -> Regular:
+        anything = self._pool.repeat(spelled(self._pool, ANY_CHARACTER))
+        begins = bool(items) and _is_anchor(items[0], "AT_BEGINNING", "AT_BEGINNING_STRING")
+        rest = items[1:] if begins else items
+        ends = bool(rest) and _is_anchor(rest[-1], "AT_END", "AT_END_STRING")
+        inner = self._sequence(rest[:-1] if ends else rest)
+        return self._pool.then(*([] if begins else [anything]), inner, *([] if ends else [anything]))
+
+    def _sequence(self, items: Sequence[Item]) -> Regular:
+        return self._pool.then(*(self._item(str(kind), value) for kind, value in items))
+
+    def _item(self, kind: str, value: Any) -> Regular:
+        if kind in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
+            return spelled(self._pool, self._characters(kind, value))
+        if kind == "BRANCH":
+            return self._pool.either(*(self._sequence(list(branch)) for branch in value[1]))
+        if kind == "SUBPATTERN" and not value[1] and not value[2]:
+            return self._sequence(list(value[3]))
+        if kind in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, part = value
+            endless = high is _parser.MAXREPEAT
+            return self._pool.repeat(self._sequence(list(part)), int(low), None if endless else int(high))
+        raise not_compiled("pattern", self._where, f"{kind.lower()} inside it")
+
+    def _characters(self, kind: str, value: Any) -> CharacterRanges:
+        if kind == "ANY":
+            return without(_NEW_LINE)
+        if kind == "LITERAL":
+            return ((int(value), int(value)),)
+        if kind == "RANGE":
+            return ((int(value[0]), int(value[1])),)
+        if kind == "NOT_LITERAL":
+            return without(self._characters("LITERAL", value))
+        if kind == "CATEGORY" and str(value) in _CATEGORIES:
+            return _CATEGORIES[str(value)]
+        if kind != "IN":
+            raise not_compiled("pattern", self._where, f"{kind.lower()} inside it")
+        negated = bool(value) and str(value[0][0]) == "NEGATE"
+        ranges = tuple(one for part in value[negated:] for one in self._characters(str(part[0]), part[1]))
+        return without(ranges) if negated else ranges
+
+
+def _is_anchor(item: Item, *names: str) -> bool:
+    return str(item[0]) == "AT" and str(item[1]) in names

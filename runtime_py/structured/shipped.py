@@ -1,0 +1,39 @@
+"""Schemas that a bundle holds, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from edgec.bundle.folder import Bundle
+from edgec.bundle.limited_json import limited_bytes, parse_json
+from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, schema_file
+from edgec.errors import InputError
+
+
+def names_schema(value: object) -> bool:
+    """Whether a value is a schema's name: what could be one, unless a file of this name exists."""
+    return isinstance(value, str | Path) and bool(SCHEMA_NAME.fullmatch(str(value))) and not Path(value).exists()
+
+
+def shipped_schema(bundle: Bundle, name: str) -> Any:
+    """A schema that the bundle holds, as JSON.
+
+    Raises:
+        InputError: E714, it holds none of this name, or it is damaged.
+    """
+    if name not in bundle.manifest.schemas:
+        held = ", ".join(bundle.manifest.schemas)
+        raise InputError(
+            what=f"The bundle has no schema {name!r}.",
+            where=str(bundle.path),
+            why=f"it has {held}" if held else "it was exported without schemas",
+            fix="give one of those, a file with a JSON Schema, or export again with --schema NAME=FILE",
+            code="E714",
+        )
+    path = bundle.path / schema_file(name)
+    try:
+        return parse_json(limited_bytes(path, MOST_SCHEMA_BYTES))
+    except (OSError, ValueError) as error:
+        fix = "export the bundle again"
+        raise InputError("A schema in the bundle cannot be read.", str(path), str(error), fix, "E714") from error

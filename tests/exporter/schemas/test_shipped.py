@@ -1,0 +1,128 @@
+"""Schemas that a bundle ships: its files and manifest, Python's and the runner's texts held to them, and refusals."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import edgec
+from edgec.bundle.folder import open_bundle
+from edgec.cli.app import app
+from edgec.devices.runner.build import build_runner
+from edgec.errors import InputError
+from edgec.exporter.schemas.shipped import parse_schemas
+from edgec.runtime_py.structured.shipped import shipped_schema
+from tests.devices.runner.test_structured_text import PERSON
+from tests.runtime_py.structured.steppers import EXAMPLE
+
+PROMPT = "Lily has a friend: "
+BUDGET = 90
+
+
+@pytest.fixture(scope="module")
+def shipped(stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example model with two schemas."""
+    folder = tmp_path_factory.mktemp("shipped")
+    (folder / "person.json").write_text(json.dumps(PERSON))
+    (folder / "yes.json").write_text('{"type": "boolean"}')
+    files = {"person": folder / "person.json", "yes-no": folder / "yes.json"}
+    return edgec.export(EXAMPLE, out=folder / "shipped.edgec", context=256, schemas=files)
+
+
+def test_the_manifest_names_the_schemas_and_lists_their_files(shipped: Path) -> None:
+    manifest = open_bundle(shipped).manifest
+    assert manifest.schemas == ["person", "yes-no"]
+    listed = {file.path for file in manifest.files if file.path.startswith("schemas/")}
+    names = ("person.json", "person.grammar", "yes-no.json", "yes-no.grammar", "vocabulary.bin")
+    assert listed == {f"schemas/{name}" for name in names}
+    assert shipped_schema(open_bundle(shipped), "person") == PERSON
+
+
+def test_a_bundle_that_lacks_a_schemas_file_is_refused(shipped: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(shipped, tmp_path / "other.edgec")
+    (other / "schemas" / "person.grammar").unlink()
+    with pytest.raises(InputError):
+        open_bundle(other)
+
+
+def run_runner(bundle: Path, tokens: list[int], name: str, count: int) -> dict[str, Any]:
+    line = [str(build_runner().runner), "--bundle", str(bundle), "--tokens", ",".join(map(str, tokens))]
+    done = subprocess.run(
+        [*line, "--schema", name, "--new-tokens", str(count)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("name", ["person", "yes-no"])
+def test_the_runner_writes_the_tokens_of_python(shipped: Path, name: str) -> None:
+    model = edgec.load(shipped)
+    prompt = model.encode(PROMPT)
+    said = model.generate(prompt, schema=name, max_new_tokens=200)
+    written = run_runner(shipped, prompt, name, 200)
+    assert written["tokens"] == list(said.tokens)
+    assert written["finish"] == said.finish_reason and written["text"] == said.text
+    assert json.loads(written["text"]) == said.value
+
+
+def test_a_text_of_the_runner_is_closed_within_its_tokens(shipped: Path) -> None:
+    prompt = edgec.load(shipped).encode(PROMPT)
+    for count in (40, 50, BUDGET):
+        written = run_runner(shipped, prompt, "person", count)
+        assert written["finish"] in ("complete", "eos") and len(written["tokens"]) <= count
+        assert json.loads(written["text"])["pet"] in ("dog", "cat", "frog")
+    short = run_runner(shipped, prompt, "person", 4)
+    assert short["finish"] == "length" and short["text"] is None
+
+
+def test_the_command_takes_a_schemas_name(shipped: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(shipped), "-p", PROMPT, "--raw", "--schema", "yes-no", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout.strip().splitlines()[-1])["value"] in (True, False)
+
+
+def test_a_name_that_the_bundle_lacks_is_refused(shipped: Path, tiny_bundle: Path) -> None:
+    for bundle, why in ((shipped, "person, yes-no"), (tiny_bundle, "without schemas")):
+        with pytest.raises(InputError, match=why) as error:
+            edgec.load(bundle).generate("x", schema="animal")
+        assert error.value.code == "E714"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--schema", "animal"), "cannot be read"),
+        (("--schema", "../person"), "--schema is the name"),
+        (("--schema", "person", "--score"), "--schema is the name"),
+    ],
+)
+def test_the_runner_refuses(shipped: Path, arguments: tuple[str, ...], why: str) -> None:
+    line = [str(build_runner().runner), "--bundle", str(shipped), "--tokens", "1,2", *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and why in done.stderr
+
+
+@pytest.mark.parametrize("texts", [["person"], ["=a.json"], ["a=x", "a=y"]])
+def test_a_schema_without_a_name_or_a_file_is_refused(texts: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        parse_schemas(texts)
+    assert error.value.code == "E712"
+
+
+def test_a_name_that_leads_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        edgec.export(EXAMPLE, out=tmp_path / "x.edgec", schemas={"../a": tmp_path / "a.json"})
+    assert error.value.code == "E712"
+
+
+def test_a_keyword_that_is_not_compiled_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "mail.json").write_text('{"type": "string", "format": "email"}')
+    with pytest.raises(InputError, match=r"mail\.json") as error:
+        edgec.export(EXAMPLE, out=tmp_path / "x.edgec", schemas={"mail": tmp_path / "mail.json"})
+    assert error.value.code == "E710"
