@@ -12,6 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.errors import InputError
 from edgec.ir.program import Program, TensorType
@@ -90,12 +93,16 @@ def _declared(tensor: TensorType) -> Any:
 
 def decompositions() -> Any:
     """Decompositions of the operators that coremltools does not know; all others stay whole."""
-    import torch
     from torch._decomp import get_decompositions
 
     aten = torch.ops.aten
     table = get_decompositions([aten.new_ones.default, aten.new_zeros.default, aten.new_full.default])
-    return {**table, aten.__and__.Tensor: torch.logical_and, aten.__or__.Tensor: torch.logical_or}
+    logical = {aten.__and__.Tensor: torch.logical_and, aten.__or__.Tensor: torch.logical_or}
+    return {**table, **logical, aten.where.ScalarOther: _where_other}
+
+
+def _where_other(condition: Tensor, x: Tensor, other: float) -> Tensor:
+    return torch.ops.aten.where.self(condition, x, torch.full_like(x, other))
 
 
 def refused(method: str, error: Exception) -> InputError:

@@ -18,6 +18,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from edgec.backends.xnnpack.fold_outside import fold_outside
 from edgec.backends.xnnpack.reduced_dimensions import keep_reduced_dimensions
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
@@ -105,11 +106,9 @@ def _to_edge(program: Program) -> Any:
 
 
 def _artifact(edge: Any) -> bytes:
-    """The serialised program; constant dequantisation that no delegate took is folded."""
-    from executorch.exir import ExecutorchBackendConfig
-
-    config = ExecutorchBackendConfig(do_quant_fusion_and_const_prop=True)
-    return bytes(edge.to_executorch(config).buffer)
+    """The serialised program."""
+    fold_outside(edge.exported_program())
+    return bytes(edge.to_executorch().buffer)
 
 
 def _delegates(graph: GraphModule) -> Iterator[GraphModule]:

@@ -117,7 +117,7 @@ def _input(info: Any, length: int, drawn: torch.Generator) -> Tensor:
     if "mask" in info.name:
         return (torch.arange(shape[-1]) < shape[-1] - shape[-1] // 4).expand(shape).to(_dtype(info)).contiguous()
     if made := _FIXED.get(info.name):
-        return made(shape)
+        return made(shape).to(_dtype(info))
     if _dtype(info).is_floating_point:
         return torch.randn(shape, generator=drawn)
     return torch.randint(4, 250, shape, generator=drawn, dtype=_dtype(info))

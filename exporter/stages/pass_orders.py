@@ -34,6 +34,7 @@ from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.merge_dimensions import MergeDimensions
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
@@ -166,6 +167,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         *rounding,
         *([FakeValues()] if rounding else []),
         DecomposeAttention(),
+        MergeDimensions(),
         *([Fp16SafeNorm()] if form.half else []),
         FoldConstants(),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),

@@ -76,10 +76,14 @@ def _half(value: Any) -> Any:
 
 
 def _default_to_half(node: Node) -> None:
-    """Name float16 as the output dtype of operators whose default is float32, as dequantisation's is."""
-    target = node.target
-    if isinstance(target, torch._ops.OpOverload) and "output_dtype" in {a.name for a in target._schema.arguments}:
+    """Name float16 as the dtype of results that are float32 by default: dequantised values, and constants of an operator."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return
+    known = {argument.name for argument in node.target._schema.arguments}
+    if "output_dtype" in known:
         node.kwargs = {**node.kwargs, "output_dtype": torch.float16}
+    elif "dtype" in known and not node.all_input_nodes and node.meta["val"].dtype in _WIDE:
+        node.kwargs = {**node.kwargs, "dtype": torch.float16}
 
 
 def _drop_cast(graph: GraphModule, node: Node) -> None:

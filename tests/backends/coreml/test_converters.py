@@ -27,3 +27,35 @@ def test_gelu_keeps_its_approximation(approximate: str, tmp_path: Path) -> None:
     (actual,) = function.run({function.inputs[0].name: x}, {}).values()
     # The two forms differ by up to 5e-4; one of them agrees to float32's last digits.
     assert float((actual - module(x)).abs().max()) < 1e-6
+
+
+class _Scored(torch.nn.Module):
+    """Half of what SAM adds to its scores: a scaled query, and rows of a table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.randn(5, 8).half())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("bhc,kc->bhk", x * 0.5, self.rows)
+
+
+def test_an_einsum_takes_a_value_that_a_number_made_wider(tmp_path: Path) -> None:
+    import coremltools as ct
+    import numpy as np
+
+    register()
+    module, x = _Scored().eval(), torch.randn(1, 3, 8).half()
+    exported = torch.export.export(module, (x,)).run_decompositions({torch.ops.aten.relu.default: torch.relu})
+    model = ct.convert(
+        exported,
+        minimum_deployment_target=ct.target.iOS18,
+        inputs=[ct.TensorType(name="x", shape=x.shape, dtype=np.float16)],
+        skip_model_load=True,
+    )
+    model.save(str(tmp_path / "einsum.mlpackage"))
+    function = load_package(tmp_path / "einsum.mlpackage", accumulate="float32").functions["main"]
+    (actual,) = function.run({"x": x}, {}).values()
+    wanted = module.float()(x.float())
+    # Sums of 8 products in float16: a unit in the last place of values up to 8.
+    assert float((actual.float() - wanted).abs().max()) < 1e-2

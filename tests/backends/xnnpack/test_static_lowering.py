@@ -139,3 +139,24 @@ def test_attention_in_edgecs_form_is_refused() -> None:
     with pytest.raises(InputError, match="as it is") as caught:
         lower_static(fused)
     assert (caught.value.code, "decompose_attention" in caught.value.fix) == ("E182", True)
+
+
+class _Distances(nn.Module):
+    """A row for each pair of positions, as the attention of Wav2Vec2-BERT has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(40, 16)
+        self.register_buffer("apart", torch.arange(40).remainder(40).expand(40, 40).contiguous())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.einsum("bqc,qkc->bqk", x, self.rows(self.apart))
+
+
+@torch.no_grad()
+def test_rows_that_are_looked_up_alike_in_every_call_are_stored_once() -> None:
+    module, inputs = _Distances().eval(), {"x": torch.randn(1, 40, 16, generator=torch.Generator().manual_seed(2))}
+    done = _run(module, inputs)
+    torch.testing.assert_close(done.outputs[0], module(**inputs), atol=TOLERANCE, rtol=0)
+    looked_up = 40 * 40 * 16 * 4
+    assert len(done.lowered.artifact) < looked_up

@@ -20,6 +20,7 @@ from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.half_precision import HalfPrecision
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.separate_bias import SeparateBias
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_method import StaticMethod
@@ -148,3 +149,22 @@ def test_inputs_of_64_bits_are_narrowed() -> None:
     program = run_pass(Program(torch.fx.GraphModule({}, new), Interface((kind,), (kind,))), NarrowInputs())
     assert program.interface.inputs[0].dtype is torch.int32
     assert program.graph(torch.ones(1, 4, dtype=torch.int32)).dtype is torch.int64
+
+
+class _Upsampled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = torch.nn.ConvTranspose2d(3, 5, 4, stride=2, padding=1, output_padding=1, groups=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(x)  # type: ignore[no-any-return]
+
+
+def test_the_bias_of_a_transposed_convolution_is_added_after_it() -> None:
+    module, x = _Upsampled(), torch.randn(1, 3, 6, 6)
+    graph = torch.export.export(module, (x,)).module(check_guards=False)
+    program = Program(torch.fx.GraphModule(graph, graph.graph), Interface((TensorType("x", x.dtype, (1, 3, 6, 6)),), ()))  # type: ignore[arg-type]
+    separate = run_pass(program, SeparateBias()).graph
+    (layer,) = nodes_of(separate, aten.conv_transpose2d.input)
+    assert layer.args[2] is None and nodes_of(separate, aten.add.Tensor)
+    assert float((separate(x) - module(x)).detach().abs().max()) < TOLERANCE

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from math import prod
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from edgec.ir.program import Interface, Program, TensorType
+from edgec.passes.contract import nodes_of, run_pass
+from edgec.passes.static.merge_dimensions import MergeDimensions, merged
+
+aten = torch.ops.aten
+# Swin and SAM cut images into windows and join them again: batch, rows, row in a window, columns, column, channels.
+WINDOWS = [1, 2, 4, 2, 4, 3]
+CUT = [0, 1, 3, 2, 4, 5]
+
+
+class Windows(nn.Module):
+    def __init__(self, shape: list[int], order: list[int], copied: bool = True) -> None:
+        super().__init__()
+        self.shape, self.order, self.copied = shape, order, copied
+
+    def forward(self, x: Tensor) -> Tensor:
+        turned = x.view(self.shape).permute(self.order)
+        return turned.contiguous().view(-1) if self.copied else turned
+
+
+def program_of(module: nn.Module, x: Tensor) -> Program:
+    graph = torch.export.export(module, (x,)).module(check_guards=False)
+    inputs = (TensorType("x", x.dtype, tuple(x.shape)),)
+    return Program(torch.fx.GraphModule(graph, graph.graph), Interface(inputs, ()))  # type: ignore[arg-type]
+
+
+def ranks(program: Program) -> list[int]:
+    return [node.meta["val"].dim() for node in program.graph.graph.nodes if node.op == "call_function"]
+
+
+def test_windows_are_cut_in_fewer_dimensions() -> None:
+    x = torch.randn(1, 8, 8, 3)
+    program = program_of(Windows(WINDOWS, CUT), x)
+    assert max(ranks(program)) == 6
+    fewer = run_pass(program, MergeDimensions())
+    assert max(ranks(fewer)) == 4
+    assert torch.equal(fewer.graph(x), program.graph(x))
+
+
+def test_dimensions_that_no_view_joins_stay() -> None:
+    program = program_of(Windows(WINDOWS, CUT, copied=False), torch.randn(1, 8, 8, 3))
+    assert max(ranks(run_pass(program, MergeDimensions()))) == 6
+
+
+def test_six_dimensions_that_all_move_stay_for_the_linter() -> None:
+    shape, order = [2, 2, 2, 2, 2, 2], [5, 4, 3, 2, 1, 0]
+    program = program_of(Windows(shape, order), torch.randn(64))
+    (left,) = nodes_of(run_pass(program, MergeDimensions()).graph, aten.permute.default)
+    assert left.meta["val"].dim() == 6
+
+
+@given(st.lists(st.integers(1, 3), min_size=6, max_size=7), st.randoms())
+def test_any_permutation_of_merged_dimensions_gives_the_same_values(shape: list[int], random: object) -> None:
+    order = list(range(len(shape)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    x = torch.arange(prod(shape)).reshape(shape)
+    groups = merged(shape, order)
+    before = sorted(groups)
+    fewer = x.reshape([prod(shape[dim] for dim in group) for group in before])
+    turned = fewer.permute([before.index(group) for group in groups])
+    assert torch.equal(turned.reshape(-1), x.permute(order).reshape(-1))
