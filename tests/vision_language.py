@@ -171,7 +171,7 @@ def save_processor(family: str, folder: Path) -> Path:
         made.image_processor.do_resize = True
         made.image_processor.save_pretrained(folder)
         made.tokenizer.save_pretrained(folder)
-        described = {"processor_class": type(made).__name__}
+        described: dict[str, object] = {"processor_class": type(made).__name__}
         described |= {"image_seq_length": 4} if family == "internvl" else {}
         (folder / "processor_config.json").write_text(json.dumps(described))
     else:

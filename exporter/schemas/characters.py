@@ -26,8 +26,8 @@ def spelled(pool: RegularPool, ranges: Iterable[tuple[int, int]]) -> Regular:
             elif code not in _UNSPELLED:
                 plain |= 1 << code
         longer += [part for first, last in _ENCODED[1:] for part in _utf8(pool, max(low, first), min(high, last))]
-    escapes = pool.then(pool.bytes(1 << 0x5C), pool.bytes(letters))
-    return pool.either(pool.bytes(plain), escapes, *longer)
+    escapes = pool.then(pool.one_of(1 << 0x5C), pool.one_of(letters))
+    return pool.either(pool.one_of(plain), escapes, *longer)
 
 
 def spelled_text(text: str) -> bytes | None:
@@ -47,12 +47,12 @@ def _between(pool: RegularPool, low: bytes, high: bytes) -> Iterator[Regular]:
     """Byte strings from ``low`` to ``high``, of one length, whose later bytes lie in 0x80..0xBF."""
     first, last = low[0], high[0]
     if len(low) == 1:
-        yield pool.bytes(_mask(first, last))
+        yield pool.one_of(_mask(first, last))
         return
     bottom, top = b"\x80" * (len(low) - 1), b"\xbf" * (len(low) - 1)
     if first == last:
         for rest in _between(pool, low[1:], high[1:]):
-            yield pool.then(pool.bytes(_mask(first, first)), rest)
+            yield pool.then(pool.one_of(_mask(first, first)), rest)
         return
     if low[1:] != bottom:
         yield from _between(pool, low, bytes([first]) + top)
@@ -61,7 +61,7 @@ def _between(pool: RegularPool, low: bytes, high: bytes) -> Iterator[Regular]:
         yield from _between(pool, bytes([last]) + bottom, high)
         last -= 1
     if first <= last:
-        yield pool.then(pool.bytes(_mask(first, last)), *[pool.bytes(_mask(0x80, 0xBF))] * (len(low) - 1))
+        yield pool.then(pool.one_of(_mask(first, last)), *[pool.one_of(_mask(0x80, 0xBF))] * (len(low) - 1))
 
 
 def _mask(low: int, high: int) -> int:

@@ -117,6 +117,6 @@ def _check_apart(one: SchemaNode, other: SchemaNode) -> None:
     mine, theirs = ({key: node[key] for key in _PROPERTIES if key in node} for node in (one, other))
     if mine and theirs and mine != theirs and any(len(keys) > 1 or "properties" not in keys for keys in (mine, theirs)):
         raise not_compiled("allOf", "schema", "two of its parts name properties, and one says something of all others")
-    mine, theirs = ({key: node[key] for key in _ITEMS if key in node} for node in (one, other))
-    if mine and theirs and mine != theirs and (len(mine) > 1 or len(theirs) > 1 or mine.keys() != theirs.keys()):
+    items, others = ({key: node[key] for key in _ITEMS if key in node} for node in (one, other))
+    if items and others and items != others and (len(items) > 1 or len(others) > 1 or items.keys() != others.keys()):
         raise not_compiled("allOf", "schema", "two of its parts describe the items of a list")

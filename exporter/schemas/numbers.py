@@ -66,7 +66,7 @@ class Numerals:
         self._fraction = pool.then(self._point, pool.repeat(self._digit, 1))
 
     def _digits(self, low: int, high: int) -> Regular:
-        return self._pool.bytes(sum(1 << _FIRST_DIGIT + digit for digit in range(low, high + 1)))
+        return self._pool.one_of(sum(1 << _FIRST_DIGIT + digit for digit in range(low, high + 1)))
 
     def integer(self, bounds: Bounds) -> Regular:
         """Whole numbers of a range."""
@@ -81,8 +81,8 @@ class Numerals:
         if bounds == Bounds():
             pool = self._pool
             exponent = pool.then(
-                pool.bytes(1 << ord("e") | 1 << ord("E")),
-                pool.repeat(pool.bytes(1 << ord("+") | 1 << ord("-")), 0, 1),
+                pool.one_of(1 << ord("e") | 1 << ord("E")),
+                pool.repeat(pool.one_of(1 << ord("+") | 1 << ord("-")), 0, 1),
                 pool.repeat(self._digit, 1),
             )
             optional = [pool.repeat(part, 0, 1) for part in (self._fraction, exponent)]

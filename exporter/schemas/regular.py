@@ -60,7 +60,7 @@ class RegularPool:
         self._known: dict[tuple[object, ...], Regular] = {}
         self._derived: dict[tuple[Regular, int], Regular] = {}
         self._split: dict[Regular, tuple[int, ...]] = {}
-        self.nothing = self.bytes(0)
+        self.nothing = self.one_of(0)
         self.everything = self.other(self.nothing)
         self.empty = self.repeat(self.nothing, 0, 0)
 
@@ -70,13 +70,13 @@ class RegularPool:
             self._known[key] = Regular(kind, parts, nullable, *numbers)
         return self._known[key]
 
-    def bytes(self, mask: int) -> Regular:
+    def one_of(self, mask: int) -> Regular:
         """One byte of those whose bit is set."""
         return self._make("bytes", (), False, mask)
 
     def text(self, text: bytes) -> Regular:
         """Exactly these bytes."""
-        return self.then(*(self.bytes(1 << byte) for byte in text))
+        return self.then(*(self.one_of(1 << byte) for byte in text))
 
     def then(self, *parts: Regular) -> Regular:
         """One after the other."""
@@ -100,7 +100,7 @@ class RegularPool:
             return self.everything
         single = reduce(lambda mask, part: mask | part.bytes, flat, 0)
         rest = {part: None for part in flat if part.kind != "bytes"}
-        every = [*([self.bytes(single)] if single else []), *sorted(rest, key=id)]
+        every = [*([self.one_of(single)] if single else []), *sorted(rest, key=id)]
         if len(every) < 2:
             return every[0] if every else self.nothing
         return self._make("either", tuple(every), any(part.nullable for part in every))

@@ -76,7 +76,7 @@ def _half(value: Any) -> Any:
 
 
 def _default_to_half(node: Node) -> None:
-    """Name float16 as the dtype of results that are float32 by default: dequantised values, and constants of an operator."""
+    """Name float16 as the dtype of what is float32 by default: dequantised values, and what an operator makes anew."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return
     known = {argument.name for argument in node.target._schema.arguments}

@@ -91,7 +91,7 @@ def _only_laid_out(node: Node) -> bool:
     return all(user.target in _VIEWS or (user.target in _COPIES and _only_laid_out(user)) for user in node.users)
 
 
-def _rewrite(graph: GraphModule, node: Node, shape: Sequence[int], groups: Sequence[Sequence[int]]) -> None:
+def _rewrite(graph: GraphModule, node: Node, shape: Sequence[int], groups: list[list[int]]) -> None:
     """Let views of the result read one of fewer dimensions instead."""
     source = node.args[0]
     assert isinstance(source, Node)

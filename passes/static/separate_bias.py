@@ -6,8 +6,8 @@
 
 Where a Python number meets a float16 input, coremltools widens input and weight to float32, but not the bias, and then
 refuses the layer; its own passes join layer and bias again. Legality: every convolution over two dimensions, also a
-transposed one, and every linear layer. Exact. Measured on a tiny random Qwen2 of 2 layers: 6 layers with a bias before, none after, for
-12 more operators (112, then 124).
+transposed one, and every linear layer. Exact. Measured on a tiny random Qwen2 of 2 layers: 6 layers with a bias before,
+none after, for 12 more operators (112, then 124).
 """
 
 from __future__ import annotations

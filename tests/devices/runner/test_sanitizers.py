@@ -24,11 +24,11 @@ from edgec.runtime_py.verify.verify import verify
 from tests.backends.edgec_linear import programs as linear_programs
 from tests.backends.edgec_linear import test_experts as expert_programs
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
-from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
-from tests.speech_bundles import timed_bundle, wav
 from tests.devices.runner.structure_files import write_structure
 from tests.devices.runner.test_structured_text import PERSON
+from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
 from tests.runtime_py.structured.steppers import structures
+from tests.speech_bundles import timed_bundle, wav
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40

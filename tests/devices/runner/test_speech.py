@@ -107,7 +107,7 @@ def test_features_are_those_of_transformers_extractor(
 @pytest.mark.parametrize("shape", [(80, 3000, 401, 160), (80, 0, 400, 160), (513, 10, 400, 160), (80, 1 << 40, 400, 1)])
 def test_features_beyond_the_limits_are_refused(entry: Path, tmp_path: Path, shape: tuple[int, ...]) -> None:
     (tmp_path / "a.wav").write_bytes(wav(b"\0" * 64))
-    line = [entry, tmp_path / "a.wav", str(RATE), *map(str, shape)]
+    line = [str(entry), str(tmp_path / "a.wav"), str(RATE), *map(str, shape)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "beyond what the runner makes" in done.stderr
 

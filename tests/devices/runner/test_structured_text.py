@@ -81,7 +81,7 @@ def test_every_text_that_ends_is_valid_within_its_budget(
         chance, tokens = np.random.default_rng(budget), list[int]()
         with own.begin(budget) as text:
             while len(tokens) < budget and text.state != ENDED:
-                tokens.append(int(text.mask(chance.standard_normal(len(vocabulary.tokens))).argmax()))
+                tokens.append(int(text.mask(chance.standard_normal(len(vocabulary.tokens), np.float32)).argmax()))
                 text.take(tokens[-1])
             whole = text.state != OPEN
         ended += whole

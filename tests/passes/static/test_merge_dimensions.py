@@ -30,7 +30,7 @@ class Windows(nn.Module):
 def program_of(module: nn.Module, x: Tensor) -> Program:
     graph = torch.export.export(module, (x,)).module(check_guards=False)
     inputs = (TensorType("x", x.dtype, tuple(x.shape)),)
-    return Program(torch.fx.GraphModule(graph, graph.graph), Interface(inputs, ()))  # type: ignore[arg-type]
+    return Program(torch.fx.GraphModule(graph, graph.graph), Interface(inputs, ()))
 
 
 def ranks(program: Program) -> list[int]:

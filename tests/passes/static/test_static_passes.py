@@ -157,13 +157,14 @@ class _Upsampled(torch.nn.Module):
         self.up = torch.nn.ConvTranspose2d(3, 5, 4, stride=2, padding=1, output_padding=1, groups=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.up(x)  # type: ignore[no-any-return]
+        return self.up(x)
 
 
 def test_the_bias_of_a_transposed_convolution_is_added_after_it() -> None:
     module, x = _Upsampled(), torch.randn(1, 3, 6, 6)
     graph = torch.export.export(module, (x,)).module(check_guards=False)
-    program = Program(torch.fx.GraphModule(graph, graph.graph), Interface((TensorType("x", x.dtype, (1, 3, 6, 6)),), ()))  # type: ignore[arg-type]
+    interface = Interface((TensorType("x", x.dtype, (1, 3, 6, 6)),), ())
+    program = Program(torch.fx.GraphModule(graph, graph.graph), interface)
     separate = run_pass(program, SeparateBias()).graph
     (layer,) = nodes_of(separate, aten.conv_transpose2d.input)
     assert layer.args[2] is None and nodes_of(separate, aten.add.Tensor)

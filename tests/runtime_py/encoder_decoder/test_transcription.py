@@ -120,7 +120,7 @@ def test_the_language_is_detected_in_the_first_window_or_given() -> None:
 @pytest.mark.parametrize(
     ("asked", "code"), [({"language": "xx"}, "E156"), ({"task": "sing"}, "E156"), ({"language": ""}, "E156")]
 )
-def test_what_the_model_does_not_know_is_refused_before_anything_is_read(asked: dict[str, str], code: str) -> None:
+def test_what_the_model_does_not_know_is_refused_before_anything_is_read(asked: dict[str, Any], code: str) -> None:
     session = ScriptedSession([[4]])
     with pytest.raises(InputError) as refused:
         written(session, NOISE, **asked)
