@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.bundle.limited_json import limited_bytes, parse_json
@@ -14,10 +14,12 @@ from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, TOKENS, grammar
 from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import compile_schema
 from edgec.exporter.schemas.refusals import no_vocabulary, not_named
-from edgec.exporter.sources.model_source import ModelSource
 from edgec.runtime_py.structured.refusals import unreadable
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import normalised_schema
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.model_source import ModelSource
 
 
 def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
