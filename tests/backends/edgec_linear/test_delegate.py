@@ -136,7 +136,11 @@ def test_activations_in_float_are_groups_of_their_own() -> None:
 ODD_WIDTH = (("*down_proj*", WeightScheme(3, 0, activation_bits=0)),)
 
 
-@pytest.mark.parametrize("rules", [IN_FLOAT, (), ODD_WIDTH], ids=["some", "all", "a row that ends within a slice"])
+@pytest.mark.parametrize(
+    "rules",
+    [pytest.param(IN_FLOAT, marks=pytest.mark.slow), pytest.param((), marks=pytest.mark.slow), ODD_WIDTH],
+    ids=["some", "all", "a row that ends within a slice"],
+)
 def test_activations_in_float_are_computed_as_the_graph_says(rules: tuple[SchemeRule, ...], tmp_path: Path) -> None:
     mixed, inner = rules == IN_FLOAT, 44 if rules == ODD_WIDTH else 64
     program = quantised("llama", rules, FLOAT_EIGHT, FOUR if mixed else FLOAT_FOUR, intermediate_size=inner)
