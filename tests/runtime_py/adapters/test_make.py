@@ -117,6 +117,7 @@ def test_modules_that_the_bundle_lacks_are_refused_by_name(four_bits: Path, tmp_
     assert error.code == "E693" and "model.layers.2.self_attn.q_proj" in error.what
 
 
+@pytest.mark.slow
 def test_a_matrix_that_xnnpack_computes_is_refused_by_name(tiny_folder: Path, tmp_path: Path) -> None:
     kept = RECIPE + '\n[[rules]]\nparameters = "model.layers.0.self_attn.q_proj.weight"\nfloat = true\n'
     bundle = exported(tiny_folder, tmp_path, kept)
@@ -169,6 +170,7 @@ def test_folders_that_cannot_be_read_are_refused(four_bits: Path, tmp_path: Path
     assert kind != "pickle" or "safe_serialization" in error.fix
 
 
+@pytest.mark.slow
 def test_bundles_that_take_no_adapters_say_why(tiny_folder: Path, tiny_bundle: Path, tmp_path: Path) -> None:
     folder = write_lora(tmp_path / "lora", pairs())
     error = refusal(tiny_bundle, folder, tmp_path / "a")
