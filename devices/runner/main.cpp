@@ -17,6 +17,7 @@
 #include "bundle_facts.h"
 #include "decoder.h"
 #include "engine/c_api.h"
+#include "events.h"
 #include "memory_use.h"
 #include "options.h"
 #include "page_cache.h"
@@ -38,15 +39,6 @@ constexpr const char* kPackedNames[] = {"in memory", "written", "mapped"};
 using ModelHandle = std::unique_ptr<EdgecModel, decltype(&edgec_model_close)>;
 using StructureHandle = std::unique_ptr<EdgecStructure, decltype(&edgec_structure_close)>;
 using FileHandle = std::unique_ptr<std::FILE, decltype(&std::fclose)>;
-
-template <typename Number>
-std::string list(const std::vector<Number>& numbers) {
-  std::ostringstream text;
-  for (size_t index = 0; index < numbers.size(); ++index) {
-    text << (index ? "," : "") << numbers[index];
-  }
-  return "[" + text.str() + "]";
-}
 
 // Make the folder of --packed and its parents where they do not exist.
 void make_packed_folder(const std::filesystem::path& folder) {
@@ -136,81 +128,6 @@ StructureHandle opened_structure(const Options& options) {
     if (structure == nullptr) throw std::runtime_error(error);
   }
   return structure;
-}
-
-std::string memory_fields() {
-  return ",\"peak_rss_bytes\":" + std::to_string(peak_rss_bytes()) +
-         ",\"anonymous_bytes\":" + std::to_string(anonymous_bytes());
-}
-
-// A text as a string of JSON. It is valid UTF-8 without control characters, as every structured text is.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char one : text) {
-    const char* escaped = one == '\n' ? "\\n" : one == '\t' ? "\\t" : one == '"' ? "\\\"" : one == '\\' ? "\\\\" : nullptr;
-    out += escaped != nullptr ? escaped : std::string(1, one);
-  }
-  return out + "\"";
-}
-
-std::string structured_fields(const Generated& result) {
-  if (result.finish.empty()) return "";
-  const std::string text = result.finish == "length" ? "null" : quoted(result.text);
-  return ",\"finish\":\"" + result.finish + "\",\"text\":" + text;
-}
-
-void generate(
-    Decoder& decoder, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
-  const Generated result = decoder.generate(prompt, count, structure);
-  std::cout << "{\"event\":\"generated\",\"prompt_tokens\":" << prompt.size() << ",\"tokens\":" << list(result.tokens)
-            << ",\"ttft_ms\":" << result.ttft_ms << ",\"token_ms\":" << list(result.token_ms)
-            << ",\"cpu_ms\":" << result.cpu_ms << structured_fields(result) << memory_fields() << "}" << std::endl;
-}
-
-// Generate repeatedly until `ms` have passed; each event says when it ended.
-void sustain(
-    Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::chrono::duration<double, std::milli> limit(static_cast<double>(ms));
-  for (auto passed = limit * 0; passed < limit;) {
-    const Generated result = decoder.generate(prompt, count, structure);
-    passed = std::chrono::steady_clock::now() - start;
-    std::cout << "{\"event\":\"generated\",\"tokens\":[" << result.tokens.back() << "],\"ttft_ms\":" << result.ttft_ms
-              << ",\"token_ms\":" << list(result.token_ms) << ",\"elapsed_ms\":" << passed.count() << "}" << std::endl;
-  }
-}
-
-void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logits) {
-  const std::vector<int64_t> likeliest = decoder.score(tokens, logits);
-  std::cout << "{\"event\":\"scored\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
-}
-
-void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
-  const std::vector<int64_t> likeliest = decoder.replay(tokens, count, logits);
-  std::cout << "{\"event\":\"replayed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
-}
-
-void feed(
-    Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits) {
-  const std::vector<int64_t> likeliest = decoder.feed(tokens, calls, logits);
-  std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
-}
-
-void transcribe(Speech& speech, Decoder& decoder) {
-  while (speech.more()) {
-    const HeardWindow heard = speech.next(decoder);
-    std::cout << "{\"event\":\"transcribed\",\"start_s\":" << heard.start_s << ",\"end_s\":" << heard.end_s
-              << ",\"prompt\":" << list(heard.prompt) << ",\"tokens\":" << list(heard.tokens)
-              << ",\"features_ms\":" << heard.features_ms << ",\"encode_ms\":" << heard.encode_ms
-              << ",\"write_ms\":" << heard.write_ms << memory_fields() << "}" << std::endl;
-  }
-}
-
-void print_profile(Decoder& decoder) {
-  const std::string profile = decoder.profile();
-  if (!profile.empty()) {
-    std::cout << "{\"event\":\"profile\"," << profile.substr(1) << std::endl;
-  }
 }
 
 // Reads the next word of a request as a number.

@@ -1,0 +1,88 @@
+#include "events.h"
+
+#include <chrono>
+#include <iostream>
+
+#include "engine/c_api.h"
+#include "memory_use.h"
+
+namespace edgec::runner {
+namespace {
+
+std::string memory_fields() {
+  return ",\"peak_rss_bytes\":" + std::to_string(peak_rss_bytes()) +
+         ",\"anonymous_bytes\":" + std::to_string(anonymous_bytes());
+}
+
+// A text as a string of JSON. It is valid UTF-8 without control characters, as every structured text is.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char one : text) {
+    const char* escaped = one == '\n' ? "\\n" : one == '\t' ? "\\t" : one == '"' ? "\\\"" : one == '\\' ? "\\\\" : nullptr;
+    out += escaped != nullptr ? escaped : std::string(1, one);
+  }
+  return out + "\"";
+}
+
+std::string structured_fields(const Generated& result) {
+  if (result.finish.empty()) return "";
+  const std::string text = result.finish == "length" ? "null" : quoted(result.text);
+  return ",\"finish\":\"" + result.finish + "\",\"text\":" + text;
+}
+
+}  // namespace
+
+void generate(
+    Decoder& decoder, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
+  const Generated result = decoder.generate(prompt, count, structure);
+  std::cout << "{\"event\":\"generated\",\"prompt_tokens\":" << prompt.size() << ",\"tokens\":" << list(result.tokens)
+            << ",\"ttft_ms\":" << result.ttft_ms << ",\"token_ms\":" << list(result.token_ms)
+            << ",\"cpu_ms\":" << result.cpu_ms << structured_fields(result) << memory_fields() << "}" << std::endl;
+}
+
+void sustain(
+    Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double, std::milli> limit(static_cast<double>(ms));
+  for (auto passed = limit * 0; passed < limit;) {
+    const Generated result = decoder.generate(prompt, count, structure);
+    passed = std::chrono::steady_clock::now() - start;
+    std::cout << "{\"event\":\"generated\",\"tokens\":[" << result.tokens.back() << "],\"ttft_ms\":" << result.ttft_ms
+              << ",\"token_ms\":" << list(result.token_ms) << ",\"elapsed_ms\":" << passed.count() << "}" << std::endl;
+  }
+}
+
+void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logits) {
+  const std::vector<int64_t> likeliest = decoder.score(tokens, logits);
+  std::cout << "{\"event\":\"scored\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+}
+
+void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
+  const std::vector<int64_t> likeliest = decoder.replay(tokens, count, logits);
+  std::cout << "{\"event\":\"replayed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+}
+
+void feed(
+    Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits) {
+  const std::vector<int64_t> likeliest = decoder.feed(tokens, calls, logits);
+  std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+}
+
+void transcribe(Speech& speech, Decoder& decoder) {
+  while (speech.more()) {
+    const HeardWindow heard = speech.next(decoder);
+    std::cout << "{\"event\":\"transcribed\",\"start_s\":" << heard.start_s << ",\"end_s\":" << heard.end_s
+              << ",\"prompt\":" << list(heard.prompt) << ",\"tokens\":" << list(heard.tokens)
+              << ",\"features_ms\":" << heard.features_ms << ",\"encode_ms\":" << heard.encode_ms
+              << ",\"write_ms\":" << heard.write_ms << memory_fields() << "}" << std::endl;
+  }
+}
+
+void print_profile(Decoder& decoder) {
+  const std::string profile = decoder.profile();
+  if (!profile.empty()) {
+    std::cout << "{\"event\":\"profile\"," << profile.substr(1) << std::endl;
+  }
+}
+
+}  // namespace edgec::runner
