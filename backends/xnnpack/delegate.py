@@ -24,6 +24,7 @@ from torch.fx import GraphModule, Node
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.backends.xnnpack.outline import LoweredBackendModule, outline_of
 from edgec.backends.xnnpack.region import DelegateRegion, shape_of
+from edgec.errors import InputError
 
 aten = torch.ops.aten
 torchao_ops = torch.ops.torchao
@@ -97,7 +98,8 @@ def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) ->
         sizes: (low, high) of each varying dimension, by symbol.
 
     Raises:
-        RuntimeError: XNNPACK refuses the region, or stores a constant in an unknown way.
+        InputError: E723, XNNPACK refuses the region.
+        RuntimeError: it stores a constant in an unknown way.
     """
     stand_ins = _stand_ins(region.module)
     root = torch.nn.Module()
@@ -114,8 +116,22 @@ def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) ->
         exported = torch.export.export(module, examples, strict=False)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[LINEAR])
     edge = to_edge(exported, compile_config=config).exported_program()
-    lowered = to_backend(XnnpackBackend.__name__, edge, [])
+    try:
+        lowered = to_backend(XnnpackBackend.__name__, edge, [])
+    except RuntimeError as error:
+        raise _refused(region, error) from error
     return Template(lowered.processed_bytes, _slots(lowered, stand_ins))
+
+
+def _refused(region: DelegateRegion, error: RuntimeError) -> InputError:
+    operators = sorted({str(node.target) for node in region.module.graph.nodes if node.op == "call_function"})
+    return InputError(
+        what="XNNPACK cannot compute a part of this model with the weights that the recipe gives it",
+        where=", ".join(operators)[:300],
+        why=" ".join(str(error).split())[:300],
+        fix="export with --recipe float, or leave the layer's weights in float by a rule of the recipe",
+        code="E723",
+    )
 
 
 def instantiate(

@@ -212,8 +212,20 @@ def test_a_context_that_holds_no_image_is_refused(tmp_path: Path) -> None:
     assert code_of(lambda: edgec.export(folder, recipe="float", out=tmp_path / "x.edgec", context=20)) == "E651"
 
 
+UNROUNDED = ("qwen2_vl", "qwen3_vl", "qwen3_5")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", UNROUNDED)
+def test_eyes_that_xnnpack_cannot_round_are_refused(family: str, tmp_path: Path) -> None:
+    folder, out = save_vision_language(family, tmp_path / family), tmp_path / "x.edgec"
+    shape = size(family)
+    assert code_of(lambda: edgec.export(folder, recipe="8bit", out=out, context=CONTEXT, image_size=shape)) == "E723"
+    assert not out.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in UNROUNDED])
 def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp_path: Path) -> None:
     folder = save_vision_language(family, tmp_path / family)
     _, wanted = words(family, "<image>what is this", [picture()], 12)
