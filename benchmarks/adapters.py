@@ -44,8 +44,8 @@ class AdapterCosts:
     adapted_token_ms: float
 
 
-def random_adapter(bundle: Bundle, rank: int, seed: int) -> Adapter:
-    """An adapter of float16 numbers on every matrix but the lm_head."""
+def random_adapter(bundle: Bundle, rank: int, seed: int, deviation: float = 0.02) -> Adapter:
+    """An adapter of float16 numbers with such a standard deviation on every matrix but the lm_head."""
     import numpy as np
 
     from edgec.bundle.adapter_targets import targets_of
@@ -56,7 +56,7 @@ def random_adapter(bundle: Bundle, rank: int, seed: int) -> Adapter:
     random = np.random.default_rng(seed)
 
     def matrix(*shape: int) -> FloatTensor:
-        values = (random.standard_normal(shape) * 0.02).astype(np.float16)
+        values = (random.standard_normal(shape) * deviation).astype(np.float16)
         return FloatTensor("F16", shape, memoryview(values.tobytes()))
 
     targets = [target for target in targets_of(bundle).targets if target.name != "lm_head"]

@@ -41,7 +41,7 @@ def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
     assert opened.golden_path is not None
     golden = read_golden(opened.golden_path).outputs[0]
     line = ["java", "-Xcheck:jni", f"-Djava.library.path={engine.folder}", "-cp", classes, f"{package.module}.MainKt"]
-    adapter = random_adapter(opened, 8, seed=1)
+    adapter = random_adapter(opened, 8, seed=1, deviation=0.2)
     write_adapter(adapter, tmp_path / "a.adapter")
     words = [str(bundle), str(tmp_path / "own"), str(tmp_path / "a.adapter"), *map(str, golden.prompt_ids)]
     (tmp_path / "own").mkdir()

@@ -146,7 +146,7 @@ def ran(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     golden = read_golden(opened.golden_path)
     _break(opened.path, opened.manifest.artifact, folder / "broken")
     accepted = [*(vector.label for vector in golden.texts), "chat"]
-    adapter = random_adapter(opened, 8, seed=1)
+    adapter = random_adapter(opened, 8, seed=1, deviation=0.2)
     write_adapter(adapter, folder / "a.adapter")
     prompt = [*map(str, golden.outputs[0].prompt_ids)]
     asked = {"prompt": prompt, "accepted": accepted, "new": NEW, "adapter": f"{WORK}/{folder.name}/a.adapter"}
