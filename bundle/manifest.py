@@ -21,9 +21,10 @@ from edgec.bundle.entry_points import (
 )
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
+from edgec.bundle.schemas import SCHEMA_NAME
 
 SCHEMA_VERSION = 3
-SchemaName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
+SchemaName = Annotated[str, Field(pattern=f"^{SCHEMA_NAME.pattern}$")]
 
 
 class ModelInfo(JsonPart):

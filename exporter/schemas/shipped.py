@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.generation_config import GenerationConfig
-from edgec.bundle.limited_json import limited_bytes, parse_json
 from edgec.bundle.prefix import Files
-from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
+from edgec.bundle.schemas import SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
 from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import compile_schema
 from edgec.exporter.schemas.refusals import no_vocabulary, not_named
-from edgec.runtime_py.structured.refusals import unreadable
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
-from edgec.runtime_py.structured.wanted import normalised_schema
+from edgec.runtime_py.structured.wanted import normalised_schema, read_json_schema
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
@@ -56,17 +54,10 @@ def schema_files(schemas: Mapping[str, str | Path], source: ModelSource, tokeniz
     for name, path in schemas.items():
         if not SCHEMA_NAME.fullmatch(name):
             raise not_named(f"{name}={path}")
-        schema = _read(Path(path))
+        schema = read_json_schema(Path(path))
         files[schema_file(name)] = json.dumps(schema, indent=1, ensure_ascii=False).encode()
         files[grammar_file(name)] = _compiled(schema, path)
     return files
-
-
-def _read(path: Path) -> Any:
-    try:
-        return parse_json(limited_bytes(path, MOST_SCHEMA_BYTES))
-    except (OSError, ValueError) as error:
-        raise unreadable(str(path), str(error)) from error
 
 
 def _compiled(schema: Any, path: str | Path) -> bytes:

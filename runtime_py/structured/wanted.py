@@ -148,7 +148,7 @@ def normalised_schema(given: Any) -> Any:
 def _normalised(given: Any) -> tuple[Any, dict[str, None]]:
     """A schema as it is enforced, and the patterns in it."""
     if isinstance(given, str | Path):
-        given = _read_json(Path(given))
+        given = read_json_schema(Path(given))
     if not isinstance(given, bool | Mapping):
         raise no_schema("schema", f"a {type(given).__name__} was given")
     patterns: dict[str, None] = {}
@@ -230,7 +230,12 @@ def _grammar(given: Any) -> Wanted:
     return Wanted("grammar", made)
 
 
-def _read_json(path: Path) -> Any:
+def read_json_schema(path: Path) -> Any:
+    """A JSON Schema's file as it was written, of at most ``MOST_BYTES``.
+
+    Raises:
+        InputError: E611, it cannot be read, or is not JSON.
+    """
     try:
         return parse_json(limited_bytes(path, MOST_BYTES))
     except (OSError, ValueError) as error:
