@@ -50,8 +50,7 @@ def export(
     edgec export examples/tiny-stories --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
     """
     from edgec.exporter.command import run_export
-    from edgec.exporter.options import ExportOptions, parse_budgets
-    from edgec.exporter.schemas.shipped import parse_schemas
+    from edgec.exporter.options import ExportOptions, parse_budgets, parse_schemas
 
     options = ExportOptions(
         model or "",

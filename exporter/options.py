@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgec.bundle.limited_json import is_number
+from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.errors import InputError
 from edgec.exporter.progress import Listener, silent
+from edgec.exporter.schemas.refusals import not_named
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
@@ -128,3 +130,18 @@ def _parsed_budget(text: str) -> tuple[str, float]:
             fix="write NAME=LIMIT, for example kl_mean=0.1",
             code="E115",
         ) from error
+
+
+def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
+    """Parse schemas of the form ``NAME=FILE``.
+
+    Raises:
+        InputError: E712.
+    """
+    out: dict[str, Path] = {}
+    for text in texts:
+        name, _, file = text.partition("=")
+        if not file or name in out or not SCHEMA_NAME.fullmatch(name):
+            raise not_named(text)
+        out[name] = Path(file)
+    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +18,6 @@ from edgec.runtime_py.structured.wanted import normalised_schema, read_json_sche
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
-
-
-def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
-    """Parse schemas of the form ``NAME=FILE``.
-
-    Raises:
-        InputError: E712.
-    """
-    out: dict[str, Path] = {}
-    for text in texts:
-        name, _, file = text.partition("=")
-        if not file or name in out or not SCHEMA_NAME.fullmatch(name):
-            raise not_named(text)
-        out[name] = Path(file)
-    return out
 
 
 def schema_files(schemas: Mapping[str, str | Path], source: ModelSource, tokenizer: Any) -> Files:

@@ -11,7 +11,7 @@ import pytest
 
 import edgec
 from edgec.errors import InputError
-from edgec.exporter.options import ExportOptions
+from edgec.exporter.options import ExportOptions, parse_schemas
 from edgec.exporter.progress import Event
 from tests.conftest import with_engine
 
@@ -54,3 +54,10 @@ def test_an_exception_in_the_callback_ends_the_export_and_leaves_nothing(
     with pytest.raises(Stop):
         edgec.export(tiny_folder, recipe="float", out=tmp_path / "a.edgec", progress=stop)
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+@pytest.mark.parametrize("texts", [["person"], ["=a.json"], ["a=x", "a=y"]])
+def test_a_schema_without_a_name_or_a_file_is_refused(texts: list[str]) -> None:
+    with pytest.raises(InputError) as error:
+        parse_schemas(texts)
+    assert error.value.code == "E712"

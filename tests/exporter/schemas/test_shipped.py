@@ -16,7 +16,6 @@ from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices.runner.build import build_runner
 from edgec.errors import InputError
-from edgec.exporter.schemas.shipped import parse_schemas
 from edgec.runtime_py.structured.shipped import shipped_schema
 from tests.devices.runner.test_structured_text import PERSON
 from tests.runtime_py.structured.steppers import EXAMPLE
@@ -106,13 +105,6 @@ def test_the_runner_refuses(shipped: Path, arguments: tuple[str, ...], why: str)
     line = [str(build_runner().runner), "--bundle", str(shipped), "--tokens", "1,2", *arguments]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and why in done.stderr
-
-
-@pytest.mark.parametrize("texts", [["person"], ["=a.json"], ["a=x", "a=y"]])
-def test_a_schema_without_a_name_or_a_file_is_refused(texts: list[str]) -> None:
-    with pytest.raises(InputError) as error:
-        parse_schemas(texts)
-    assert error.value.code == "E712"
 
 
 def test_a_name_that_leads_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
