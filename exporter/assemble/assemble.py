@@ -38,6 +38,7 @@ from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
+from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.assemble.vision_language import image_files, seen_vector, vision_language_info
 from edgec.exporter.parity.sample import greedy
 from edgec.exporter.pipeline import CompiledModel
@@ -81,7 +82,7 @@ def bundle_contents(
     files: Files = {
         **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),
-        **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
+        **tokenizer_contents(request.source.tokenizer_files, request.tokenizer),
         **image_files(request),
         **_generation_config(request),
         **_adapter_targets(compiled),
