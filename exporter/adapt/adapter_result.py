@@ -18,7 +18,7 @@ from edgec.exporter.adapt.record import check_free, output_exists
 from edgec.ir.attributes import attribute
 from edgec.passes.train.train_adapter import adapted_modules
 from edgec.runtime_py.adapters.peft_folder import WEIGHTS, PeftFolder, PeftModule, tensor_name
-from edgec.runtime_py.adapters.peft_settings import CONFIG, PeftSettings
+from edgec.runtime_py.adapters.peft_settings import ADAPTER_CONFIG, PeftSettings
 
 
 def trained_adapter(graph: GraphModule, rank: int, model: str, folder: Path) -> PeftFolder:
@@ -45,7 +45,7 @@ def write_adapter_folder(lora: PeftFolder, pages: Mapping[str, str], force: bool
     try:
         with typed_os_errors(lora.path), new_folder(lora.path, replace=force) as folder:
             write_file(folder / WEIGHTS, *tensor_file_bytes(TensorFile({"format": "pt"}, tensors)))
-            (folder / CONFIG).write_text(json.dumps(_config(lora), indent=2) + "\n")
+            (folder / ADAPTER_CONFIG).write_text(json.dumps(_config(lora), indent=2) + "\n")
             for name, content in pages.items():
                 (folder / name).write_text(content)
     except NameTaken as error:

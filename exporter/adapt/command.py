@@ -16,6 +16,7 @@ from edgec.durations import time_left
 from edgec.exporter.adapt.adapt import Adapted, adapt
 from edgec.exporter.adapt.settings import settings_from
 from edgec.exporter.progress import ProgressLines
+from edgec.runtime_py.adapters.peft_settings import ADAPTER_CONFIG
 from edgec.terminal import make_console
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _summary_text(done: Adapted) -> str:
 def _next(done: Adapted) -> str:
     if done.adapter is not None:
         return f"edgec run BUNDLE --adapter {done.adapter}"
-    is_adapter = (done.path / "adapter_config.json").is_file()
+    is_adapter = (done.path / ADAPTER_CONFIG).is_file()
     return f"edgec adapter BUNDLE {done.path}" if is_adapter else f"edgec export {done.path}"
 
 

@@ -25,6 +25,8 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.ir.kv_donors import AUTO, kept_layers
 from edgec.ir.weight_scheme import WeightScheme
+from edgec.runtime_py.adapters.peft_folder import WEIGHTS
+from edgec.runtime_py.adapters.peft_settings import ADAPTER_CONFIG
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 KEY = "edgec"
 _MAX_CONFIG_BYTES = 16 << 20
 _PAGES = ("report.html", "training.json", "README.md")
-_OWN_ADAPTER = frozenset((*_PAGES, "adapter_config.json", "adapter_model.safetensors"))
+_OWN_ADAPTER = frozenset((*_PAGES, ADAPTER_CONFIG, WEIGHTS))
 _OWN = ("config.json", "generation_config.json", "model.safetensors", *_PAGES)
 
 
@@ -159,7 +161,7 @@ def _own_names(folder: Path) -> frozenset[str] | None:
 def _trained_adapter(folder: Path) -> bool:
     try:
         training = parse_json(limited_bytes(folder / "training.json", _MAX_CONFIG_BYTES, follow=False))
-        return bool(training["settings"]["low_rank"]) and (folder / "adapter_config.json").is_file()
+        return bool(training["settings"]["low_rank"]) and (folder / ADAPTER_CONFIG).is_file()
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from edgec.bundle.limited_json import JsonKind, first_fault, read_object
 from edgec.errors import InputError
 
-CONFIG = "adapter_config.json"
+ADAPTER_CONFIG = "adapter_config.json"
 _MAX_CONFIG_BYTES = 4 << 20
 # Ways to initialise that leave the base model as it was; PiSSA and its like train against changed weights.
 _INITIAL = (True, False, None, "gaussian", "eva", "orthogonal")
@@ -93,7 +93,7 @@ def read_settings(folder: Path) -> PeftSettings:
     Raises:
         InputError: E691, it cannot be read; E692, it asks for something that edgec does not compute.
     """
-    path = folder / CONFIG
+    path = folder / ADAPTER_CONFIG
     kind = JsonKind(
         "PEFT's folder cannot be read.", "give the folder that save_pretrained wrote", "E691", _MAX_CONFIG_BYTES
     )

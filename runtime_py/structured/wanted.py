@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.bundle.schemas import MOST_SCHEMA_BYTES
 from edgec.errors import InputError
 from edgec.runtime_py.structured.engine import fault_of, library
 from edgec.runtime_py.structured.refusals import (
@@ -27,7 +28,6 @@ from edgec.runtime_py.structured.refusals import (
 )
 from edgec.runtime_py.structured.schema.normalise import normalise
 
-MOST_BYTES: Final = 1 << 20
 # Space between values: none, one blank, or a line with its indentation. Unbounded, a model may write nothing else.
 _WHITESPACE: Final = r" |\n[ ]{0,16}|\n\t{0,8}"
 # Without \u, so that no free name can spell a declared one.
@@ -180,8 +180,8 @@ def _plain(given: Any) -> Any:
     """A schema as plain data within the limits of JSON files."""
     try:
         text = json.dumps(given, allow_nan=False).encode()
-        if len(text) > MOST_BYTES:
-            raise too_much("schema", f"it has more than {MOST_BYTES:,} bytes")
+        if len(text) > MOST_SCHEMA_BYTES:
+            raise too_much("schema", f"it has more than {MOST_SCHEMA_BYTES:,} bytes")
         return parse_json(text)
     except RecursionError as error:
         raise too_much("schema", "it is nested too deeply, or holds itself") from error
@@ -206,7 +206,7 @@ def _schema_fault(fault: str) -> InputError:
 
 
 def _regex(given: Any) -> Wanted:
-    if not isinstance(given, str) or len(given.encode(errors="replace")) > MOST_BYTES:
+    if not isinstance(given, str) or len(given.encode(errors="replace")) > MOST_SCHEMA_BYTES:
         raise malformed("regex", "it is not text, or too long")
     made = library().LLMatcher.grammar_from_regex(given)
     if fault := fault_of(made):
@@ -216,7 +216,7 @@ def _regex(given: Any) -> Wanted:
 
 def _grammar(given: Any) -> Wanted:
     text = _read_text(given) if isinstance(given, Path) else given
-    if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_BYTES:
+    if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_SCHEMA_BYTES:
         raise malformed("grammar", "it is not text, or too long")
     special = _SPECIAL.search(_QUOTED.sub("", text))
     if special and "::=" not in text:
@@ -231,19 +231,19 @@ def _grammar(given: Any) -> Wanted:
 
 
 def read_json_schema(path: Path) -> Any:
-    """A JSON Schema's file as it was written, of at most ``MOST_BYTES``.
+    """A JSON Schema's file as it was written, of at most ``MOST_SCHEMA_BYTES``.
 
     Raises:
         InputError: E611, it cannot be read, or is not JSON.
     """
     try:
-        return parse_json(limited_bytes(path, MOST_BYTES))
+        return parse_json(limited_bytes(path, MOST_SCHEMA_BYTES))
     except (OSError, ValueError) as error:
         raise unreadable(str(path), str(error)) from error
 
 
 def _read_text(path: Path) -> str:
     try:
-        return limited_bytes(path, MOST_BYTES).decode()
+        return limited_bytes(path, MOST_SCHEMA_BYTES).decode()
     except (OSError, ValueError) as error:
         raise unreadable(str(path), str(error)) from error

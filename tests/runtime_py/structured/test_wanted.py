@@ -14,7 +14,7 @@ from edgec.errors import InputError, ToolError
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.schema.normalise import portable
-from edgec.runtime_py.structured.wanted import MOST_BYTES, wanted
+from edgec.runtime_py.structured.wanted import MOST_SCHEMA_BYTES, wanted
 from tests.runtime_py.structured.steppers import structures, written
 
 
@@ -60,7 +60,7 @@ ENDLESS = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": 
         ({"schema": {"maxItems": 10**7}}, "E614", "#/maxItems"),
         ({"schema": {"maximum": 2**60}}, "E614", "#/maximum"),
         ({"schema": {"const": 2**60}}, "E614", "#/const"),
-        ({"schema": {"description": "x" * MOST_BYTES}}, "E614", "schema"),
+        ({"schema": {"description": "x" * MOST_SCHEMA_BYTES}}, "E614", "schema"),
         ({"schema": False}, "E615", "schema"),
         ({"schema": {"enum": []}}, "E615", "#/enum"),
         ({"schema": {"type": "integer", "enum": ["a"]}}, "E615", "schema"),
@@ -85,7 +85,7 @@ def test_bad_input_has_a_code_and_a_place(asked: dict[str, Any], code: str, wher
     assert error.code == code and error.fix and (error.where == where or not where)
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"\xff", b"[" * 5000, b" " * (MOST_BYTES + 1)])
+@pytest.mark.parametrize("content", [None, b"{", b"\xff", b"[" * 5000, b" " * (MOST_SCHEMA_BYTES + 1)])
 def test_files_that_hold_no_schema(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "s.json"
     if content is not None:
