@@ -35,7 +35,7 @@ def tokenizer_contents(files: Sequence[Path], tokenizer: Any) -> Files:
 
 
 def _class_alone(files: Sequence[Path]) -> type[Any] | None:
-    """The class of the tokenizer that is read from these files and nothing else; None, if they need the model's code."""
+    """The class of the tokenizer that these files alone make; None, if they need the model's code."""
     with TemporaryDirectory() as folder:
         for file in files:
             shutil.copy(file, folder)
