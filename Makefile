@@ -1,5 +1,6 @@
 # make demo: set-up, then float and few bits side by side, three phones, report. make test: the tests. make check: style and types.
-# make test-all: slow tests too, and properties on four times the examples. make docs-check: links, paths and names in the documents.
+# make test-long: those that take seconds each. make test-all: slow tests too, and properties on four times the examples.
+# make docs-check: links, paths and names in the documents.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 VENV := .venv
@@ -12,7 +13,7 @@ PROMPT ?= Once upon a time
 # Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all check docs-check bench bench-all clean
+.PHONY: demo test test-long test-all check docs-check bench bench-all clean
 
 # An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
 $(BIN)/python:
@@ -35,6 +36,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
 
+test-long: $(STAMP)
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "long and not slow"
+
 test-all: $(STAMP)
 	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
 
@@ -44,7 +48,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 
 docs-check: $(STAMP)
-	$(BIN)/pytest tests/test_docs.py
+	$(BIN)/pytest -m "" tests/test_docs.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -36,6 +36,7 @@ def test_what_somebody_froze_stays_frozen() -> None:
         gc.unfreeze()
 
 
+@pytest.mark.long
 def test_cycles_made_inside_are_freed_inside() -> None:
     class Cycle:
         alive = 0
@@ -73,6 +74,7 @@ print(before - resident())
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc and asks glibc")
 def test_large_blocks_go_back_while_smaller_ones_beside_them_stay() -> None:
     freed = {

@@ -137,6 +137,7 @@ def test_the_quick_commands_run(
     assert len(capsys.readouterr().out) > 20
 
 
+@pytest.mark.long
 def test_the_first_export_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = edgec_lines("export")[0]
     assert run_cli([*words, *RANDOM]) == 0, capsys.readouterr().err

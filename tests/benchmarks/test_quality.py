@@ -74,6 +74,7 @@ def test_floats_of_8_bits() -> None:
     assert torch.allclose(_fp8(torch.float8_e4m3fn)(weight, inputs).values, weight, rtol=2**-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_row_compares_window_by_window() -> None:
     subject = _subject()
     subject.__dict__["program"] = run_pass(every_position("llama"), FuseRmsNorm())

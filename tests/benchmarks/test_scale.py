@@ -25,6 +25,7 @@ def test_all_or_the_named_ones_are_chosen() -> None:
         chosen(["qwen3-9b"])
 
 
+@pytest.mark.long
 def test_every_shape_is_there_and_has_forecasts() -> None:
     assert all(architecture(name).is_file() for name, _ in chosen([]))
     for name, bits in chosen(["smollm2-135m"]):
@@ -51,6 +52,7 @@ def test_the_table_says_what_was_measured_and_what_is_a_goal() -> None:
     )
 
 
+@pytest.mark.long
 def test_each_result_is_written_at_once_and_a_failure_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

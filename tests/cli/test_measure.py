@@ -50,6 +50,7 @@ def test_compare_prints_ratios_and_refuses_unlike_runs(tmp_path: Path) -> None:
     assert "allowed difference: threads" in invoke(compare, str(a), str(c), "--allow", "threads").stdout
 
 
+@pytest.mark.slow
 def test_eval_measures_a_text(tmp_path: Path) -> None:
     model, bundle = built()
     (tmp_path / "t.txt").write_text(TEXT)

@@ -43,6 +43,7 @@ def test_its_help_names_every_option_of_edgec_export() -> None:
     assert "--task" in done.stdout
 
 
+@pytest.mark.long
 def test_a_missing_model_is_edgecs_own_error(tmp_path: Path) -> None:
     done = _optimum("export", "edgec", "--model", str(tmp_path / "nowhere"), str(tmp_path / "out.edgec"))
     assert done.returncode == 1

@@ -52,6 +52,7 @@ def test_every_way_ends_in_a_verified_bundle(head: str, tiny_folder: Path, text:
     assert all(rung.passed for rung in manifest.parity if rung.gated)
 
 
+@pytest.mark.long
 def test_text_is_asked_for(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         edgec.export(tiny_folder, recipe="4bit-gptq", out=tmp_path / "a.edgec", context=128, budgets=LOOSE)

@@ -22,6 +22,8 @@ from tests.encoder_decoders import (
     tiny_encoder_decoder,
 )
 
+pytestmark = pytest.mark.long
+
 QUICK, COUNT = "t5", 24
 FAMILIES = [family if family == QUICK else pytest.param(family, marks=pytest.mark.slow) for family in TEXT_FAMILIES]
 

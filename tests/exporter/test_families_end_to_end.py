@@ -37,6 +37,7 @@ def greedy_in_bundle(session: Session, prompt: list[int]) -> list[int]:
     return tokens[len(prompt) :]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family",
     [f if f.name == QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES],
@@ -57,6 +58,7 @@ def test_the_artifact_says_what_transformers_says(
     assert sorted({state.layer for state in states}) == own, "a layer that reads another's keys has no cache"
 
 
+@pytest.mark.long
 def test_soft_capped_attention_needs_edgecs_kernels(tmp_path: Path) -> None:
     family = next(family for family in FAMILIES if family.name == "gemma2")
     with pytest.raises(InputError) as refused:

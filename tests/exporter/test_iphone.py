@@ -17,6 +17,8 @@ from edgec.errors import BudgetError, InputError
 from edgec.exporter.parity import ladder
 from edgec.runtime_py.verify.verify import verify
 
+pytestmark = pytest.mark.long
+
 # Random weights are rounded worse than trained ones: quality is not judged, lowering is.
 LOOSE = {"kl_mean": 5.0, "top1_agreement": 0.0}
 FORMATS = {"mlpackage": "model.mlpackage", "pte": "model.pte", "aimodel": "model.aimodel"}

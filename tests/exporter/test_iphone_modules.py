@@ -18,6 +18,7 @@ QUICK = ("vit", "mlpackage")
 CASES = [(kind, format) for kind in FACTORIES for format in ("mlpackage", "pte", "aimodel")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "format"), [pytest.param(*case, marks=[] if case == QUICK else [pytest.mark.slow]) for case in CASES]
 )

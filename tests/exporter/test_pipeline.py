@@ -103,6 +103,7 @@ def test_too_much_outside_the_accelerator_stops_the_export(
     assert list(tmp_path.iterdir()) == [] and tiny_bundle.exists()
 
 
+@pytest.mark.long
 def test_a_missed_quality_budget_stops_the_export(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BudgetError) as stopped:
         edgec.export(tiny_folder, recipe="4bit", out=tmp_path / "x.edgec", budgets={"kl_mean": 1e-9})

@@ -19,6 +19,8 @@ from edgec.runtime_py.model import Model
 from edgec.runtime_py.verify.verify import verify
 from tests.exporter.tiny_sentence_encoder import POSITIONS, expected, gemma3, qwen3, save_sentence_encoder, text_of
 
+pytestmark = pytest.mark.long
+
 # Float32 in another order of additions, relative to vectors of length 1 and of up to about 10.
 TOLERANCE = 2e-6
 

@@ -28,6 +28,8 @@ from tests.families import Family, save
 from tests.runtime_py.speculation.simulated import Always, Replay
 from tests.state_families import STATE_FAMILIES
 
+pytestmark = pytest.mark.long
+
 # Each takes about half a minute; this one has convolutions and attention.
 QUICK = "lfm2"
 # Shorter than a filter; half a chunk; more than a chunk of 128.

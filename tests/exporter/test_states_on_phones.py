@@ -22,7 +22,7 @@ ONNX, PACKAGE = ("host", "onnx"), ("iphone", "mlpackage")
 # Float32 in another order; float16 has 11 bits, and states sum over the text.
 TOLERANCES = {ONNX: 1e-4, PACKAGE: 2e-2}
 SLOW = [(name, PACKAGE) for name in ("lfm2", "mamba2", "granitemoehybrid")]
-CASES = [("lfm2", ONNX), *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW)]
+CASES = [pytest.param(case, marks=pytest.mark.slow) for case in (("lfm2", ONNX), *SLOW)]
 # Whole chunks and a part of one; shorter than a filter.
 PROMPTS = (150, 2)
 

@@ -25,6 +25,8 @@ from tests.vision_language import FAMILIES, picture, processor, save_vision_lang
 from tests.vision_sized import SIZE, SIZED
 from tests.vision_words import IMAGE_TOKEN
 
+pytestmark = pytest.mark.long
+
 QUICK, CONTEXT = "llava", 160
 # How many words are compared: 8 bits are lowered much faster, and move the logits of random weights by 3 %.
 COUNTS = {"8bit": 3, "float": 16}

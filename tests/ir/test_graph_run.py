@@ -38,6 +38,7 @@ def quantized(program: Program) -> Program:
     return run_pass(run_pass(program, Quantize(default=WeightScheme(4, 32), lm_head=eight)), QuantizeEmbedding(8))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernels", ["edgec", "standard"])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("model", [{"family": "llama"}, WINDOWED], ids=["full", "ring"])
@@ -49,6 +50,7 @@ def test_one_walk_equals_call_by_call(model: dict[str, Any], dtype: str, kernels
     assert float((run_program(program, tokens(), PLAN) - wanted).abs().max()) < tolerance * float(wanted.abs().max())
 
 
+@pytest.mark.long
 def test_quantised_matrices_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     program = quantized(run_pass(captured(), KvCache(CONTEXT, 12)))
     wanted = one_by_one(program)

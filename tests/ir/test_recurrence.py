@@ -56,6 +56,7 @@ def operands(operator: Any) -> tuple[Any, ...]:
     return made(*wide), made(*wide).sigmoid(), positions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operator", RECURRENCES, ids=str)
 def test_gradients_are_those_of_finite_differences(operator: Any) -> None:
     given = operands(operator)

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(find_spec("coreai_torch") is None, reason="edgec[coreai] is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("coreai_torch") is None, reason="edgec[coreai] is not installed"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,7 @@ def _constexprs(converted: Any) -> tuple[str, ...]:
     return tuple(operator.op_type for operator in operators if operator.op_type.startswith("constexpr"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", swept(FORMS))
 def test_a_package_holds_the_form_and_computes_the_graphs_numbers(form: Form, tmp_path: Path) -> None:
     program, given = layer(form)
@@ -85,6 +86,7 @@ _THROUGH_EXECUTORCH = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", swept(f for f in FORMS if f.name in _THROUGH_EXECUTORCH))
 def test_executorchs_delegate_reads_the_same_forms(form: Form, tmp_path: Path) -> None:
     import coremltools as ct

@@ -13,6 +13,8 @@ from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from tests.passes.static_methods import CONTEXT, cached, methods
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -63,6 +63,7 @@ def groups(regions: list[LinearRegion]) -> list[MatrixGroup]:
     return [step for region in regions for step in region.steps if isinstance(step, MatrixGroup)]
 
 
+@pytest.mark.long
 def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
     graph = traced(quantised())
     regions = linear_regions(graph)
@@ -77,6 +78,7 @@ def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
     assert kinds == [(3, None, False), *layer, (3, None, False), *layer, (1, None, False)]
 
 
+@pytest.mark.long
 def test_a_part_of_a_value_is_an_input_and_not_a_quantised_token() -> None:
     """Mamba splits what a matrix computes, and another matrix reads a part of it."""
     rules, passes = (("*dt_proj*", EIGHT),), (SinkTransposes(), KvCache(CONTEXT, 12, "float32", 0, "edgec"))
@@ -91,6 +93,7 @@ def test_a_part_of_a_value_is_an_input_and_not_a_quantised_token() -> None:
             known |= {p.out for p in step.products} if isinstance(step, MatrixGroup) else {step.out}
 
 
+@pytest.mark.long
 def test_biases_post_norms_and_other_gates_are_steps_too() -> None:
     with_bias = groups(linear_regions(traced(quantised("qwen2"))))
     assert [all(p.bias for p in g.products) for g in with_bias if len(g.products) == 3] == [True, True]
@@ -100,6 +103,7 @@ def test_biases_post_norms_and_other_gates_are_steps_too() -> None:
     assert any(isinstance(step, BinaryStep) for region in gemma for step in region.steps)
 
 
+@pytest.mark.long
 def test_float_layers_are_left_to_xnnpack() -> None:
     program = quantised(lm_head=None)
     lowered = lower(program, block_rows=BlockRows.X86)
@@ -107,6 +111,7 @@ def test_float_layers_are_left_to_xnnpack() -> None:
     assert lowered.delegation.delegates == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["llama", pytest.param("gemma3_text", marks=pytest.mark.slow)])
 def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, tmp_path: Path) -> None:
     program = quantised(family, MIXED)
@@ -123,6 +128,7 @@ def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, 
     assert torch.equal(results[0], results[1]), "a layout changes the numbers"
 
 
+@pytest.mark.long
 def test_activations_in_float_are_groups_of_their_own() -> None:
     program = quantised(rules=IN_FLOAT, lm_head=FLOAT_EIGHT)
     found = groups(linear_regions(traced(program)))
@@ -136,6 +142,7 @@ def test_activations_in_float_are_groups_of_their_own() -> None:
 ODD_WIDTH = (("*down_proj*", WeightScheme(3, 0, activation_bits=0)),)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rules",
     [pytest.param(IN_FLOAT, marks=pytest.mark.slow), pytest.param((), marks=pytest.mark.slow), ODD_WIDTH],
@@ -186,6 +193,7 @@ def test_any_number_of_threads_gives_the_same_bits(recipe: str, tmp_path: Path) 
     assert all(np.array_equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
 
 
+@pytest.mark.long
 def test_a_tied_table_lies_in_the_file_once(tmp_path: Path) -> None:
     lowered = lower(quantised("gemma3_text"), block_rows=BlockRows.X86)
     named = [constant.key for constant in lowered.stored if constant.encoding == "int8"]

@@ -78,6 +78,7 @@ def test_every_expert_is_rounded_in_groups_of_its_own_row() -> None:
     assert all(weight.target is torch.ops.aten.view.default for weight in weights)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["olmoe", pytest.param("gpt_oss", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "default",

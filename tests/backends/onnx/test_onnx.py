@@ -28,6 +28,8 @@ from edgec.runtime_py.verify.verify import verify
 from tests.backends.machine_paths import machine_paths
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
 
+pytestmark = pytest.mark.long
+
 INDEX = torch.ops.aten.index.Tensor
 
 pytest.importorskip("onnxruntime")

@@ -53,6 +53,7 @@ def programs(family: str, scheme: WeightScheme | None = None) -> dict[str, Progr
     return methods(rounded, FORM)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])
 def test_both_halves_say_together_what_the_method_says(family: str) -> None:
     halves = {name: [split_host(program)] for name, program in programs(family).items()}
@@ -149,6 +150,7 @@ def test_old_and_unknown_chips_and_float_recipes_are_refused_early() -> None:
     assert error.value.code == "E595"
 
 
+@pytest.mark.long
 def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
     pytest.importorskip("onnxscript")
     host, npu = _divided(programs("llama", CHANNEL)["decode"])

@@ -46,6 +46,7 @@ def test_maxima_whose_places_are_read_are_left_alone() -> None:
     assert nodes_of(graph, MAX)
 
 
+@pytest.mark.long
 def test_the_artifact_computes_it_and_the_lowering_fails_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

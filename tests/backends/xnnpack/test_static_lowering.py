@@ -59,6 +59,7 @@ def _image() -> dict[str, Tensor]:
     return {"image": torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(2))}
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_perceptron_is_delegated_whole() -> None:
     module, inputs = Mlp().eval(), {"features": torch.randn(2, 8, generator=torch.Generator().manual_seed(2))}
@@ -70,6 +71,7 @@ def test_a_perceptron_is_delegated_whole() -> None:
     assert done.lowered.delegated_share() == 1.0
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_convolutional_net() -> None:
     module = ConvNet().eval()
@@ -125,6 +127,7 @@ class _Erf(nn.Module):
         return torch.erf(x) @ x.to(torch.float64).to(torch.float32).transpose(0, 1)
 
 
+@pytest.mark.long
 def test_what_stays_outside_is_counted() -> None:
     lowered = lower_static(_prepared(_Erf(), {"x": torch.randn(3, 4)}))
     counts = {each.operator: each.count for each in lowered.outside}
@@ -153,6 +156,7 @@ class _Distances(nn.Module):
         return torch.einsum("bqc,qkc->bqk", x, self.rows(self.apart))
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_rows_that_are_looked_up_alike_in_every_call_are_stored_once() -> None:
     module, inputs = _Distances().eval(), {"x": torch.randn(1, 40, 16, generator=torch.Generator().manual_seed(2))}

@@ -34,6 +34,7 @@ def test_exact_gelu_is_left_alone() -> None:
     assert nodes_of(graph, GELU)
 
 
+@pytest.mark.long
 def test_xnnpack_computes_the_exact_one_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, worst = nn.GELU(approximate="tanh")(X), {}
     program = capture_module(nn.GELU(approximate="tanh"), (X,))

@@ -23,6 +23,7 @@ from tests.runtime_py.tiny_decoder import manifest
 SHORT: dict[str, Any] = {"prompt_tokens": 20, "new_tokens": 4, "warmups": 1}
 
 
+@pytest.mark.long
 def test_a_phone_is_measured_and_left_as_it_was(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     phone = plug()
     said: list[str] = []
@@ -40,6 +41,7 @@ def test_a_phone_is_measured_and_left_as_it_was(plug: Plug, phone_bundle: Path, 
     assert result.figures == () and result.plot is None
 
 
+@pytest.mark.long
 def test_a_real_phone_has_figures(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     phone.set_properties(ro_boot_qemu="0")
@@ -60,6 +62,7 @@ def test_ctrl_c_leaves_nothing_behind(plug: Plug, phone_bundle: Path) -> None:
     assert phone.left_behind() == []
 
 
+@pytest.mark.long
 def test_several_phones_at_once_and_one_failing(
     plug: Plug, phone_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +112,7 @@ def test_the_backends_of_cpus_need_no_app(backend: str) -> None:
     check_shell_artifact(manifest(runtime=runtime), "adb:0123")
 
 
+@pytest.mark.long
 def test_runs_of_an_emulator_are_not_compared(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     phone = plug()
     out = tmp_path / "run.jsonl"

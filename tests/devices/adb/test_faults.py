@@ -25,6 +25,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 SLOW = ("unplugged mid-push, three times",)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
 )
@@ -47,6 +48,7 @@ def test_a_fault_is_survived_or_said(
     assert phone.left_behind() == []
 
 
+@pytest.mark.long
 def test_a_phone_that_never_comes_back_is_said_and_cleaned_by_the_next_run(
     plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +65,7 @@ def test_a_phone_that_never_comes_back_is_said_and_cleaned_by_the_next_run(
     assert phone.left_behind() == [] and phone.faults.pushed < whole
 
 
+@pytest.mark.long
 def test_kept_files_are_not_sent_again(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     bench(phone_bundle, f"adb:{phone.serial}", conditions=Conditions(keep=True), **SHORT)

@@ -71,6 +71,7 @@ def benched(bundle: Path, phones: list[LoopbackPhone], out: Path, **conditions: 
     return list(outcomes[:-1])
 
 
+@pytest.mark.long
 def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
     plug: Plug, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +96,7 @@ def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
     assert "[/nope]" in said and printable(said) == said and all(f"adb:{p.serial}" in said for p in (odd, good))
 
 
+@pytest.mark.long
 def test_impossible_figures_give_no_record_and_the_others_are_measured(
     plug: Plug, phone_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +114,7 @@ def test_impossible_figures_give_no_record_and_the_others_are_measured(
     assert printable(said := capsys.readouterr().out) == said
 
 
+@pytest.mark.long
 def test_a_job_that_drips_or_floods_ends(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     dripping, endless, deep, good = plug(Faults(drip="sh -c")), plug(), plug(), plug()
     (endless.says / "runner").write_bytes(b'{"event":"generated"}\n' * 200_000)
@@ -120,6 +123,7 @@ def test_a_job_that_drips_or_floods_ends(plug: Plug, phone_bundle: Path, tmp_pat
     assert [outcome.error and outcome.error.code for outcome in outcomes] == ["E544", "E575", "E548"]
 
 
+@pytest.mark.long
 def test_a_measured_phone_with_brackets_in_its_name_is_printed(
     plug: Plug, phone_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

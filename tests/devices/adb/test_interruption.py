@@ -53,6 +53,7 @@ def wait(now: Callable[[], bool], child: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_during_a_push(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     phone = plug(Faults(push_pause_s=0.3))
     status = interrupted(phone, phone_bundle, tmp_path / "l.so", lambda: phone.faults.pushed > 200_000)

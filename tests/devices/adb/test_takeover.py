@@ -45,6 +45,7 @@ def sleeper(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("others", [("edgec-kept-89abcdef",), pytest.param((), marks=pytest.mark.slow)])
 def test_an_orphaned_runner_is_ended(plug: Plug, phone_bundle: Path, others: tuple[str, ...]) -> None:
     phone = plug()
@@ -58,6 +59,7 @@ def test_an_orphaned_runner_is_ended(plug: Plug, phone_bundle: Path, others: tup
     assert phone.left_behind() == []
 
 
+@pytest.mark.long
 def test_a_process_that_got_the_orphan_s_number_lives(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     phone = plug()
     folder = left(phone)
@@ -67,6 +69,7 @@ def test_a_process_that_got_the_orphan_s_number_lives(plug: Plug, phone_bundle: 
         assert other.poll() is None
 
 
+@pytest.mark.long
 def test_the_number_goes_with_the_runner(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     seen: list[list[str]] = []
@@ -84,6 +87,7 @@ def needed_kib(bundle: Path) -> int:
     return (sum(path.stat().st_size for path in bundle.iterdir()) + 300_000 + workspace.CHUNK) // 1024 + 60
 
 
+@pytest.mark.long
 def test_another_bundle_makes_room(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     folder = left(phone)
@@ -94,6 +98,7 @@ def test_another_bundle_makes_room(plug: Plug, phone_bundle: Path) -> None:
     assert phone.left_behind() == []
 
 
+@pytest.mark.long
 def test_what_is_there_in_part_needs_no_more_room(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     folder, whole = left(phone), (phone_bundle / "model.pte").read_bytes()
@@ -128,6 +133,7 @@ time.sleep(300)
 """
 
 
+@pytest.mark.long
 def test_a_step_of_the_clock_takes_no_living_run_s_folder(
     plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +151,7 @@ def test_a_step_of_the_clock_takes_no_living_run_s_folder(
     assert phone.left_behind() == []
 
 
+@pytest.mark.long
 def test_folders_of_older_versions_are_taken_once_no_process_has_the_number(plug: Plug, phone_bundle: Path) -> None:
     phone, host = plug(), workspace._host()
     living = f"edgec-{host}-{os.getpid()}-1700000000-0123abcd"

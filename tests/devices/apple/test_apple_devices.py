@@ -179,6 +179,7 @@ def test_an_interrupted_installation_leaves_no_app(
     assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("left", [(), (answers.phone(tunnel="unavailable"),)])
 def test_a_phone_that_is_unplugged_meanwhile_is_told(
     tools: Tools, ios_bundle: Path, left: tuple[dict[str, Any], ...], monkeypatch: pytest.MonkeyPatch
@@ -230,11 +231,13 @@ def test_the_app_s_own_failure_is_told(tools: Tools, ios_bundle: Path) -> None:
     assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
 
 
+@pytest.mark.long
 def test_an_app_that_never_ends(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", "\n")
     assert refused(ios_bundle, silence_s=0.3).code == "E558"
 
 
+@pytest.mark.long
 def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", "\n")
     with pytest.raises(InputError, match="E558") as caught:
@@ -253,6 +256,7 @@ def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
     assert error.code == "E557" and "No profiles" in error.why
 
 
+@pytest.mark.long
 def test_a_simulator_s_times_are_not_speeds(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", app_result(SIM))
     result = bench(ios_bundle, SIM, **SHORT)

@@ -185,6 +185,7 @@ def test_static_methods_get_their_runtime_and_a_cache_of_their_own(
     assert ("has never been executed" in _text(package, "README.md")) == never
 
 
+@pytest.mark.long
 @given(st.text())
 @settings(max_examples=300, deadline=None)
 def test_a_kotlin_literal_says_the_same_text(value: str) -> None:

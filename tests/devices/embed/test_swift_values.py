@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ NASTY = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(kind=st.sampled_from(sorted(FORMATS)), values=st.fixed_dictionaries(dict.fromkeys(PLAIN, NASTY)))
 def test_no_value_leaves_its_literal(tmp_path: Path, kind: str, values: dict[str, str]) -> None:

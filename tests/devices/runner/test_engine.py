@@ -63,6 +63,7 @@ def in_another_process(code: str, *arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_logits_equal_those_of_executorchs_own_binding(tiny_bundle: Path) -> None:
     ours, theirs = Session(tiny_bundle, engine="edgec"), Session(tiny_bundle, engine="executorch")
     assert (ours.engine, theirs.engine) == ("edgec", "executorch")

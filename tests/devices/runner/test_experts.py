@@ -15,6 +15,8 @@ from tests.devices.runner.kernel_library import Kernels, kernels
 from tests.devices.runner.test_kernels import OTHERS
 from tests.example_counts import examples
 
+pytestmark = pytest.mark.long
+
 Kernel = Kernels | EmulatedKernels
 
 

@@ -17,6 +17,8 @@ from edgec.runtime_py.engines.engine import EngineModel
 from tests.backends.edgec_linear.programs import quantised
 from tests.devices.runner.test_engine import DAMAGES, in_another_process, inputs
 
+pytestmark = pytest.mark.long
+
 OWN = BlockRows.ARM64 if platform.machine() in ("aarch64", "arm64") else BlockRows.X86
 FOREIGN = next(rows for rows in BlockRows if rows is not OWN)
 TOKENS = list(range(1, 13))

@@ -29,6 +29,8 @@ from edgec.backends.edgec_linear.layout import (
 from tests.devices.runner.linear_kernels import EmulatedKernels, NativeKernels, emulated_kernels, native_kernels
 from tests.example_counts import examples
 
+pytestmark = pytest.mark.long
+
 Floats = NDArray[np.float32]
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 # The last two have 0 elsewhere than the schemes of models have.

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from edgec.devices.runner.build import build_runner
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, RMS_NORM, ROPE, grid_group
 
+pytestmark = pytest.mark.long
+
 SLOTS, HEADS, KV_HEADS, WIDTH = 40, 4, 2, 64
 # Both compute in float32, in another order.
 TOLERANCE = 1e-5

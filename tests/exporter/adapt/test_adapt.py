@@ -76,6 +76,7 @@ def test_training_that_diverges_writes_nothing(tiny_folder: Path, story: Path, t
     assert caught.value.code == "E512" and not (tmp_path / "wild").exists()
 
 
+@pytest.mark.long
 def test_what_is_exported_is_what_was_trained(
     tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path, seen: list[Traced]
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_float_recipe_goes_on_training_on_the_text(tiny_folder: Path, story: P
     assert table["baseline"]["held_out"] == done.baseline.held_out == pytest.approx(done.curve[0].held_out, abs=1e-5)
 
 
+@pytest.mark.long
 def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     done = adapt(tiny_folder, recipe="balanced2", text=[story], out=tmp_path / "two", settings=SETTINGS)
     source = resolve(str(done.path))
@@ -134,6 +136,7 @@ def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp
     assert all(len(row.unique()) <= 4 for row in weight)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [
@@ -171,6 +174,7 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(tiny_folder: Path, story: Path
     assert not (tmp_path / ".parts.adapt").exists()
 
 
+@pytest.mark.long
 def test_what_cannot_be_trained_is_refused(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     cases: list[tuple[dict[str, Any], str]] = [
@@ -186,6 +190,7 @@ def test_what_cannot_be_trained_is_refused(tiny_folder: Path, story: Path, tmp_p
         assert caught.value.code == code
 
 
+@pytest.mark.long
 def test_layers_that_only_an_export_makes_linear_are_not_trained_for_rounding(tmp_path: Path) -> None:
     tiny_model(tiny_config("gpt2")).save_pretrained(tmp_path)
     source = resolve(str(tmp_path))
@@ -209,6 +214,7 @@ def test_a_damaged_record_is_refused() -> None:
     assert caught.value.code == "E505"
 
 
+@pytest.mark.long
 def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     def stop(event: TrainingEvent) -> None:
         raise Killed

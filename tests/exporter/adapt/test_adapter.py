@@ -24,6 +24,8 @@ from edgec.runtime_py.adapters.peft_folder import read_peft
 from edgec.runtime_py.sessions.session import Session
 from tests.runtime_py.adapters.loras import exported, session_logits
 
+pytestmark = pytest.mark.long
+
 TINY_STORIES = Path("examples/tiny-stories")
 RECIPE = """
 algorithm = "rtn"

@@ -111,6 +111,7 @@ def test_a_limit_that_nothing_keeps_is_refused(program: Program) -> None:
     assert caught.value.code == "E511" and "3 of 4" in str(caught.value.why)
 
 
+@pytest.mark.long
 def test_layers_without_a_donor_are_passed_over() -> None:
     chosen = choose_boundary(whole("gemma3"), replace(OPEN, boundary_kl=1e9), ROWS)
     assert chosen.kept == 2

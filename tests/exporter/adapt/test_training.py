@@ -93,6 +93,7 @@ def gradients(module: Any, names: nn.Module) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in names.named_parameters() if p.grad is not None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "gemma2", "mistral"])
 def test_fused_attention_is_the_operator(name: str) -> None:
     program = family(name)
@@ -106,6 +107,7 @@ def test_fused_attention_is_the_operator(name: str) -> None:
         torch.testing.assert_close(fused_gradients[key], value, atol=1e-4 * float(value.abs().max()), rtol=1e-3)
 
 
+@pytest.mark.long
 def test_recomputed_activations_give_the_same_gradients() -> None:
     program = family("llama")
     make_trainable(program.graph)

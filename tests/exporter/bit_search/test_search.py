@@ -36,6 +36,7 @@ def searched_one_layer() -> tuple[Recipe, BitSearch]:
     return search_bits(every_position("llama"), RULED, tokens(512), 4.5, 64, Progress())
 
 
+@pytest.mark.slow
 def test_the_search_keeps_its_budget_and_its_result_can_be_repeated() -> None:
     recipe, search = search_bits(every_position("llama"), COREML, tokens(1024), 3.5, 64, Progress())
     assert search.bits <= 3.5 and len(search.layers) == 21
@@ -81,6 +82,7 @@ def test_own_rules_stand() -> None:
     assert search.layers and all(name.startswith("model.layers.2.") for name in search.layers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["qwen3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gemma3_text", "phi3"))]
 )
@@ -100,6 +102,7 @@ def test_a_layers_expected_loss_is_near_the_measured_one(name: str) -> None:
     assert 0.3 < choices[layer][0].loss / measured < 3
 
 
+@pytest.mark.long
 def test_what_cannot_be_reached_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         search_bits(

@@ -20,6 +20,7 @@ from tests.encoder_decoders import (
 TOLERANCE = 1e-4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family",
     ["t5", *[pytest.param(f, marks=pytest.mark.slow) for f in (*TEXT_FAMILIES, *SPEECH_FAMILIES) if f != "t5"]],

@@ -134,6 +134,7 @@ def test_soft_capped_scores_are_an_argument_of_the_operator(captured: Captured) 
     )
 
 
+@pytest.mark.long
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_bfloat16_weights_stay_bfloat16_and_are_cast_in_the_graph(name: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.modules import spread
 SPAN, LONGEST = 8, 24
 
 
+@pytest.mark.long
 @torch.no_grad()
 @pytest.mark.parametrize("length", [1, 5, SPAN, LONGEST])
 def test_deberta_finds_its_relative_positions_below_and_above_the_span(length: int) -> None:

@@ -33,6 +33,7 @@ def captured(family: str, folder: Path) -> tuple[ModelSource, CapturedVisionLang
     return source, capture_vision_language(build, source.eyes, model_spec(source.config), source.weights, 96)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", SIZED)
 def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
@@ -50,6 +51,7 @@ def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Pat
     torch.testing.assert_close(logits, reference.logits, atol=TOLERANCE * 10, rtol=0)
 
 
+@pytest.mark.long
 def test_rows_for_the_first_layers_lie_behind_each_row(tmp_path: Path) -> None:
     _, made = captured("qwen3_vl", tmp_path)
     sizes = {tensor.name: tensor.shape for tensor in made.forward.interface.inputs}

@@ -48,6 +48,7 @@ def rung_of(bundle: Path) -> Rung:
     return rung
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_runner")
 def test_the_runner_answers_the_probes_calls_and_all_is_recorded(tiny_folder: Path, tmp_path: Path) -> None:
     bundle = exported(tiny_folder, tmp_path / "x.edgec")

@@ -81,6 +81,7 @@ def test_operators_within_a_position_are_allowed() -> None:
 CONVOLUTIONS = Family("lfm2", {"layer_types": ["conv", "full_attention", "conv"]})
 
 
+@pytest.mark.long
 def test_a_convolution_that_nothing_recognised_is_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where transformers calls it by another name; within one prefill chunk only decoding would tell."""
     monkeypatch.setattr(decoder, "call_recurrences", lambda model: nullcontext())

@@ -22,6 +22,8 @@ from edgec.exporter.resolve.resolved import resolve_options
 from edgec.exporter.resolve.target_choice import in_format
 from edgec.ir.call_plan import call_plan
 
+pytestmark = pytest.mark.long
+
 PHONE = load_target("android-cpu")
 
 

@@ -41,6 +41,7 @@ def test_memory_counts_weights_and_caches() -> None:
     assert short > 5_000_000 * 4 / 8
 
 
+@pytest.mark.long
 def test_a_plan_for_the_family_is_that_of_the_chosen_phone() -> None:
     config, asked = read_config(str(EXAMPLE)), load_target("iphone")
     planned, reason = plan_target(decoder_shape(config), asked, default_widths(asked))

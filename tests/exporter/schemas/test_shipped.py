@@ -20,6 +20,8 @@ from edgec.runtime_py.structured.shipped import shipped_schema
 from tests.devices.runner.test_structured_text import PERSON
 from tests.runtime_py.structured.steppers import EXAMPLE
 
+pytestmark = pytest.mark.long
+
 PROMPT = "Lily has a friend: "
 BUDGET = 90
 

@@ -135,6 +135,7 @@ SAVE = {"encoder_decoder": lambda folder: save_encoder_decoder("t5", folder)}
 SAVE["vision_language"] = lambda folder: save_vision_language("idefics3", folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "method", "layer"),
     [
@@ -204,6 +205,7 @@ def doubled_keys(program: Program, layer: int) -> Program:
     return replace(program, graph=graph)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("updates", ["in_place", pytest.param("caller", marks=pytest.mark.slow)])
 def test_static_methods_are_located(updates: str) -> None:
     cached = static_methods.cached("llama")

@@ -122,6 +122,7 @@ def test_an_unknown_scheme_is_refused() -> None:
     assert caught.value.code == "E174"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tied", [False, True])
 def test_decoders_and_their_tied_tables(tied: bool) -> None:
     program = run_pass(captured(tie_word_embeddings=tied), KvCache(64, 16, "float32", 0, "edgec"))

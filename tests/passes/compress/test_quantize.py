@@ -221,6 +221,7 @@ def _executed(graph: GraphModule, x: Tensor, folder: Path) -> Tensor:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("hidden", "scheme"),
     [

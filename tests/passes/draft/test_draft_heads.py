@@ -60,6 +60,7 @@ def _inputs() -> tuple[torch.Tensor, ...]:
     return torch.tensor([tokens(LENGTH)]), torch.arange(LENGTH), torch.tensor(ROWS)
 
 
+@pytest.mark.long
 def test_soft_capped_logits_are_capped_in_both_outputs(heads: Path) -> None:
     options = {"query_pre_attn_scalar": 16, "final_logit_softcapping": 3.0}
     plain = captured("gemma2", **options)

@@ -61,6 +61,7 @@ def shortened(family: str, layers: int) -> torch.Tensor:
         return model(ids(), use_cache=False).logits[0, -ROWS:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )

@@ -17,6 +17,7 @@ from tests.passes.decoders import ROWS, captured, tokens
 RSQRT = torch.ops.aten.rsqrt.default
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("family", "norms"), [("llama", 5), ("qwen3", 9), ("gemma2", 9), ("gemma3_text", 13), ("phi3", 5)]
 )

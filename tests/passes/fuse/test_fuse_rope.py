@@ -24,6 +24,7 @@ FAMILIES: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("family", "ropes", "options"), FAMILIES)
 def test_every_rotation_is_found_and_nothing_changes(family: str, ropes: int, options: dict[str, Any]) -> None:
     program = captured(family, **options)

@@ -39,6 +39,7 @@ def fed(program: Program, memory: tuple[Tensor, ...]) -> Tensor:
     return torch.cat(parts, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_a_decoder_with_relative_positions_continues_from_its_cache(dtype: str) -> None:
     captured, memory = captured_encoder_decoder("t5").forward, memory_of("t5")

@@ -44,6 +44,7 @@ def test_cached_equals_transformers(dtype: str, kernels: str, model: dict[str, A
     assert gap.max_relative < TOLERANCE[dtype]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dtype", "kernels"), KINDS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

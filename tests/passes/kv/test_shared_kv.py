@@ -102,6 +102,7 @@ def test_caches_of_sharing_layers_vanish(prepared: bool) -> None:
     assert difference(uncached, run_program(shared, tokens(), plan), 0.0).max_relative < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "gemma3n_text" else []) for name in NATIVE]
 )
@@ -127,6 +128,7 @@ def _rotations(program: Program) -> dict[int, frozenset[str]]:
     return rotations(program.graph, {call.layer: call.k for call in calls})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prepared", [False, True], ids=["captured", "fused"])
 def test_rotations_tell_layers_apart(prepared: bool) -> None:
     by_model = {name: _rotations(fused(decoder(name)) if prepared else decoder(name)) for name in MODELS}

@@ -65,6 +65,7 @@ def test_rounded_caches_stay_the_same(dtype: str) -> None:
     assert gap(cached("gemma3", 2, dtype=dtype), skipping("gemma3", 2, dtype=dtype)) < TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family",
     [
@@ -80,6 +81,7 @@ def test_models_that_share_by_nature(family: Family) -> None:
     assert sum(prefill_macs(after, CHUNK, 1).values()) < 0.75 * sum(prefill_macs(before, CHUNK, 1).values())
 
 
+@pytest.mark.long
 @settings(max_examples=examples(25), deadline=None)
 @given(data=st.data(), name=st.sampled_from(["llama", "gemma3"]), boundary=st.sampled_from([0, 2, 3]))
 def test_any_rows_of_any_chunks(data: st.DataObject, name: str, boundary: int) -> None:
@@ -162,6 +164,7 @@ def test_the_graph_can_be_traced_again() -> None:
     assert symbols[0] != symbols[1] == symbols[2] == symbols[3]
 
 
+@pytest.mark.long
 def test_without_a_selection_it_is_refused() -> None:
     from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
     from edgec.exporter.sources.decoder_spec import model_spec

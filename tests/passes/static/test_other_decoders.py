@@ -57,6 +57,7 @@ def captured(kind: str) -> Program:
     return capture_decoder(skeleton, model_spec(plain_config(config)), weights, CONTEXT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [*KINDS, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)])
 def test_methods_keep_the_numbers_and_have_a_form_in_float16(kind: str) -> None:
     program = captured(kind)

@@ -32,6 +32,7 @@ def relative(got: torch.Tensor, wanted: torch.Tensor) -> float:
 QUICK = ("llama", "gemma4_text")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [f.name if f.name in QUICK else pytest.param(f.name, marks=pytest.mark.slow) for f in FAMILIES]
 )
@@ -40,6 +41,7 @@ def test_all_passes_together_keep_the_numbers(name: str) -> None:
     assert relative(run(programs), reference(name)) < TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param("qwen3", marks=pytest.mark.slow), "gemma3_text"])
 def test_a_caller_that_writes_the_cache_gets_the_same(name: str) -> None:
     programs = methods(cached(name), passes("caller"))

@@ -80,6 +80,7 @@ def test_tokens_that_windows_never_lose_stay_visible() -> None:
     assert float((run(static) - wanted).abs().max() / wanted.abs().max()) < TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", ["int4-channel", "lut4", "lut2"])
 def test_compressed_weights_go_through_split_and_convolution(recipe: str) -> None:
     program = applied(cached("llama"), passes_for(for_backend(load_recipe(recipe), "coreml")))

@@ -76,6 +76,7 @@ def relative(got: Tensor, wanted: Tensor) -> float:
     return float((got - wanted).abs().max() / wanted.abs().max())
 
 
+@pytest.mark.long
 def test_states_in_place_with_all_passes_for_the_neural_engine(cached: tuple[Program, Tensor]) -> None:
     program, wanted = cached
     programs = methods(program, [PositionTables(CONTEXT), StaticStates(), StaticCache(), *NEURAL])

@@ -79,6 +79,7 @@ def exported(program: Program, trained: Program, passes: list[Pass]) -> Program:
 QUICK = ("4-bit group 32, bfloat16 scales", "balanced")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scheme",
     [
@@ -113,6 +114,7 @@ SHARING = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "mode"), SHARING)
 def test_every_family_rounds_alike(name: str, mode: str | None) -> None:
     sharing: list[Pass] = [SharedKv(2, mode)] if mode else []
@@ -124,6 +126,7 @@ def test_every_family_rounds_alike(name: str, mode: str | None) -> None:
     assert torch.equal(logits(trained), logits(written))
 
 
+@pytest.mark.long
 def test_integers_and_scales_are_those_of_training() -> None:
     passes: list[Pass] = [Quantize(default=balanced(1))]
     program = family("llama")
@@ -140,6 +143,7 @@ def test_integers_and_scales_are_those_of_training() -> None:
             assert torch.equal(scale * 3, (scale * 3).half().float())
 
 
+@pytest.mark.long
 def test_tables_of_the_balanced_set_are_those_of_training() -> None:
     program = family("llama")
     make_trainable(program.graph)

@@ -16,11 +16,13 @@ from edgec.passes.train.low_rank import LowRank, merge_weight
 from tests.passes.train.test_fake_quantize import family, logits
 
 
+@pytest.mark.long
 def test_untrained_adapters_change_nothing() -> None:
     program = family("llama")
     assert torch.equal(logits(run_pass(program, LowRank(4))), logits(program))
 
 
+@pytest.mark.long
 def test_trained_adapters_are_merged_into_the_weights() -> None:
     program = family("llama")
     make_trainable(program.graph)
@@ -38,12 +40,14 @@ def test_trained_adapters_are_merged_into_the_weights() -> None:
     assert torch.equal(logits, wanted) and not torch.equal(logits, plain)
 
 
+@pytest.mark.long
 def test_rounding_happens_after_the_correction() -> None:
     program = run_pass(family("llama"), LowRank(4))
     rounded = run_pass(program, FakeQuantize(Quantize(default=WeightScheme(4, 32))))
     assert len(prepared(rounded.graph)) == len([t for t in program.graph.meta[LowRank.RECORD] if "lm_head" not in t])
 
 
+@pytest.mark.long
 def test_a_rank_of_nothing_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         run_pass(family("llama"), LowRank(0))

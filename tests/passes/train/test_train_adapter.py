@@ -20,12 +20,14 @@ def rounded(name: str = "llama") -> Program:
     return run_passes(family(name), [weights, QuantizeEmbedding(8, 0, min_rows=1)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", pytest.param("gemma3_text", marks=pytest.mark.slow)])
 def test_an_untrained_adapter_changes_no_bit(name: str) -> None:
     program = rounded(name)
     assert torch.equal(logits(run_pass(program, TrainAdapter(4))), logits(program))
 
 
+@pytest.mark.long
 def test_every_linear_layer_but_the_lm_head_has_a_change_named_as_its_module() -> None:
     names = {module.name for module in adapted_modules(run_pass(rounded(), TrainAdapter(4)).graph)}
     layers = {name.split(".")[2] for name in names}
@@ -34,6 +36,7 @@ def test_every_linear_layer_but_the_lm_head_has_a_change_named_as_its_module() -
     assert names == {f"model.layers.{layer}.{leaf}" for layer in layers for leaf in leaves}
 
 
+@pytest.mark.long
 def test_only_the_changes_learn_and_gradients_reach_all_of_them() -> None:
     graph = run_pass(rounded(), TrainAdapter(4)).graph
     learned = dict(graph.named_parameters())
@@ -47,6 +50,7 @@ def test_only_the_changes_learn_and_gradients_reach_all_of_them() -> None:
         assert moves == parameter.requires_grad == (name in sides), name
 
 
+@pytest.mark.long
 def test_what_has_no_integers_takes_no_adapter() -> None:
     with pytest.raises(InputError, match="E698"):
         run_pass(family("llama"), TrainAdapter(4))

@@ -192,6 +192,7 @@ def test_jobs_measure_in_this_process(tiny_bundle: Path, kind: str) -> None:
         assert result["peak_rss_bytes"] >= result["baseline_rss_bytes"] > 1 << 20
 
 
+@pytest.mark.long
 def test_a_fresh_process_runs_a_job(tiny_bundle: Path) -> None:
     job = Job("speed", str(tiny_bundle), prompt_tokens=20, new_tokens=4, repetitions=2, threads=1)
     result = HostTransport().run(job.to_json())

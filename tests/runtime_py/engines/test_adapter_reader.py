@@ -76,6 +76,7 @@ def test_a_file_of_another_artifact_is_refused(model: EngineModel, made: Adapter
         assert Read(model, path, base).handle is None
 
 
+@pytest.mark.long
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_damaged_files_are_refused_as_python_refuses_them(

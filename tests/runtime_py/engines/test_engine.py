@@ -45,6 +45,7 @@ def test_without_a_compiler_executorchs_binding_serves_what_it_can() -> None:
             choose_engine(operators, wanted)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_operators_of_executorchs_llm_library_run_on_both_engines(tiny_bundle: Path) -> None:
     ours, theirs = Session(tiny_bundle, engine="edgec"), Session(tiny_bundle, engine="executorch")
     for start in (0, len(PROMPT)):

@@ -80,6 +80,7 @@ def test_an_execution_without_end_is_stopped(
         edgec.load(tiny_bundle)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("forgotten")
 def test_what_was_executed_once_is_not_tried_again(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,6 +102,7 @@ def test_a_cache_that_cannot_be_written_remembers_for_this_process(monkeypatch: 
     assert was_executed(DIGEST, "edgec")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("forgotten")
 def test_a_refused_artifact_is_refused_as_ever_and_not_noted(tiny_bundle: Path, tmp_path: Path) -> None:
     from edgec.bundle.folder import write_bundle

@@ -171,6 +171,7 @@ def eventually(condition: Callable[[], bool], within_s: float) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_closed_connection_stops_decoding_within_a_token(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, reached = threading.Semaphore(0), threading.Event()
 

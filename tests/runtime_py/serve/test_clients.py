@@ -131,6 +131,7 @@ def _held() -> tuple[int, int, int]:
     return threading.active_count(), len(os.listdir("/proc/self/fd")), answers
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_nothing_is_left_behind(server: Running, count: int) -> None:
     client = server.client()

@@ -40,6 +40,7 @@ def test_a_key(strict: Running) -> None:
     assert made.choices
 
 
+@pytest.mark.long
 def test_limits_of_size_and_time(strict: Running, model: Model) -> None:
     key = {"Authorization": "Bearer secret"}
     status, held = strict.post("/v1/completions", {"model": NAME, "prompt": "a" * 3000}, key)

@@ -143,6 +143,7 @@ def test_threads_may_change_while_another_thread_generates(tiny_bundle: Path) ->
     np.testing.assert_allclose(generated, np.stack([wanted] * len(generated)), atol=TOLERANCE)
 
 
+@pytest.mark.long
 def test_an_artifact_that_is_no_program_is_refused(tmp_path: Path) -> None:
     from edgec.bundle.folder import write_bundle
 

@@ -23,6 +23,8 @@ from tests.example_counts import examples
 from tests.families import FAMILIES, Family, save
 from tests.state_families import STATE_FAMILIES
 
+pytestmark = pytest.mark.long
+
 SESSIONS, CONTEXT, CHUNK = 4, 96, 64
 BUDGETS = {"kl_mean": 50.0, "top1_agreement": 0.0}
 BY_NAME = {family.name: family for family in (*FAMILIES, *STATE_FAMILIES)}

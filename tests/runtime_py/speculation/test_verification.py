@@ -54,6 +54,7 @@ def assert_distributed(counts: np.ndarray, wanted: np.ndarray) -> None:
     assert chisquare(observed, hoped).pvalue > P_VALUE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampling", OPTIONS)
 def test_drawn_drafts_leave_the_distribution_as_it_is(sampling: Sampling) -> None:
     """Two tokens after HISTORY: by one draft of two tokens, its acceptance, and a plain draw where it fell short."""

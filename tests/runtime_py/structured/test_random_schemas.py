@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import jsonschema
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,7 @@ def speculator(stepper: RandomStepper, *drafters: Any) -> Speculator:
     return Speculator(drafters, DraftLimits.of(stepper.limits), clock=lambda: float(next(clock)))
 
 
+@pytest.mark.long
 @settings(max_examples=examples(60), deadline=None)
 @given(
     schema=SCHEMAS, seed=st.integers(0, 2**20), sampling=SAMPLINGS, most=st.integers(1, 90), wrong=st.integers(2, 12)

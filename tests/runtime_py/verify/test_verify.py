@@ -59,6 +59,7 @@ def _failure(report: VerifyReport) -> BundleCheck:
     return failed
 
 
+@pytest.mark.long
 def test_an_intact_bundle_passes_every_check(tiny_bundle: Path, tmp_path: Path, golden: Golden) -> None:
     report = verify(_with_golden(tiny_bundle, tmp_path / "a.edgec", golden), threads=1)
     assert report.passed and report.to_json()["passed"] is True
@@ -117,6 +118,7 @@ def test_another_chat_template_is_found(tiny_bundle: Path, tmp_path: Path, golde
     assert failed.name == "chat template"
 
 
+@pytest.mark.long
 def test_a_vector_beyond_the_context_fails_and_does_not_crash(
     tiny_bundle: Path, tmp_path: Path, golden: Golden
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_vector_beyond_the_context_fails_and_does_not_crash(
     assert failed.name == "output vectors" and "context" in failed.detail
 
 
+@pytest.mark.long
 def test_an_artifact_the_runtime_refuses_fails(tiny_bundle: Path, tmp_path: Path) -> None:
     bundle = open_bundle(tiny_bundle)
     files: dict[str, bytes | Path] = {file.path: tiny_bundle / file.path for file in bundle.manifest.files}

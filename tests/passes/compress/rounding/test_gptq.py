@@ -77,6 +77,7 @@ def test_a_channel_that_is_never_used_does_no_harm() -> None:
     assert bool(torch.isfinite(rounded.dequantize()).all())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "phi3"])
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_model_loses_less(name: str, cached: bool) -> None:
@@ -98,6 +99,7 @@ def test_states_are_left_as_they_were() -> None:
     assert all(not attribute(after.graph, state.buffer).any() for state in after.interface.states)
 
 
+@pytest.mark.long
 def test_activations_are_rounded_as_without_calibration() -> None:
     eight = WeightScheme(8, 0)
     graphs = [
@@ -127,6 +129,7 @@ def test_a_tied_table_shares_the_vocabulary_matrixs_integers() -> None:
     assert decided["vocabulary"].algorithm == "mse, gptq"
 
 
+@pytest.mark.long
 def test_tables_of_a_model_lose_less() -> None:
     before = uneven("qwen2")
     wanted, errors = logits(before), {}

@@ -40,6 +40,7 @@ def fed_from_the_boundary(model: nn.Module) -> None:
             projection.register_forward_pre_hook(lambda _, inputs, norm=norm: (norm(held[0]),))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
 @pytest.mark.parametrize("prepared", [False, True], ids=["captured", "fused"])
 def test_equals_transformers_fed_from_the_boundary(name: str, prepared: bool) -> None:
@@ -54,6 +55,7 @@ def test_equals_transformers_fed_from_the_boundary(name: str, prepared: bool) ->
     assert program.history[-1].effect is Effect.SEMANTIC
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "phi3", "qwen3", "gemma3"])
 def test_a_prompt_needs_no_layer_after_the_boundary(name: str) -> None:
     """With caches and prefill_skip the numbers stay, and only keys and values are computed for every token."""

@@ -37,6 +37,7 @@ def run(parts: list[Program]) -> Tensor:
     return values[HIDDEN]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_parts_one_after_the_other_are_the_whole(name: str) -> None:
     program = prefill(name)
@@ -66,6 +67,7 @@ def test_a_small_model_stays_whole() -> None:
     assert cut_model(program, stored_sizes(program), 1 << 40) == [program]
 
 
+@pytest.mark.long
 def test_a_layer_that_reads_an_earlier_cache_stays_with_it() -> None:
     program = prefill("gemma4_text")
     sizes = stored_sizes(program)

@@ -97,6 +97,7 @@ def test_it_is_caught_by_verify_and_by_the_ladder(corruption: str, phone_bundle:
     assert float((expected - actual).abs().max()) > 5e-2 * float(expected.abs().max())
 
 
+@pytest.mark.long
 def test_an_intact_bundle_sealed_anew_passes(phone_bundle: Bundles, tmp_path: Path) -> None:
     intact = phone_bundle("mlpackage")
     same = _sealed(intact, tmp_path / "same.edgec", PROGRAM, (intact / PROGRAM).read_bytes())
