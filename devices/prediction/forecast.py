@@ -12,7 +12,7 @@ from typing import Any
 
 from edgec.devices.prediction.footprint import Footprint, Widths, footprint, kernels_of
 from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
-from edgec.devices.prediction.parameters import DecoderShape, Parameter, macs_per_token
+from edgec.devices.prediction.parameters import STATE_FORMS, DecoderShape, Parameter, macs_per_token
 from edgec.devices.prediction.shared_layers import without_shared
 from edgec.devices.prediction.speed_forecast import Speeds, Task, forecast
 from edgec.devices.targets import Target
@@ -93,7 +93,8 @@ def plan(
     if prompt_tokens is None:
         prompt_tokens = min(_PROMPT_TOKENS, spec.context if context is None else context)
     context = _legal_context(spec, context, prompt_tokens)
-    states = sum(state.bytes() for state in decoder.states or ())
+    held = STATE_FORMS.get(target.backend, STATE_FORMS["xnnpack"])
+    states = sum(state.bytes(held) for state in decoder.states or ())
     needs = partial(_footprint, listed, spec, target, states)
     size = needs(widths, context)
     limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)

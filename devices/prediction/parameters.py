@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,20 +45,48 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class StateForm:
+    """How an artifact holds what a recurrence remembers.
+
+    Attributes:
+        value_bytes: of one value.
+        multiple: the state's last dimension is padded to a multiple of it.
+        revocable: tokens that may be dropped again, from a log of them in float32; None where there is no log.
+    """
+
+    value_bytes: int = 4
+    multiple: int = 1
+    revocable: int | None = None
+
+
+STATE_FORMS: Mapping[str, StateForm] = {
+    "xnnpack": StateForm(revocable=REVOCABLE),
+    "coreml": StateForm(2, 32),
+    "coreai": StateForm(2, 32),
+    "onnx": StateForm(),
+}
+"""By backend; the others hold no recurrences."""
+
+
+@dataclass(frozen=True)
 class HeldState:
-    """What one recurrence remembers: values in float32, whatever the length of the text.
+    """What one recurrence remembers, whatever the length of the text.
 
     Attributes:
         values: of the state.
         logged: values that each token leaves in the log, from which it may be dropped again.
+        row: the length of the state's last dimension.
     """
 
     values: int
     logged: int
+    row: int
 
-    def bytes(self, revocable: int = REVOCABLE) -> int:
-        """Bytes of the state, of a log of ``revocable`` tokens, and of their two counts."""
-        return 4 * (self.values + revocable * self.logged) + 16
+    def bytes(self, form: StateForm) -> int:
+        """Bytes of the state, and where there is a log, of the log and of their two counts."""
+        padded = self.values // self.row * -(-self.row // form.multiple) * form.multiple
+        log = 0 if form.revocable is None else 4 * form.revocable * self.logged + 16
+        return form.value_bytes * padded + log
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,14 @@ _FORMS: Mapping[object, _Form] = {
 }
 
 
-def held_values(operator: object, shapes: list[tuple[int, ...]]) -> tuple[int, int]:
-    """The values that a recurrence remembers and that a token leaves in its log, from its arguments' shapes."""
+def held_values(operator: object, shapes: list[tuple[int, ...]]) -> tuple[int, int, int]:
+    """The values that a recurrence remembers, that a token leaves in its log, and in a row of the state.
+
+    Found from the shapes of its arguments.
+    """
     form = _FORMS[operator]
-    return math.prod(form.shape(shapes)), _logged(form, shapes)
+    state = form.shape(shapes)
+    return math.prod(state), _logged(form, shapes), state[-1]
 
 
 def _logged(form: _Form, shapes: list[tuple[int, ...]]) -> int:

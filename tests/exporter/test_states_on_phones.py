@@ -12,7 +12,9 @@ from torch import Tensor
 import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.manifest import Manifest
+from edgec.devices.prediction.parameters import STATE_FORMS
 from edgec.errors import InputError
+from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.runtime_py.sessions.session import Session
 from tests.families import build, save
 from tests.state_families import STATE_FAMILIES
@@ -93,6 +95,13 @@ def test_the_manifest_describes_one_slot_for_each_recurrence(exported: tuple[str
     held = [state for state in manifest.states if state.layout == "recurrent"]
     assert held and all(state.slots == 1 and len(state.shape) == 4 for state in held)
     assert {state.dtype for state in held} == {"float32" if exported[1] == ONNX else "float16"}
+
+
+def test_the_plan_counts_what_the_states_take(exported: tuple[str, Any, Path]) -> None:
+    planned = decoder_shape(read_config(exported[2].parent / exported[0])).states
+    held = [state.bytes for state in open_bundle(exported[2]).manifest.states if state.layout == "recurrent"]
+    form = STATE_FORMS["onnx" if exported[1] == ONNX else "coreml"]
+    assert planned and sum(state.bytes(form) for state in planned) == sum(held)
 
 
 @pytest.mark.parametrize(("target", "why"), [("snapdragon-8-elite", "integers"), ("android-gpu", "execute")])

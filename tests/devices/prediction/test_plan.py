@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgec.backends.forms import FORMS
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import Widths, footprint, kv_bytes, read_bytes, weight_bytes
 from edgec.devices.prediction.forecast import Plan, default_widths, plan
 from edgec.devices.prediction.memory_fit import Verdict, judge
-from edgec.devices.prediction.parameters import Kind, Parameter, macs_per_token
+from edgec.devices.prediction.parameters import STATE_FORMS, Kind, Parameter, StateForm, macs_per_token
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
@@ -121,10 +122,18 @@ def test_states_of_a_delta_rule_by_hand() -> None:
     assert states is not None
     channels = 2 * 2 * 16 + 4 * 24
     # The filter; then a matrix for each head, into which a token writes keys of 2 heads, 4 decays and 4 values.
-    assert [(state.values, state.logged) for state in states] == [
-        (3 * channels, channels),
-        (4 * 16 * 24, 2 * 16 + 4 + 4 * 24),
+    assert [(state.values, state.logged, state.row) for state in states] == [
+        (3 * channels, channels, channels),
+        (4 * 16 * 24, 2 * 16 + 4 + 4 * 24, 24),
     ]
+    # Core ML: float16, rows of 24 padded to 32, and no log.
+    assert states[1].bytes(STATE_FORMS["coreml"]) == 2 * 4 * 16 * 32
+
+
+def test_states_are_held_as_the_backends_hold_them() -> None:
+    for (backend, _), form in FORMS.items():
+        if form.static and not form.unheld:
+            assert STATE_FORMS[backend] == StateForm(2 if form.half else 4, form.state_multiple)
 
 
 def test_a_model_whose_states_are_unknown_says_so() -> None:
