@@ -30,6 +30,7 @@ from edgec.runtime_py.structured.schema.values import (
     check_names,
     check_types,
     part_of,
+    with_included_bounds,
 )
 
 MOST_NODES: Final = 20_000
@@ -98,7 +99,7 @@ class _Rewriting:
         out: Node = {}
         for key, value in node.items():
             self._keyword(key, value, node, out, where, depth)
-        return out
+        return with_included_bounds(out)
 
     def _keyword(self, key: str, value: Any, node: Node, out: Node, where: str, depth: int) -> None:
         place = f"{where}/{key}"

@@ -12,6 +12,8 @@ from edgec.runtime_py.structured.schema.keywords import TYPES
 MOST_NUMBER: Final = 2**53
 MOST_COUNT: Final = {"minLength": 100_000, "maxLength": 1 << 20}
 MOST_OTHERS: Final = 2_000
+# Of excluded bounds near 0, where the next float64 has hundreds of decimals.
+_LEAST_STEP: Final = 1e-15
 _WORDS: Final[dict[type, str]] = {dict: "an object", list: "a list", str: "text"}
 PartT = TypeVar("PartT")
 
@@ -78,6 +80,29 @@ def check_bound(key: str, value: Any, node: dict[str, Any], out: dict[str, Any],
         raise no_schema(where, "its value is not a number" + (" above 0" if key == "multipleOf" else ""))
     _check_size(value, where)
     out[key] = value
+
+
+def with_included_bounds(node: dict[str, Any]) -> dict[str, Any]:
+    """A node whose excluded whole numbers are included neighbours, where its numbers lie within less than 1.
+
+    llguidance 1.9 lets 3 through for ``exclusiveMinimum: 3`` beside ``maximum: 3.25``, and -3 likewise below 0. The
+    neighbour is the next float64, at least 1e-15 away: what lies between would be read as 3 by most readers of JSON.
+    """
+    lows = [node[key] for key in ("minimum", "exclusiveMinimum") if key in node]
+    highs = [node[key] for key in ("maximum", "exclusiveMaximum") if key in node]
+    if not lows or not highs or node.get("type") == "integer" or min(highs) - max(lows) >= 1:
+        return node
+    out = dict(node)
+    for bound, excluded, inwards, nearer in (
+        ("minimum", "exclusiveMinimum", 1, max),
+        ("maximum", "exclusiveMaximum", -1, min),
+    ):
+        value = node.get(excluded)
+        if value is not None and value == int(value):
+            neighbour = value + inwards * max(math.ulp(value), _LEAST_STEP)
+            out[bound] = nearer(out.get(bound, neighbour), neighbour)
+            del out[excluded]
+    return out
 
 
 def check_const(values: list[Any], where: str) -> None:

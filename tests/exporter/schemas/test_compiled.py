@@ -30,6 +30,8 @@ BOUNDS: tuple[dict[str, Any], ...] = (
     {"type": "number", "minimum": -5, "maximum": 0},
     {"type": "number", "maximum": 0.5},
     {"type": "number", "exclusiveMinimum": 0},
+    {"type": "number", "exclusiveMinimum": 3, "maximum": 3.25},
+    {"type": "number", "minimum": -3.5, "exclusiveMaximum": -3},
     {"type": "number", "minimum": 2.5, "maximum": 2.5},
 )
 

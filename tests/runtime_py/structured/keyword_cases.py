@@ -124,6 +124,21 @@ CASES = (
     KeywordCase("maximum", {"type": "number", "maximum": 2.5}, (2.5, -7, 0.1), (2.6, 30)),
     KeywordCase("exclusiveMinimum", {"type": "number", "exclusiveMinimum": 0}, (0.1, 3), (0, -1)),
     KeywordCase("exclusiveMaximum", {"type": "integer", "exclusiveMaximum": 10}, (9, -3), (10, 11)),
+    KeywordCase(
+        "exclusiveMinimum near maximum",
+        {"type": "number", "exclusiveMinimum": 3, "maximum": 3.25},
+        (3.01, 3.25, 3.1),
+        (3, 3.0, 3.3, 2.9),
+    ),
+    KeywordCase(
+        "exclusiveMaximum near minimum",
+        {"type": "number", "minimum": -3.5, "exclusiveMaximum": -3},
+        (-3.5, -3.01, -3.2),
+        (-3, -3.0, -3.6, 3.1),
+    ),
+    KeywordCase(
+        "both excluded", {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.5}, (0.25, 0.01), (0, 0.0, 0.5)
+    ),
     KeywordCase("minimum without a type", {"minimum": 3}, (3, "a", None, [1]), (2,)),
     KeywordCase("multipleOf, whole", {"type": "integer", "multipleOf": 3}, (0, 9, -6), (1, 10)),
     KeywordCase("multipleOf, a fraction", {"type": "number", "multipleOf": 0.25}, (0.5, 1), (0.3, 1.1)),
