@@ -29,7 +29,7 @@ def tokenizer_contents(files: Sequence[Path], tokenizer: Any) -> Files:
     out: Files = {f"tokenizer/{file.name}": file for file in files}
     if tokenizer is None or _class_alone(files) in (None, type(tokenizer)):
         return out
-    declared = next((json.loads(file.read_bytes()) for file in files if file.name == _CONFIG), {})
+    declared: dict[str, Any] = next((json.loads(file.read_bytes()) for file in files if file.name == _CONFIG), {})
     config = {**declared, "tokenizer_class": type(tokenizer).__name__}
     return {**out, f"tokenizer/{_CONFIG}": json.dumps(config, indent=2, ensure_ascii=False).encode()}
 
