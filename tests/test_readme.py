@@ -167,7 +167,7 @@ def test_an_adapted_model_is_exported(workplace: Path, capsys: pytest.CaptureFix
 def test_the_iphone_bundle_is_embedded(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export = next(words for words in edgec_lines("export") if "iphone" in words)
     assert run_cli([*export, *RANDOM]) == 0, capsys.readouterr().err
-    (words,) = edgec_lines("embed")
+    (words,) = edgec_lines("embed", text=README)
     assert run_cli(list(words)) == 0, capsys.readouterr().err
     assert list(workplace.glob("*/Package.swift"))
 

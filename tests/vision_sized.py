@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from edgec.runtime_py.vision_language.processor import of_images
@@ -45,19 +48,30 @@ SIZE = (32, 40)
 """Height and width of their images in the tests."""
 
 
-def _qwen_processor(name: str) -> Any:
+def _qwen_processor(name: str, model_type: str = "") -> Any:
     import transformers
 
     marks = {"vision_start_token": MARKS[5], "vision_end_token": MARKS[6], "video_token": MARKS[7]}
     words = tokenizer(extra_special_tokens={**marks, "image_token": "<image>"})
+    words = _beside_config(words, model_type) if model_type else words
     # By itself it would give images every size.
     images = transformers.Qwen2VLImageProcessorPil(patch_size=4, min_pixels=64, max_pixels=1 << 16)
     return of_images(getattr(transformers, name))(images, words, None, chat_template=TEMPLATE)
+
+
+def _beside_config(words: Any, model_type: str) -> Any:
+    """A tokenizer as transformers reads it beside the config of a family whose class it prefers to the tokenizer's."""
+    import transformers
+
+    with TemporaryDirectory() as folder:
+        words.save_pretrained(folder)
+        (Path(folder) / "config.json").write_text(json.dumps({"model_type": model_type}))
+        return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 SIZED_PROCESSORS: Mapping[str, Callable[[], Any]] = {
     "qwen2_vl": partial(_qwen_processor, "Qwen2VLProcessor"),
     "qwen2_5_vl": partial(_qwen_processor, "Qwen2_5_VLProcessor"),
     "qwen3_vl": partial(_qwen_processor, "Qwen3VLProcessor"),
-    "qwen3_5": partial(_qwen_processor, "Qwen3VLProcessor"),
+    "qwen3_5": partial(_qwen_processor, "Qwen3VLProcessor", "qwen3_5"),
 }
