@@ -123,6 +123,7 @@ def _fields(bundle: Path, name: str = "manifest.json") -> Fields:
     return json.loads((bundle / name).read_text())
 
 
+@pytest.mark.long
 def test_a_part_of_the_corpus(tiny_bundle: Path, tmp_path: Path) -> None:
     fields = _fields(tiny_bundle)
     parts = (

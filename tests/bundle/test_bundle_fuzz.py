@@ -124,6 +124,7 @@ def test_two_files_swapped_are_refused(tmp_path: Path) -> None:
             open_bundle(path)
 
 
+@pytest.mark.long
 def test_every_single_byte_of_the_manifest_matters(tmp_path: Path) -> None:
     path = write_sample(tmp_path)
     intact = (path / "manifest.json").read_bytes()
@@ -159,6 +160,7 @@ ODD_VALUES: list[Any] = [
 ]
 
 
+@pytest.mark.long
 def test_a_manifest_with_odd_values_and_a_right_digest_never_crashes_the_reader(tmp_path: Path) -> None:
     path = write_sample(tmp_path)
     fields = json.loads((path / "manifest.json").read_text())

@@ -40,6 +40,7 @@ def output(*arguments: object) -> str:
     return result.stdout
 
 
+@pytest.mark.long
 def test_the_tables_say_what_is_estimated_and_how(folder: Path) -> None:
     text = output(folder, "--target", "iphone-13-pro-cpu")
     for expected in (
@@ -54,6 +55,7 @@ def test_the_tables_say_what_is_estimated_and_how(folder: Path) -> None:
     assert "with the increased-memory-limit entitlement 4,200 MB" in text
 
 
+@pytest.mark.long
 def test_each_phase_gets_a_unit_and_a_reason(folder: Path) -> None:
     lines = output(folder, "--target", "iphone-17-pro").splitlines()
     text = " ".join(lines)
@@ -98,6 +100,7 @@ def test_json_has_the_whole_plan(folder: Path) -> None:
     assert data["speeds"]["decode_tokens_per_s"]["how"] == "estimated"
 
 
+@pytest.mark.long
 def test_the_kv_cache_is_as_wide_as_the_target_computes(folder: Path) -> None:
     for target, bits in (("iphone-17-pro", 16), ("iphone-17-pro-cpu", 32)):
         assert json.loads(output(folder, "--target", target, "--json"))["widths"]["kv_bits"] == bits

@@ -74,6 +74,7 @@ def _matrices(program: Program) -> list[torch.Tensor]:
     return [b for name, b in program.graph.named_buffers() if name.endswith("_int") and "embedding" not in name]
 
 
+@pytest.mark.long
 def test_a_tied_bfloat16_table_is_read_by_rows() -> None:
     program = captured(tie_word_embeddings=True)
     bound = run_pass(program, RemoveNoops())

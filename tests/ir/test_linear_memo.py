@@ -117,6 +117,7 @@ def test_a_run_that_fails_leaves_nothing() -> None:
     assert not memo._last and not memo._present
 
 
+@pytest.mark.long
 def test_the_captured_graph_takes_the_products_of_the_model_itself(products: list[int]) -> None:
     model = deepcopy(tiny_model())
     for parameter in (each for each in model.parameters() if each.dim() > 1):

@@ -128,6 +128,7 @@ class Decoder(nn.Module):
         return CACHED_ATTENTION(q, positions, positions, *caches, 0.125, 0, 0, 0, 0.0, None)
 
 
+@pytest.mark.long
 def test_every_operator_reaches_the_artifact_and_no_cache_is_copied() -> None:
     from executorch.exir import EdgeCompileConfig, to_edge
 

@@ -93,6 +93,7 @@ DECODES: dict[str, Callable[[list[int]], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "vocabulary"), [("byte level", len(BYTE_LEVEL)), ("sentencepiece", 264)])
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())

@@ -88,6 +88,7 @@ def test_a_constant_that_float16_does_not_hold() -> None:
     assert _found(program)["infinite"].found == "the number -1e+09"
 
 
+@pytest.mark.long
 def test_sizes_that_vary() -> None:
     findings = _found(captured())
     assert findings["dynamic"].severity == "warning" and "more" in findings["dynamic"].place

@@ -163,6 +163,7 @@ def test_activations_in_float_are_computed_as_the_graph_says(rules: tuple[Scheme
     assert torch.equal(results[0], results[1]), "a layout changes the numbers"
 
 
+@pytest.mark.long
 def test_a_layer_that_no_kernel_multiplies_in_float_is_refused_by_name() -> None:
     program = quantised(rules=(("*o_proj*", WeightScheme(4, 32, activation_bits=0, scale_bits=32)),))
     with pytest.raises(InputError) as caught:

@@ -68,6 +68,7 @@ def quantised(kind: str, default: WeightScheme | None = FOUR) -> Program:
     return run_passes(program, [*norms, KvCache(CONTEXT, CHUNK), PrefillSkip(), *rounding], in_place=True)
 
 
+@pytest.mark.long
 def test_every_expert_is_rounded_in_groups_of_its_own_row() -> None:
     program = quantised("olmoe")
     experts = [d for d in decisions_of(program.graph) if "experts" in d.name]

@@ -82,6 +82,7 @@ def test_a_narrow_mask_hides_as_well() -> None:
     assert float((run(narrow) - wanted).abs().max()) <= 1e-6 * float(wanted.abs().max())
 
 
+@pytest.mark.long
 def test_integers_become_floats_that_their_grid_gives_back() -> None:
     _, npu = split_host(programs("llama", CHANNEL)["decode"])
     converted = run_pass(npu, LinearToConv2d())
@@ -169,6 +170,7 @@ def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
     assert inside.operations["MatMul"] == len(layers) * 2 * heads * width * (context + 1)
 
 
+@pytest.mark.long
 def test_the_hosts_model_says_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     host, _ = _divided(programs("llama", CHANNEL)["decode"])

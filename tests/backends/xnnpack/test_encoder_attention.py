@@ -56,6 +56,7 @@ def drawn(queries: int, keys: int, dtype: torch.dtype = torch.float32) -> dict[s
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_every_query_sees_every_key(dtype: torch.dtype, tmp_path: Path) -> None:
     low = {"q": {1: "S"}, "keys": {1: "T"}, "values": {1: "T"}, "bias": {2: "S", 3: "T"}}
@@ -66,6 +67,7 @@ def test_every_query_sees_every_key(dtype: torch.dtype, tmp_path: Path) -> None:
             torch.testing.assert_close(got, wanted, atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.long
 def test_a_bias_is_added_to_what_a_position_sees(tmp_path: Path) -> None:
     def case(start: int, count: int) -> dict[str, Tensor]:
         inputs = drawn(count, 64)

@@ -76,6 +76,7 @@ def test_kept_files_are_not_sent_again(plug: Plug, phone_bundle: Path) -> None:
     assert phone.left_behind() == [] and not any("pushing" in text for text in said)
 
 
+@pytest.mark.long
 def test_a_hot_phone_is_waited_for(plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     phone = plug()
     phone.set_heat(41.0, 1)

@@ -62,6 +62,7 @@ def test_during_a_push(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     assert (status, phone.left_behind()) == (INTERRUPTED, [])
 
 
+@pytest.mark.long
 def test_while_a_phone_cools(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     phone = plug()
     phone.set_heat(45.0, 2)
@@ -69,6 +70,7 @@ def test_while_a_phone_cools(plug: Plug, phone_bundle: Path, tmp_path: Path) -> 
     assert (status, phone.left_behind()) == (INTERRUPTED, [])
 
 
+@pytest.mark.long
 def test_while_a_silent_job_runs(
     plug: Plug, phone_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def refused(bundle: Path, device: str = IOS, **conditions: Any) -> EdgecError:
     return caught.value
 
 
+@pytest.mark.long
 def test_an_iphone_is_measured_by_its_app(tools: Tools, ios_bundle: Path, tmp_path: Path) -> None:
     result = bench(ios_bundle, IOS, **SHORT, out=tmp_path / "run.jsonl")
     records = read_records(tmp_path / "run.jsonl")
@@ -101,6 +102,7 @@ def test_an_iphone_is_measured_by_its_app(tools: Tools, ios_bundle: Path, tmp_pa
     assert "--console" not in launch and "--terminate-existing" in launch
 
 
+@pytest.mark.long
 def test_json_is_found_among_junk_on_stdout(tools: Tools, ios_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XCRUN_STDOUT", "1")
     assert bench(ios_bundle, IOS, **SHORT).figures
@@ -151,6 +153,7 @@ def test_a_phone_that_is_not_there(tools: Tools, ios_bundle: Path) -> None:
     assert refused(ios_bundle).code == "E541"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "answer", "code"),
     [
@@ -223,6 +226,7 @@ def test_an_interruption_ends_the_waiting(tools: Tools, ios_bundle: Path, monkey
     assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
 
 
+@pytest.mark.long
 def test_the_app_s_own_failure_is_told(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", "\n")
     tools.app_writes("error.txt", "failed: the model does not fit")
@@ -245,6 +249,7 @@ def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> N
     assert "0.5 s" in caught.value.why
 
 
+@pytest.mark.long
 def test_a_result_that_is_not_a_record(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", '{"half": \n')
     assert refused(ios_bundle).code == "E558"

@@ -95,6 +95,7 @@ def fetched(content: bytes) -> Get:
     return get
 
 
+@pytest.mark.long
 def test_a_hosted_run_gives_the_records_of_any_other(tmp_path: Path) -> None:
     write_bundle(tmp_path / "tiny.edgec", manifest(), {"model.pte": b"weights"})
     bundle = open_bundle(tmp_path / "tiny.edgec")

@@ -159,6 +159,7 @@ def test_every_library_names_its_source() -> None:
     assert libraries and all(row["source"] for row in libraries.values())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("javac") is None, reason="needs javac")
 def test_the_projects_own_check_reads_an_apk(caches: Path) -> None:
     """The Java of buildSrc, compiled and run on APKs made here: alignment of segments and inside the APK."""

@@ -224,6 +224,7 @@ def test_few_bits_take_their_own_size(bits: int) -> None:
     assert weight_bytes(matrix, bits, 32, "edgec_linear") == weight_bytes(matrix, 4, 32, "edgec_linear") - saved
 
 
+@pytest.mark.long
 def test_three_bits_lie_between_two_and_four() -> None:
     plans = [
         planned(BILLION, "oneplus-12-cpu", named_widths(name, "xnnpack")) for name in ("balanced2", "3bit", "4bit")

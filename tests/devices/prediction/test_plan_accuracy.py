@@ -76,5 +76,6 @@ def test_the_regression_beats_one_share_per_unit() -> None:
         assert scores("chip")[group].median_error < scores("chip")[group].plain_error
 
 
+@pytest.mark.long
 def test_the_benchmark_prints_the_same_twice() -> None:
     assert benchmark().table(scores("device")) == benchmark().table(benchmark().accuracy("device"))

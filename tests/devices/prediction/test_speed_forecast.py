@@ -88,6 +88,7 @@ def test_unknown_clocks_and_instructions_are_said() -> None:
     assert "instruction set unknown" in notes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quantity", ["prefill_tokens_per_s", "decode_tokens_per_s"])
 def test_own_kernels_are_a_runtime_of_their_own_with_a_wider_range(quantity: str) -> None:
     """No phone was measured with them: what is known of XNNPACK there no longer narrows the range."""

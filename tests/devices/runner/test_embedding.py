@@ -92,6 +92,7 @@ def library() -> None:
     ctypes.CDLL(str(build_runner().library), mode=ctypes.RTLD_GLOBAL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bits", TABLES)
 def test_rows_are_those_of_the_dequantised_matrix(bits: int, tmp_path: Path) -> None:
     from executorch.runtime import Runtime

@@ -117,6 +117,7 @@ def test_recomputed_activations_give_the_same_gradients() -> None:
     assert wanted.keys() == recomputed.keys() and all(torch.equal(recomputed[key], wanted[key]) for key in wanted)
 
 
+@pytest.mark.long
 def test_layers_are_shown_where_asked_for() -> None:
     program = family("llama")
     fuse_attention(program.graph)

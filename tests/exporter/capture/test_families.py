@@ -150,6 +150,7 @@ def test_bfloat16_weights_stay_bfloat16_and_are_cast_in_the_graph(name: str, tmp
     torch.testing.assert_close(capture.program.graph(tokens, torch.arange(TOKENS)), expected, atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.long
 def test_tied_matrices_are_one_tensor(tmp_path: Path) -> None:
     capture = _captured(FAMILIES[0], tmp_path, torch.float32)
     embedding: Any = nodes_of(capture.program.graph, torch.ops.aten.embedding.default)[0].args[0]

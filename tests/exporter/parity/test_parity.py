@@ -79,6 +79,7 @@ def lowered_by_the_stock_partitioner(module: torch.nn.Module, inputs: torch.Tens
     return bytes(edge.to_executorch().buffer)
 
 
+@pytest.mark.long
 def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path: Path) -> None:
     """torchao's weight-only int8 through ExecuTorch 1.5.1 lowers and runs without an error, and drops the scales."""
     from torchao.quantization import IntxWeightOnlyConfig, quantize_

@@ -51,6 +51,7 @@ def call(function: Any, *arguments: Any) -> Callable[[Any, Node], Node]:
     return make
 
 
+@pytest.mark.long
 def test_attention_alone_is_allowed() -> None:
     refuse_mixed_positions(captured("llama"))
     refuse_mixed_positions(captured("mistral", sliding_window=8))

@@ -216,6 +216,7 @@ def test_a_factory_in_the_current_directory(name: str, tmp_path: Path, monkeypat
     assert tuple(module(*inputs).shape) == (1, 2)
 
 
+@pytest.mark.long
 def test_a_factorys_fingerprint_covers_its_weights_and_the_files_it_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ ROWS = 96
 FOUR = Quantize(default=WeightScheme(4, 32, activation_bits=0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("passes", [(), (FOUR, QuantizeEmbedding(8)), (FOUR, QuantizeEmbedding(4, 32, min_rows=1))])
 def test_a_token_reads_a_row_of_a_table_and_all_of_a_matrix(passes: tuple[Pass, ...]) -> None:
     shares = active_shares(run_passes(captured("llama"), passes).graph)
@@ -23,6 +24,7 @@ def test_a_token_reads_a_row_of_a_table_and_all_of_a_matrix(passes: tuple[Pass, 
     assert tables == {1 / ROWS} and others == {1.0}
 
 
+@pytest.mark.long
 def test_a_table_that_the_lm_head_reads_too_is_read_whole() -> None:
     shares = active_shares(run_passes(captured("llama", tie_word_embeddings=True), ()).graph)
     assert set(shares.values()) == {1.0}

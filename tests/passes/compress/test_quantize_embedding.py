@@ -99,6 +99,7 @@ def test_small_tables_stay_in_float_and_say_why() -> None:
     assert nodes_of(after.graph, aten.embedding.default)[0].args[0].op == "get_attr"  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_tied_table_gets_integers_of_its_own() -> None:
     before = captured("llama", tie_word_embeddings=True)
     parts = (Quantize(default=WeightScheme(4, 32), lm_head=WeightScheme(8, 0)), QuantizeEmbedding(4, 32, min_rows=1))

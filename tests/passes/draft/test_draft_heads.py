@@ -44,6 +44,7 @@ def expected(file: Path, family: str) -> torch.Tensor:
         return model.lm_head(guesses)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_logits_stay_and_the_heads_say_what_they_should(heads: Path, family: str) -> None:
     plain = captured(family)

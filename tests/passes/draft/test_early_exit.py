@@ -111,6 +111,7 @@ def test_layers_that_hand_on_more_than_one_value_are_refused() -> None:
         run_pass(_captured(gemma3n), EarlyExit(2))
 
 
+@pytest.mark.long
 def test_hidden_states_are_as_wide_as_the_model() -> None:
     hidden = hidden_states(captured("smollm3").graph)
     assert [node.meta["val"].shape[-1] for node in hidden] == [64] * 5

@@ -36,6 +36,7 @@ def test_norms_over_heads_can_be_left_to_standard_kernels() -> None:
     assert len(nodes_of(result.graph, RMS_NORM)) == 5 and len(nodes_of(result.graph, RSQRT)) == 4
 
 
+@pytest.mark.long
 def test_a_norm_with_a_second_reader_inside_stays() -> None:
     program = captured("llama")
     graph = run_pass(program, FuseRmsNorm()).graph

@@ -37,6 +37,7 @@ def test_every_rotation_is_found_and_nothing_changes(family: str, ropes: int, op
     assert torch.allclose(run_program(result, tokens(), plan), wanted, atol=1e-6 * float(wanted.abs().max()))
 
 
+@pytest.mark.long
 def test_a_rotation_the_other_way_is_left_alone() -> None:
     program = captured("llama")
     negation = nodes_of(program.graph, torch.ops.aten.neg.default)[0]

@@ -123,6 +123,7 @@ def test_values_stay_the_same(function: Callable[[Tensor], Tensor]) -> None:
     assert _nodes(functional(after)) == _nodes(after)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family",
     [pytest.param(f, id=f.name, marks=[] if f.name in QUICK else [pytest.mark.slow]) for f in FAMILIES],
@@ -135,6 +136,7 @@ def test_decoders_become_functional(family: Family) -> None:
     assert torch.equal(run_program(before, tokens(30), plan), run_program(after, tokens(30), plan))
 
 
+@pytest.mark.long
 def test_writes_into_states_are_meant() -> None:
     program = run_pass(fused(captured(FAMILIES[0])), KvCache(CONTEXT, CHUNK))
     after = functional(program)

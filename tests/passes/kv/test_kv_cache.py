@@ -35,6 +35,7 @@ def cached(dtype: str, chunk: int = 12, sink: int = 0, kernels: str = "edgec", *
     return run_pass(captured(**model), KvCache(CONTEXT, chunk, dtype, sink, kernels))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dtype", "kernels"), KINDS)
 @pytest.mark.parametrize("model", [{"family": "llama"}, WINDOWED], ids=["full", "ring"])
 def test_cached_equals_transformers(dtype: str, kernels: str, model: dict[str, Any]) -> None:
@@ -148,6 +149,7 @@ def test_the_plan_covers_every_token_once() -> None:
     assert collected.flatten().tolist()[-1] == 36
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["diffllama", pytest.param("hrm_text", marks=pytest.mark.slow)])
 def test_two_attentions_of_one_layer_have_a_cache_each(family: str) -> None:
     program, plan = captured(family), call_plan(40, 12, ROWS)

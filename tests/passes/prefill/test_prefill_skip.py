@@ -97,6 +97,7 @@ def test_any_rows_of_any_chunks(data: st.DataObject, name: str, boundary: int) -
         start = max(0, start + size - data.draw(st.integers(0, 2)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [Quantize(), PrefillSkip()], ids=["quantised first", "hoisted first"])
 @pytest.mark.parametrize("boundary", [0, 2])
 def test_quantised_layers_keep_their_form_and_their_numbers(boundary: int, first: Quantize | PrefillSkip) -> None:
@@ -113,6 +114,7 @@ def _by_name(program: Program) -> dict[str, int]:
     return {name: value.numel() for name, value in program.graph.named_parameters()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("boundary", [0, 1, 2, 3])
 def test_layers_behind_the_last_writer_run_for_the_wanted_rows(boundary: int) -> None:
     program, weights = cached("qwen3", boundary), _by_name(decoder("qwen3"))

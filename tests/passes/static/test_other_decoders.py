@@ -74,6 +74,7 @@ def test_methods_keep_the_numbers_and_have_a_form_in_float16(kind: str) -> None:
         assert reexport(half.graph, half.interface)
 
 
+@pytest.mark.long
 def test_tokens_in_another_shape_stay_on_the_cpu_of_a_snapdragon() -> None:
     program = applied(captured("gpt2"), [RemoveNoops(), MatmulToLinear(), LastLogits(1), FuseRmsNorm()])
     cached = applied(program, [KvCache(CONTEXT, CHUNK, rings=False), PrefillSkip(), FoldConstants()])

@@ -56,6 +56,7 @@ def test_layers_that_turn_alike_share_one_table() -> None:
     assert len(tables) == 2  # cosine and sine
 
 
+@pytest.mark.long
 def test_a_cache_that_turns_is_refused() -> None:
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.kv.kv_cache import KvCache

@@ -173,6 +173,7 @@ def test_keys_and_values_are_rounded_as_a_cache_does(dtype: str) -> None:
     assert float((imitated - cached).abs().mean()) < 0.05 * float((plain - cached).abs().mean())
 
 
+@pytest.mark.long
 def test_gradients_reach_every_weight_and_scale() -> None:
     program = family("llama")
     make_trainable(program.graph)
@@ -186,6 +187,7 @@ def test_gradients_reach_every_weight_and_scale() -> None:
         assert float(parameter.grad.abs().max()) > 0, name
 
 
+@pytest.mark.long
 def test_a_tied_matrix_has_one_grid_for_both_readers() -> None:
     program = family("llama")
     make_trainable(program.graph)

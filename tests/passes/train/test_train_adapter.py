@@ -56,6 +56,7 @@ def test_what_has_no_integers_takes_no_adapter() -> None:
         run_pass(family("llama"), TrainAdapter(4))
 
 
+@pytest.mark.long
 def test_a_rank_of_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="E501"):
         run_pass(rounded(), TrainAdapter(0))

@@ -58,6 +58,7 @@ def test_the_digest_depends_on_every_part(tmp_path: Path) -> None:
     assert len(digests) == 5
 
 
+@pytest.mark.long
 @settings(max_examples=300)
 @given(st.data())
 def test_any_changed_or_missing_byte_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

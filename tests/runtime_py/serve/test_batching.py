@@ -85,6 +85,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.long
 def test_answers_together_are_those_alone_to_the_last_bit(server: Running, model: Model, steps: list[int]) -> None:
     assert len(REQUESTS) == SESSIONS
     with ThreadPoolExecutor(SESSIONS) as pool:

@@ -37,6 +37,7 @@ def sent(server: Running, body: dict[str, Any]) -> socket.socket:
     return client
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("body", [{"stream": True}, {"stream": False}, {"stream": True, "tools": [NOW]}])
 def test_a_closed_connection_stops_decoding_within_a_token(server: Running, model: Model, body: dict[str, Any]) -> None:
     gate, reached = threading.Semaphore(4), threading.Event()

@@ -164,6 +164,7 @@ def test_drafts_that_pay_are_used(cost: Callable[[int], float], hits: float, at_
     assert time_ratio(cost, hits) >= at_least
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cost", [FLAT, CLIFF, STEEP])
 @pytest.mark.parametrize("hits", [0.0, 0.1, 0.5, 1.0])
 @pytest.mark.parametrize("tokens", [64, 128, 1000])

@@ -75,6 +75,7 @@ def test_drawn_drafts_leave_the_distribution_as_it_is(sampling: Sampling) -> Non
     assert_distributed(counts, true_distribution(target, sampling))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sampling", OPTIONS)
 def test_a_draft_that_was_not_drawn_leaves_the_distribution_as_it_is(sampling: Sampling) -> None:
     target = scores(1, 2)

@@ -84,6 +84,7 @@ def check(schema: Any, text: str) -> None:
     judge(schema, format_checker=judge.FORMAT_CHECKER).validate(json.loads(text))
 
 
+@pytest.mark.long
 @settings(max_examples=examples(120), deadline=None)
 @given(
     schema=SCHEMAS,

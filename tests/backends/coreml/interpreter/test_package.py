@@ -149,6 +149,7 @@ def flexible(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return write
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "allowed", "refused"), [("enumerated", (8, 16), (12,)), ("range", (4, 8, 64), (65,))])
 def test_flexible_shapes(
     flexible: Callable[[str], Path], kind: str, allowed: tuple[int, ...], refused: tuple[int, ...]
