@@ -169,7 +169,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         DecomposeAttention(),
         MergeDimensions(),
         *([Fp16SafeNorm()] if form.half else []),
-        FoldConstants(),
+        FoldConstants(every=form.folds),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
         FiniteMask(),

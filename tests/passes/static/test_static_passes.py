@@ -7,6 +7,7 @@ import torch
 from torch.fx import symbolic_trace
 
 from edgec.errors import InputError
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
@@ -170,3 +171,19 @@ def test_the_bias_of_a_transposed_convolution_is_added_after_it() -> None:
     (layer,) = nodes_of(separate, aten.conv_transpose2d.input)
     assert layer.args[2] is None and nodes_of(separate, aten.add.Tensor)
     assert float((separate(x) - module(x)).detach().abs().max()) < TOLERANCE
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_group_norm_of_large_values_is_exact_in_float16(affine: bool) -> None:
+    drawn = torch.Generator().manual_seed(0)
+    norm = torch.nn.GroupNorm(4, 8, affine=affine).requires_grad_(False)
+    for parameter in norm.parameters():
+        parameter.copy_(torch.randn(8, generator=drawn))
+    x = 1000.0 * torch.randn(1, 8, 5, 3, generator=drawn)
+    before = capture_module(norm.eval(), (x,))
+    after = run_pass(before, Fp16SafeNorm())
+    assert not nodes_of(after.graph, aten.group_norm.default)
+    torch.testing.assert_close(after.graph(x), before.graph(x), atol=1e-5, rtol=0)
+    half = run_pass(after, HalfPrecision())
+    # Squares of these values exceed float16's range; roundings to 11 bits, of values up to 10.
+    torch.testing.assert_close(half.graph(x)[0].float(), norm(x), atol=3e-2, rtol=0)
