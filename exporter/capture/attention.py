@@ -145,7 +145,9 @@ def _refuse_unread(module: nn.Module, given: Mapping[str, Any]) -> None:
     read = () if own is None else signature(own).parameters
     unread = [name for name, value in given.items() if name in read and isinstance(value, Tensor)]
     if unread:
-        raise ValueError(f"{type(module).__name__} gives its attention {', '.join(unread)}, which edgec's does not take")
+        raise ValueError(
+            f"{type(module).__name__} gives its attention {', '.join(unread)}, which edgec's does not take"
+        )
 
 
 def _is_key_bias(mask: Tensor, query: Tensor) -> bool:

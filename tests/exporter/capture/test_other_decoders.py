@@ -92,7 +92,9 @@ def test_chunks_and_single_tokens_give_eager_logits(kind: str) -> None:
     assert difference(wanted, run_program(program, tokens, PLAN), 0.0).max_relative < TOLERANCE
 
 
-@pytest.mark.parametrize("kind", [k if k == "inkling2_text" else pytest.param(k, marks=pytest.mark.slow) for k in REFUSED])
+@pytest.mark.parametrize(
+    "kind", [k if k == "inkling2_text" else pytest.param(k, marks=pytest.mark.slow) for k in REFUSED]
+)
 def test_what_no_cache_serves_is_refused_by_its_reason(kind: str) -> None:
     with pytest.raises(InputError, match=REFUSED[kind]) as refused:
         prepared(kind)
