@@ -27,9 +27,8 @@ _UNHELD: Mapping[str, str] = {
     # Reformer
     r"^(LSH|Local)SelfAttention$": "cuts the text into chunks, which it pads, and attends within them: edgec cannot",
     # ProphetNet
-    r"NgramSelfAttention$": "attends to the text and to streams of tokens to come, which edgec keeps no keys of",
-    # CPM-Ant
-    r"SegmentPositionEmbedding$": "places prompt tokens before the text, and lets its tokens see those after them",
+    r"NgramSelfAttention$": "computes streams of coming tokens beside the text, in code that edgec cannot replace",
+    r"^CpmAntModel$": "places prompt tokens before the text, and lets its tokens see those after them",
 }
 
 
@@ -101,7 +100,7 @@ def _own_loop(model: nn.Module) -> str:
     for name, module in model.named_modules():
         kind = type(module).__name__
         if kind.endswith("Experts") and not hasattr(module, "has_gate"):
-            return f"{name} ({kind}) goes through the experts that the tokens chose in its own loop"
+            return f"{name} ({kind}) goes through the experts that the tokens chose in a loop that edgec cannot replace"
     return ""
 
 

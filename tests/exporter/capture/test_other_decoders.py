@@ -46,10 +46,10 @@ SLOW = [
 # Layers that no cache of keys and values serves, and what their refusals say.
 REFUSED = {
     "cpmant": "prompt tokens before the text",
-    "prophetnet": "streams of tokens to come",
+    "prophetnet": "streams of coming tokens",
     "reformer": "cuts the text into chunks",
     "inkling2_text": "gives its attention sinks",
-    "dbrx": "in its own loop",
+    "dbrx": "in a loop that edgec cannot replace",
 }
 
 

@@ -10,6 +10,9 @@ from torch.nn import functional as F
 
 from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable
 
+# How far before the first pixel's centre a mirror stands.
+_MIRRORS = {"reflection": 0.0, "symmetric": 0.5}
+
 
 def _upsample_nearest(x: Tensor, scale_factor_height: Any = 1, scale_factor_width: Any = 1) -> Tensor:
     return F.interpolate(x, size=_scaled(x, scale_factor_height, scale_factor_width), mode="nearest")
@@ -74,10 +77,6 @@ def _resample(
         align_corners=False,
     )
     return taken + outside
-
-
-# How far before the first pixel's centre a mirror stands.
-_MIRRORS = {"reflection": 0.0, "symmetric": 0.5}
 
 
 def _pixels(places: Tensor, size: Tensor, mode: str, aligned: bool) -> Tensor:
