@@ -7,7 +7,7 @@ some of whose experts have no matrices.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -142,7 +142,7 @@ def _from_transformers(
 def _refuse_unread(module: nn.Module, given: Mapping[str, Any]) -> None:
     """Refuse tensors that the family's own attention reads, and edgec's operator has no place for (Inkling 2)."""
     own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
-    read = () if own is None else signature(own).parameters
+    read: Collection[str] = () if own is None else signature(own).parameters
     unread = [name for name, value in given.items() if name in read and isinstance(value, Tensor)]
     if unread:
         raise ValueError(

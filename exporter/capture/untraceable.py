@@ -51,13 +51,13 @@ def refuse_chosen_keys(model: nn.Module, max_tokens: int) -> None:
     Raises:
         InputError: E740.
     """
-    kept = min((m.keep_window_size for m in model.modules() if hasattr(m, "keep_window_size")), default=max_tokens)
+    kept = min(int(getattr(module, "keep_window_size", max_tokens)) for module in model.modules())
     if kept < max_tokens:
         raise InputError(
-            what=f"from {int(kept) + 1} tokens on, this model's layers choose the keys that they attend to",
+            what=f"from {kept + 1} tokens on, this model's layers choose the keys that they attend to",
             where=type(model).__name__,
-            why=f"its config's keep_window_size is {int(kept)}, the context {max_tokens}; edgec attends to all keys",
-            fix=f"export with --context {int(kept)}",
+            why=f"its config's keep_window_size is {kept}, the context {max_tokens}; edgec attends to all keys",
+            fix=f"export with --context {kept}",
             code="E740",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from edgec.ir.quantized_form import DEQUANTIZE
 
 aten = torch.ops.aten
 # Where operators that look rows or values up take their indices.
-_INDICES = {aten.embedding.default: 1, aten.gather.default: 2, aten.index_select.default: 2}
+_INDICES: Mapping[Any, int] = {aten.embedding.default: 1, aten.gather.default: 2, aten.index_select.default: 2}
 
 
 def stored_bits(program: Program, leaf: Node, float_bits: int, index_bits: int = 0) -> int:

@@ -47,7 +47,7 @@ class Fp16SafeNorm:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Write out every norm."""
-        forms = {RMS_NORM: _rms_norm, LAYER_NORM: _layer_norm, GROUP_NORM: _group_norm}
+        forms: dict[Any, Any] = {RMS_NORM: _rms_norm, LAYER_NORM: _layer_norm, GROUP_NORM: _group_norm}
         for node in nodes_of(graph, *forms):
             if node.target is not LAYER_NORM or len(node.args[1]) == 1:  # type: ignore[arg-type]
                 with graph.graph.inserting_before(node):
