@@ -100,37 +100,6 @@ NORMALIZATION = [
         lambda i: i["image"] * torch.rsqrt(i["image"].square().sum((1, 2, 3), keepdim=True) + 1e-3),
     ),
 ]
-# Core ML's padding, torch's, and whether corners are aligned: torch mirrors at centres only where they are.
-_RESAMPLED = (
-    ("constant", "zeros", False),
-    ("constant", "zeros", True),
-    ("border", "border", False),
-    ("reflection", "reflection", True),
-    ("symmetric", "reflection", False),
-)
-
-
-def _resampled(padding: str, torch_padding: str, aligned: bool) -> Case:
-    """Values at places that reach beyond the image on all sides."""
-    places = 2 * constant(2, 5, 3, 2)
-    return Case(
-        "resample",
-        lambda mb, i, f: mb.resample(
-            x=i["image"],
-            coordinates=f(places),
-            sampling_mode="bilinear",
-            padding_mode=padding,
-            padding_value=f(0.0),
-            coordinates_mode="normalized_minus_one_to_one",
-            align_corners=aligned,
-        ),
-        lambda i: F.grid_sample(
-            i["image"], torch.from_numpy(places), padding_mode=torch_padding, align_corners=aligned
-        ),
-        f"{padding}-{'corners' if aligned else 'edges'}",
-    )
-
-
 POOLS = [
     Case(
         "max_pool",
@@ -163,6 +132,5 @@ POOLS = [
         ),
         lambda i: F.interpolate(i["image"], scale_factor=2, mode="bilinear", align_corners=False),
     ),
-    *(_resampled(*kinds) for kinds in _RESAMPLED),
 ]
 CASES = [*LINEAR, *NORMALIZATION, *POOLS]
