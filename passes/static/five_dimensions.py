@@ -6,8 +6,8 @@
 
 Detectors with deformable attention (RT-DETR) place the points that they look at in this way: image, query, head, level,
 point, coordinate. Legality: views, slices, expansions and arithmetic element by element, of fixed sizes; exact. What
-another operator reads stays, and the linter refuses it (E406). Measured on a tiny random RT-DETR for iPhone: refused for
-a tensor of rank 6 before, converted after.
+another operator reads stays, and the linter refuses it (E406). Measured on a tiny random RT-DETR for iPhone: refused
+for a tensor of rank 6 before, converted after.
 """
 
 from __future__ import annotations
