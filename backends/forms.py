@@ -34,6 +34,8 @@ class Form:
         neural_engine: Apple's rules are checked before lowering.
         one_chip: lowered for one chip; another chip needs another artifact.
         laid_out: matrices lie as one processor family reads them; another lays them out anew when it loads them.
+        folds: its converter computes what depends on no input, whatever its size, and stores the result.
+        index_bits: of each index in a stored table, where the converter narrows those that fit; 0 where it does not.
         unheld: why static methods hold no states of recurrences; empty where they do.
     """
 
@@ -57,6 +59,8 @@ class Form:
     neural_engine: bool = True
     one_chip: bool = False
     laid_out: bool = False
+    folds: bool = False
+    index_bits: int = 0
     unheld: str = ""
 
 
@@ -71,10 +75,15 @@ _UNTRIED = "nothing here can execute what is made for it, so that states of recu
 FORMS: Mapping[tuple[str, str], Form] = {
     ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",), laid_out=True),
     ("coreml", "pte"): Form(
-        *("model.pte", True, "executorch", f"{_BACKENDS}.coreml.pte", ("CoreMLBackend",), _COREML), updates="caller"
+        *("model.pte", True, "executorch", f"{_BACKENDS}.coreml.pte", ("CoreMLBackend",), _COREML),
+        updates="caller",
+        folds=True,
+        index_bits=16,
     ),
     ("coreml", "mlpackage"): Form(
-        *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML)
+        *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML),
+        folds=True,
+        index_bits=16,
     ),
     ("qnn", "qnn"): _caller_form(
         *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),

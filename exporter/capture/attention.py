@@ -1,15 +1,17 @@
 """Capture transformers' attention as edgec's operator: positions decide what is visible, without a mask.
 
-The experts of its models become ``edgec::experts`` in the same way, without family-specific code.
+The experts of its models become ``edgec::experts`` in the same way, without family-specific code but for LongCat Flash,
+some of whose experts have no matrices.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -113,9 +115,13 @@ def _from_transformers(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     position_bias: Tensor | None = None,
-    **_: Any,
+    **others: Any,
 ) -> tuple[Tensor, None]:
+    _refuse_unread(module, others)
+    scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
     chunks, mask = (attention_mask, None) if isinstance(attention_mask, Chunks) else (None, attention_mask)
+    if mask is not None and _is_key_bias(mask, query):
+        (query, key), mask = _with_key_bias(query, key, mask, scale), None
     own = statically_known_true(query.shape[2] == key.shape[2])
     out = OPERATOR(
         query,
@@ -124,13 +130,40 @@ def _from_transformers(
         positions_of(query.shape[2]),
         position_bias if mask is None else mask if position_bias is None else mask + position_bias,
         max(0, int(getattr(module, "layer_idx", None) or 0)),  # -1: one module that several layers call
-        float(query.shape[-1] ** -0.5 if scaling is None else scaling),
+        scale,
         bool(getattr(module, "is_causal", True)) or (own and _asked_causal()),
         -chunks.size if chunks else int(sliding_window or (own and _asked_window())),
         float(softcap or 0.0),
         s_aux,
     )
     return out, None
+
+
+def _refuse_unread(module: nn.Module, given: Mapping[str, Any]) -> None:
+    """Refuse tensors that the family's own attention reads, and edgec's operator has no place for (Inkling 2)."""
+    own = getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    read: Collection[str] = () if own is None else signature(own).parameters
+    unread = [name for name, value in given.items() if name in read and isinstance(value, Tensor)]
+    if unread:
+        raise ValueError(
+            f"{type(module).__name__} gives its attention {', '.join(unread)}, which edgec's does not take"
+        )
+
+
+def _is_key_bias(mask: Tensor, query: Tensor) -> bool:
+    """Whether a mask adds the same to all scores of a key, in each head; masks of padding are the same in all heads."""
+    heads = mask.dim() == 4 and mask.shape[2] == 1 and 1 < mask.shape[1] == query.shape[1]
+    return heads and not statically_known_true(query.shape[2] == 1)
+
+
+def _with_key_bias(query: Tensor, key: Tensor, bias: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Queries and keys with a further channel, whose product adds a bias [B, H, 1, T]: a cache of keys then holds it.
+
+    Heads that share a key are taken to share its bias, as they do in Doge; the parity ladder compares the result.
+    """
+    ones = query.new_full((*query.shape[:3], 1), 1.0 / scale)
+    channel = bias[:, :: query.shape[1] // key.shape[1]].transpose(2, 3)
+    return torch.cat([query, ones], -1), torch.cat([key, channel], -1)
 
 
 def _asked_causal() -> bool:
@@ -163,3 +196,14 @@ def _multiply(module: nn.Module, name: str, x: Tensor, index: Tensor) -> Tensor:
     bias: Tensor | None = getattr(module, f"{name}_bias") if module.has_bias else None
     out: Tensor = EXPERTS(x, index, weight.transpose(1, 2) if module.is_transposed else weight, bias)
     return out
+
+
+def identity_experts(module: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
+    """The experts of LongCat Flash: those from ``num_routed_experts`` on give a token back as it is."""
+    x = hidden_states.unsqueeze(1)
+    gate, up = EXPERTS(x, top_k_index, module.gate_up_proj, None).chunk(2, -1)
+    # A choice that ``down_proj`` has no matrix for gives zeros.
+    out = EXPERTS(module.act_fn(gate) * up, top_k_index, module.down_proj, None)
+    kept = (top_k_index >= module.num_routed_experts).unsqueeze(2).to(x.dtype)
+    weighted: Tensor = (out + x * kept) * top_k_weights.unsqueeze(2)
+    return weighted.sum(1).to(hidden_states.dtype)

@@ -24,8 +24,9 @@ from edgec.exporter.capture.own_attention import plain_flags, use_operator
 from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.recurrences import call_recurrences, recognise_convolutions
 from edgec.exporter.capture.untraceable import (
-    refuse_indexers,
+    refuse_chosen_keys,
     refuse_special_sizes,
+    refuse_unheld_layers,
     refuse_unknown_sizes,
     untraceable,
 )
@@ -154,6 +155,7 @@ def capture_decoder(
 
 
 def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
+    refuse_chosen_keys(model, max_tokens)
     example = min(8, max_tokens)
     size = torch.export.Dim("S", min=2, max=max_tokens)
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
@@ -182,7 +184,7 @@ def trace_module(
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    refuse_indexers(model)
+    refuse_unheld_layers(model)
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     _fake_parameters(model, fake)
     try:
@@ -196,7 +198,7 @@ def trace_module(
         ):
             made = export(module, inputs, shapes).module(check_guards=False)
     except Exception as error:
-        raise untraceable(type(model).__name__, error) from error
+        raise untraceable(model, error) from error
     # torch.export's module class refuses the inputs that passes add.
     graph = GraphModule(made, made.graph)
     refuse_unknown_sizes(graph, type(model).__name__)

@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import silu, softplus
 
-from edgec.exporter.capture.attention import chunks, positions_of
+from edgec.exporter.capture.attention import chunks, identity_experts, positions_of
 from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD, WKV
 from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.graph.emit import Emitter
@@ -38,6 +38,8 @@ def call_recurrences(model: nn.Module) -> Iterator[None]:
         for name, method in _METHODS.items():
             for each in (each for each in types if name in vars(each)):
                 stack.enter_context(patch.object(each, name, method))
+        for each in (each for each in types if each.__name__ in _FORWARDS):
+            stack.enter_context(patch.object(each, "forward", _FORWARDS[each.__name__]))
         for name, value in _SETTINGS.items():
             for config in (m.config for m in model.modules() if hasattr(getattr(m, "config", None), name)):
                 stack.enter_context(patch.object(config, name, value))
@@ -54,7 +56,8 @@ def names_of_recurrences(model: nn.Module) -> frozenset[str]:
     """The names by which the code of a model's classes calls recurrences that edgec has operators for."""
     types, files = model_code(model)
     functions = {name for name in _FUNCTIONS for file in files if hasattr(file, name)}
-    return frozenset(functions - _NOT_RECURRENT | {name for name in _METHODS for each in types if name in vars(each)})
+    methods = {name for name in _METHODS for each in types if name in vars(each)}
+    return frozenset((functions | methods) - _NOT_RECURRENT)
 
 
 def recognise_convolutions(graph: GraphModule) -> None:
@@ -222,6 +225,11 @@ def _rnn_scan(
     return LINEAR_RECURRENCE(hidden_states.float(), decay, positions_of(decay.shape[1])), None
 
 
+def _key_bias(module: nn.Module, hidden_states: Tensor, dt_states: Tensor, **_: Any) -> Tensor:
+    """What Doge adds to the scores of a key, for all queries; none is left out (``refuse_chosen_keys``)."""
+    return dt_states.unsqueeze(2)
+
+
 def _require_fresh(state: object) -> None:
     if state is not None:
         raise ValueError("the model starts a recurrence from its own initial state, which edgec cannot export")
@@ -236,7 +244,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_scan": _selective_scan,
     "rwkv_linear_attention": _wkv,
 }
-_NOT_RECURRENT = frozenset({"create_chunked_causal_mask", "causal_conv1d_fn"})
+_NOT_RECURRENT = frozenset({"create_chunked_causal_mask", "causal_conv1d_fn", "prepare_dynamic_mask"})
 # What only widens float16's range: it halves hidden states and, while the model runs, the stored weights before them.
 _SETTINGS: Mapping[str, object] = {"rescale_every": 0}
-_METHODS: Mapping[str, Callable[..., Any]] = {"_rnn_scan": _rnn_scan}
+_METHODS: Mapping[str, Callable[..., Any]] = {"_rnn_scan": _rnn_scan, "prepare_dynamic_mask": _key_bias}
+# By class: loops over experts that their file offers no other code for.
+_FORWARDS: Mapping[str, Callable[..., Any]] = {"LongcatFlashExperts": identity_experts}

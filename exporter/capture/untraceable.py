@@ -1,4 +1,4 @@
-"""Refuse models that cannot be traced, with the reason: indexers, sizes that values decide, special numbers of tokens.
+"""Refuse models that cannot be traced, with the reason: layers that no cache serves, sizes that values decide.
 
 What torch.export assumes about sizes and cannot prove stands in the graph as assertions (``ir/reexport.py``): they are
 tried here.
@@ -7,6 +7,7 @@ tried here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import torch
 from torch import nn
@@ -18,17 +19,47 @@ from edgec.exporter.capture.key_bias import value_for
 from edgec.ir.reexport import UNPROVED
 from edgec.passes.contract import nodes_of
 
+_BY_VALUE = "data-dependent"
 
-def refuse_indexers(model: nn.Module) -> None:
-    """Refuse a model in which a separate module chooses the keys that attention reads (DeepSeek V3.2 and others).
+# What layers do that attention over a cache of keys and values cannot, by the names of their classes.
+_UNHELD: Mapping[str, str] = {
+    r"Indexer$": "chooses which keys are attended to, and keeps its own keys: edgec cannot do that",
+    # Reformer
+    r"^(LSH|Local)SelfAttention$": "cuts the text into chunks, which it pads, and attends within them: edgec cannot",
+    # ProphetNet
+    r"NgramSelfAttention$": "computes streams of coming tokens beside the text, in code that edgec cannot replace",
+    r"^CpmAntModel$": "places prompt tokens before the text, and lets its tokens see those after them",
+}
+
+
+def refuse_unheld_layers(model: nn.Module) -> None:
+    """Refuse a model with a layer whose attention no cache of keys and values serves (DeepSeek V3.2 and others).
 
     Raises:
         InputError: E109.
     """
-    indexer = next((name for name, module in model.named_modules() if type(module).__name__.endswith("Indexer")), None)
-    if indexer is not None:
-        why = f"{indexer} chooses which keys are attended to, and keeps its own keys: edgec cannot do that"
-        raise _refused(type(model).__name__, why)
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        for pattern, why in _UNHELD.items():
+            if re.search(pattern, kind):
+                raise _refused(type(model).__name__, f"{name} ({kind}) {why}")
+
+
+def refuse_chosen_keys(model: nn.Module, max_tokens: int) -> None:
+    """Refuse more tokens than layers attend to without choosing among their keys (Doge).
+
+    Raises:
+        InputError: E740.
+    """
+    kept = min(int(getattr(module, "keep_window_size", max_tokens)) for module in model.modules())
+    if kept < max_tokens:
+        raise InputError(
+            what=f"from {kept + 1} tokens on, this model's layers choose the keys that they attend to",
+            where=type(model).__name__,
+            why=f"its config's keep_window_size is {kept}, the context {max_tokens}; edgec attends to all keys",
+            fix=f"export with --context {kept}",
+            code="E740",
+        )
 
 
 def refuse_unknown_sizes(graph: GraphModule, where: str) -> None:
@@ -57,10 +88,20 @@ def _is_unknown(value: object) -> bool:
     return isinstance(value, torch.Tensor) and bool(free_unbacked_symbols(value))
 
 
-def untraceable(where: str, error: Exception) -> InputError:
+def untraceable(model: nn.Module, error: Exception) -> InputError:
     """The error for a model that torch.export gave up on, with the line of its message that says why."""
     lines = [line.strip(" -") for line in str(error).splitlines() if line.strip() and UNPROVED not in line]
-    return _refused(where, lines[0] if lines else type(error).__name__)
+    why = lines[0] if lines else type(error).__name__
+    return _refused(type(model).__name__, _own_loop(model) or why if _BY_VALUE in why else why)
+
+
+def _own_loop(model: nn.Module) -> str:
+    """The first experts of a model that transformers offers no other code for; "" where it has none."""
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        if kind.endswith("Experts") and not hasattr(module, "has_gate"):
+            return f"{name} ({kind}) goes through the experts that the tokens chose in a loop that edgec cannot replace"
+    return ""
 
 
 def _refused(where: str, why: str) -> InputError:

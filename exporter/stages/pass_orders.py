@@ -32,6 +32,7 @@ from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.prefill.prefill_skip import PrefillSkip
 from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
+from edgec.passes.static.five_dimensions import FiveDimensions
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.merge_dimensions import MergeDimensions
@@ -168,8 +169,9 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         *([FakeValues()] if rounding else []),
         DecomposeAttention(),
         MergeDimensions(),
+        FiveDimensions(),
         *([Fp16SafeNorm()] if form.half else []),
-        FoldConstants(),
+        FoldConstants(every=form.folds),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
         FiniteMask(),

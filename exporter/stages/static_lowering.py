@@ -46,7 +46,7 @@ def lower_methods(
     """
     form = request.form
     progress.enter("lower")
-    weights = static_weight_facts(methods, form.half)
+    weights = static_weight_facts(methods, form.half, form.index_bits)
     lint = lint_findings(methods, weights, calls) if form.neural_engine else []
     artifact = _lower(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None

@@ -152,8 +152,8 @@ _VIEWS = re.compile(r"(_part\d+|_conv|_channels)+$")
 _HALF_BITS, _FLOAT_BITS = 16, 32
 
 
-def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> list[WeightFact]:
-    """Every constant of the methods, counted once, as floats (``half``: float16) and packed integers.
+def static_weight_facts(methods: Mapping[str, Program], half: bool = True, index_bits: int = 0) -> list[WeightFact]:
+    """Every constant of the methods, counted once, as floats (``half``: float16), packed integers and indices.
 
     Pieces and views of a matrix count as what they are taken from: a matrix that two methods cut in the same way is
     stored once.
@@ -163,7 +163,7 @@ def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> li
         states = {state.buffer for state in program.interface.states}
         for node in program.graph.graph.nodes:
             if node.op == "get_attr" and node.users and str(node.target) not in states:
-                fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS)
+                fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS, index_bits)
                 held.setdefault(original(fact.name), {})[fact.name] = fact
     return [_join(name, list(parts.values())) for name, parts in sorted(held.items())]
 
@@ -173,9 +173,9 @@ def original(name: str) -> str:
     return _VIEWS.sub("", name)
 
 
-def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
+def _fact(program: Program, node: Node, float_bits: int, index_bits: int) -> WeightFact:
     value: Tensor = attribute(program.graph, str(node.target))
-    bits = stored_bits(program, node, float_bits)
+    bits = stored_bits(program, node, float_bits, index_bits)
     size = -(-value.numel() * bits // 8)
     dtype = f"{'u' if value.dtype.itemsize == 1 and not value.dtype.is_signed else ''}int{bits}"
     return WeightFact(

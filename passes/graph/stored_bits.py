@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.fx import Node
 
@@ -12,18 +14,34 @@ from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import DEQUANTIZE
 
+aten = torch.ops.aten
+# Where operators that look rows or values up take their indices.
+_INDICES: Mapping[Any, int] = {aten.embedding.default: 1, aten.gather.default: 2, aten.index_select.default: 2}
 
-def stored_bits(program: Program, leaf: Node, float_bits: int) -> int:
+
+def stored_bits(program: Program, leaf: Node, float_bits: int, index_bits: int = 0) -> int:
     """Bits of each value of a constant.
 
     Args:
         program: holds the constant.
         leaf: the constant's ``get_attr``.
         float_bits: bits of a float in the artifact.
+        index_bits: bits of an index that fits into them, in formats that narrow indices; 0 for others.
     """
     packed = min((_packed(user, leaf, program) for user in leaf.users), default=0)
     value: Tensor = attribute(program.graph, str(leaf.target))
-    return packed or (float_bits if value.is_floating_point() else value.dtype.itemsize * 8)
+    if packed or value.is_floating_point():
+        return packed or float_bits
+    if index_bits and _are_indices(leaf, value, index_bits):
+        return index_bits
+    # Formats that compute in 16 bits have no integers of 64.
+    return min(value.dtype.itemsize * 8, 2 * float_bits)
+
+
+def _are_indices(leaf: Node, value: Tensor, bits: int) -> bool:
+    """Whether a table is only read as indices, all of which fit."""
+    read = all(user.target in _INDICES and user.args[_INDICES[user.target]] is leaf for user in leaf.users)
+    return read and value.numel() > 0 and int(value.min()) >= 0 and int(value.max()) < 1 << bits
 
 
 def _packed(user: Node, leaf: Node, program: Program) -> int:

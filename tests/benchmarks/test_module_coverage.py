@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from benchmarks.coverage_parts.check import Outcome
-from benchmarks.coverage_parts.check_module import check_module, difference, other_inputs
+from benchmarks.coverage_parts.check_module import MODULE_COLUMNS, check_module, difference, other_inputs
 from benchmarks.coverage_parts.module_table import module_section
 from benchmarks.coverage_parts.tiny_modules import module_model, module_types
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 
 # A mask that a table of relative positions makes, windows of an image, two encoders, a detector, points, features.
 SAMPLE = ("deberta", "mpnet", "swin", "clip", "siglip", "detr", "sam", "whisper")
+# Tables that code makes from ranges, indices among them; group norms and filters over sound.
+PACKAGES = ("mpnet", "deberta-v2", "wav2vec2")
 TEXT = MethodInfo(
     name="forward",
     inputs=[
@@ -67,6 +69,13 @@ def test_a_tiny_model_is_tiny_and_the_same_each_time() -> None:
 @pytest.mark.parametrize("kind", SAMPLE)
 def test_a_sample_of_types_computes_what_transformers_computes(kind: str) -> None:
     found = check_module(kind)
+    assert found.result == "equal", found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PACKAGES)
+def test_a_sample_of_types_is_the_same_as_a_core_ml_package(kind: str) -> None:
+    found = check_module(kind, MODULE_COLUMNS["iphone mlpackage"])
     assert found.result == "equal", found
 
 

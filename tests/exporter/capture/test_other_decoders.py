@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
+from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager, run_program
 from edgec.exporter.parity.metrics import difference
@@ -35,13 +36,21 @@ EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
 # Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer,
 # openai-gpt multiplies by a triangle, xglm bounds its sums and asks for a mask of the scores' shape.
 WRITTEN_OUT = ["gpt_neo", "falcon", "bloom", "openai-gpt", "xglm"]
-# Chunks of attention, rotations of complex numbers; the average of RWKV.
-OTHERS = ["llama4_text", "rwkv"]
+# Chunks of attention, rotations of complex numbers; the average of RWKV; a bias of each key, which values decide.
+OTHERS = ["llama4_text", "rwkv", "doge"]
 # What these show is shown above, but by another family: linear biases, rotations, products over all heads, masks alone.
 SLOW = [
     *("mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"),
-    *("gptj", "codegen", "phimoe", "camembert", "mvp", "trocr", "zamba2"),
+    *("gptj", "codegen", "phimoe", "camembert", "mvp", "trocr", "zamba2", "longcat_flash"),
 ]
+# Layers that no cache of keys and values serves, and what their refusals say.
+REFUSED = {
+    "cpmant": "prompt tokens before the text",
+    "prophetnet": "streams of coming tokens",
+    "reformer": "cuts the text into chunks",
+    "inkling2_text": "gives its attention sinks",
+    "dbrx": "in a loop that edgec cannot replace",
+}
 
 
 class Stored:
@@ -81,3 +90,12 @@ def test_chunks_and_single_tokens_give_eager_logits(kind: str) -> None:
     wanted = run_eager(model, tokens, PLAN)
     assert wanted.std() > 0.1, "a model whose logits are all alike proves nothing"
     assert difference(wanted, run_program(program, tokens, PLAN), 0.0).max_relative < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "kind", [k if k == "inkling2_text" else pytest.param(k, marks=pytest.mark.slow) for k in REFUSED]
+)
+def test_what_no_cache_serves_is_refused_by_its_reason(kind: str) -> None:
+    with pytest.raises(InputError, match=REFUSED[kind]) as refused:
+        prepared(kind)
+    assert refused.value.code == "E109"

@@ -9,8 +9,9 @@ from torch.fx import GraphModule
 
 from edgec.errors import InputError
 from edgec.exporter.capture.untraceable import (
-    refuse_indexers,
+    refuse_chosen_keys,
     refuse_special_sizes,
+    refuse_unheld_layers,
     refuse_unknown_sizes,
     untraceable,
 )
@@ -28,6 +29,18 @@ def graph_of(module: nn.Module) -> GraphModule:
 
 class KeyIndexer(nn.Module):
     pass
+
+
+class LSHSelfAttention(nn.Module):
+    pass
+
+
+class OwnExperts(nn.Module):
+    pass
+
+
+class Keeping(nn.Module):
+    keep_window_size = 32
 
 
 class Chosen(nn.Module):
@@ -53,11 +66,31 @@ def test_sizes_for_even_numbers_of_tokens_are_refused() -> None:
 
 
 def test_a_module_that_chooses_keys_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"0\.1 chooses which keys") as raised:
-        refuse_indexers(nn.Sequential(nn.Sequential(nn.Identity(), KeyIndexer())))
+    with pytest.raises(InputError, match=r"0\.1 \(KeyIndexer\) chooses which keys") as raised:
+        refuse_unheld_layers(nn.Sequential(nn.Sequential(nn.Identity(), KeyIndexer())))
     assert raised.value.code == "E109"
+
+
+def test_a_layer_that_attends_within_padded_chunks_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"1 \(LSHSelfAttention\) cuts the text into chunks"):
+        refuse_unheld_layers(nn.Sequential(nn.Identity(), LSHSelfAttention()))
+    refuse_unheld_layers(nn.Sequential(nn.Identity(), OwnExperts(), Keeping()))
+
+
+def test_a_context_up_to_the_keys_that_are_kept_is_taken() -> None:
+    refuse_chosen_keys(nn.Sequential(Keeping()), 32)
+    refuse_chosen_keys(nn.Sequential(OwnExperts()), 33)
+    with pytest.raises(InputError, match="from 33 tokens on") as raised:
+        refuse_chosen_keys(nn.Sequential(Keeping()), 33)
+    assert raised.value.code == "E740" and "--context 32" in raised.value.fix
 
 
 def test_the_reason_is_the_line_that_says_it() -> None:
     error = RuntimeError("Constraints violated (S)! For more information, run with LOGS\n  - S must be 8\n")
-    assert untraceable("a model", error).why == "S must be 8"
+    assert untraceable(nn.Identity(), error).why == "S must be 8"
+
+
+def test_a_loop_over_experts_is_named_where_values_decide_sizes() -> None:
+    error = RuntimeError("Could not guard on data-dependent expression Eq(u0, 0)")
+    assert "0 (OwnExperts)" in untraceable(nn.Sequential(OwnExperts()), error).why
+    assert "data-dependent" in untraceable(nn.Sequential(Keeping()), error).why

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from edgec.errors import BudgetError
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, static_weight_facts
 from edgec.ir.attributes import set_buffer
 from edgec.ir.program import Program
@@ -84,3 +85,27 @@ def test_a_float_copy_of_a_rounded_matrix_is_refused_before_it_is_lowered(roundi
     assert caught.value.code == "E210"
     held, expected = _held_and_expected(program)
     assert held - expected >= 4 * program.graph.get_buffer(name).numel()
+
+
+class _LookedUp(torch.nn.Module):
+    """Tables that are read as indices alone, one of them beyond 16 bits, and one that is read as numbers too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.tensor([[3, 0], [1, 2]]))
+        self.register_buffer("far", torch.tensor([70_000, 3]))
+        self.register_buffer("numbers", torch.tensor([1, 2, 3]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        looked_up = torch.nn.functional.embedding(self.rows, x).sum() + x[:, 0].index_select(0, self.far).sum()
+        return looked_up + torch.nn.functional.embedding(self.numbers, x).sum() + self.numbers.sum()
+
+
+@pytest.mark.parametrize(
+    ("half", "index_bits", "bits"), [(True, 16, [16, 32, 32]), (True, 0, [32, 32, 32]), (False, 0, [64, 64, 64])]
+)
+def test_indices_count_as_the_format_stores_them(half: bool, index_bits: int, bits: list[int]) -> None:
+    program = capture_module(_LookedUp().eval(), (torch.zeros(70_001, 2),))
+    facts = {fact.name: fact for fact in static_weight_facts({"main": program}, half, index_bits)}
+    assert [facts[name].container_bits for name in ("rows", "far", "numbers")] == bits
+    assert facts["rows"].bytes == 4 * bits[0] // 8

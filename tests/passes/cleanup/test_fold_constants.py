@@ -125,3 +125,50 @@ def test_strides_are_those_of_the_shape_after_a_permutation() -> None:
     assert folded.shape == (1, 1, 64) and folded.stride() == (64, 64, 1)
     _, after = _folded(_Holder(lambda m, x: x + m.weight.reshape(1, 1, 4, 64).permute(0, 2, 1, 3).sum(1), rows=4))
     assert dict(after.graph.named_buffers())["weight_folded"].stride() == (64, 64, 1)
+
+
+def _buckets(m: Any, x: Tensor) -> Tensor:
+    """Rows of a table by distance, as T5 adds them to its scores."""
+    places = torch.arange(200)
+    distance = (places[None, :] - places[:, None]).abs().clamp(max=255)
+    return x.sum() + nn.functional.embedding(distance, m.weight)
+
+
+def test_what_comes_from_ranges_is_computed_unless_a_converter_would_store_it() -> None:
+    before = run_pass(capture_module(_Holder(_buckets).eval(), (X,)), RemoveNoops())
+    assert nodes_of(run_pass(before, FoldConstants()).graph, aten.embedding.default)
+    after = run_pass(before, FoldConstants(every=True))
+    assert torch.equal(_value(before), _value(after))
+    assert [n.target for n in after.graph.graph.nodes if n.op == "call_function"] == [aten.sum.default, aten.add.Tensor]
+    assert {name: value.shape for name, value in after.graph.named_buffers()} == {"weight_folded": (200, 200, 64)}
+
+
+def test_ranges_that_no_parameter_goes_into_have_one_table() -> None:
+    def far(m: Any, x: Tensor) -> Tensor:
+        return x + torch.arange(64) * 2 - (x * torch.arange(64) * 2).sum()
+
+    before = run_pass(capture_module(_Holder(far).eval(), (X,)), RemoveNoops())
+    after = run_pass(before, FoldConstants(every=True))
+    assert torch.equal(_value(before), _value(after))
+    assert "positions_folded" in dict(after.graph.named_buffers())
+    assert not nodes_of(after.graph, aten.arange.default, aten.arange.start)
+
+
+def test_a_tensor_of_one_value_is_not_stored() -> None:
+    before = run_pass(capture_module(_Holder(lambda m, x: x * torch.full((64,), 3.0)).eval(), (X,)), RemoveNoops())
+    after = run_pass(before, FoldConstants(every=True))
+    assert nodes_of(after.graph, aten.full.default) and not list(after.graph.named_buffers())
+    assert torch.equal(_value(before), _value(after))
+
+
+def test_a_value_that_is_read_often_is_computed_once() -> None:
+    def doubled(m: Any, x: Tensor) -> Tensor:
+        value = m.weight
+        for _ in range(40):
+            value = value * 0.5 + value * 0.5
+        return x @ value.t()
+
+    before, after = _folded(_Holder(doubled))
+    # halves are exact in float32, and so are their sums
+    assert torch.allclose(_value(before), _value(after), rtol=0, atol=1e-4)
+    assert [str(n.target) for n in after.graph.graph.nodes if n.op == "call_function"] == ["aten.matmul.default"]

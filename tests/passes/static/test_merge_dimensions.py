@@ -27,10 +27,10 @@ class Windows(nn.Module):
         return turned.contiguous().view(-1) if self.copied else turned
 
 
-def program_of(module: nn.Module, x: Tensor) -> Program:
-    graph = torch.export.export(module, (x,)).module(check_guards=False)
-    inputs = (TensorType("x", x.dtype, tuple(x.shape)),)
-    return Program(torch.fx.GraphModule(graph, graph.graph), Interface(inputs, ()))
+def program_of(module: nn.Module, *inputs: Tensor) -> Program:
+    graph = torch.export.export(module, inputs).module(check_guards=False)
+    types = tuple(TensorType(f"x{i}", x.dtype, tuple(x.shape)) for i, x in enumerate(inputs))
+    return Program(torch.fx.GraphModule(graph, graph.graph), Interface(types, ()))
 
 
 def ranks(program: Program) -> list[int]:

@@ -7,6 +7,7 @@ import torch
 from torch.fx import symbolic_trace
 
 from edgec.errors import InputError
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
@@ -153,21 +154,36 @@ def test_inputs_of_64_bits_are_narrowed() -> None:
     assert program.graph(torch.ones(1, 4, dtype=torch.int32)).dtype is torch.int64
 
 
-class _Upsampled(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = torch.nn.ConvTranspose2d(3, 5, 4, stride=2, padding=1, output_padding=1, groups=1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.up(x)
-
-
-def test_the_bias_of_a_transposed_convolution_is_added_after_it() -> None:
-    module, x = _Upsampled(), torch.randn(1, 3, 6, 6)
-    graph = torch.export.export(module, (x,)).module(check_guards=False)
-    interface = Interface((TensorType("x", x.dtype, (1, 3, 6, 6)),), ())
-    program = Program(torch.fx.GraphModule(graph, graph.graph), interface)
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [
+        (torch.nn.ConvTranspose2d(3, 5, 4, stride=2, padding=1, output_padding=1), torch.randn(1, 3, 6, 6)),
+        (torch.nn.Conv1d(8, 8, 3, padding=1, groups=2), torch.randn(1, 8, 9)),
+        (torch.nn.Conv1d(8, 4, 3, padding="same"), torch.randn(1, 8, 9)),
+        (torch.nn.ConvTranspose1d(3, 4, 2, stride=2), torch.randn(1, 3, 6)),
+    ],
+    ids=["transposed", "one dimension", "same size", "one dimension, transposed"],
+)
+def test_the_bias_of_a_convolution_is_added_after_it(module: torch.nn.Module, x: torch.Tensor) -> None:
+    program = capture_module(module.eval(), (x,))
     separate = run_pass(program, SeparateBias()).graph
-    (layer,) = nodes_of(separate, aten.conv_transpose2d.input)
+    layer = next(n for n in separate.graph.nodes if "conv" in str(n.target) and n.op == "call_function")
     assert layer.args[2] is None and nodes_of(separate, aten.add.Tensor)
-    assert float((separate(x) - module(x)).detach().abs().max()) < TOLERANCE
+    (made,) = separate(x)
+    assert float((made - module(x)).detach().abs().max()) < TOLERANCE
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_group_norm_of_large_values_is_exact_in_float16(affine: bool) -> None:
+    drawn = torch.Generator().manual_seed(0)
+    norm = torch.nn.GroupNorm(4, 8, affine=affine).requires_grad_(False)
+    for parameter in norm.parameters():
+        parameter.copy_(torch.randn(8, generator=drawn))
+    x = 1000.0 * torch.randn(1, 8, 5, 3, generator=drawn)
+    before = capture_module(norm.eval(), (x,))
+    after = run_pass(before, Fp16SafeNorm())
+    assert not nodes_of(after.graph, aten.group_norm.default)
+    torch.testing.assert_close(after.graph(x), before.graph(x), atol=1e-5, rtol=0)
+    half = run_pass(after, HalfPrecision())
+    # Squares of these values exceed float16's range; roundings to 11 bits, of values up to 10.
+    torch.testing.assert_close(half.graph(x)[0].float(), norm(x), atol=3e-2, rtol=0)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from edgec.passes.contract import run_pass
+from edgec.passes.static.five_dimensions import FiveDimensions
+from tests.passes.static.test_merge_dimensions import program_of, ranks
+
+
+class Places(nn.Module):
+    """The points that deformable attention looks at: query, head, level, point, coordinate."""
+
+    def forward(self, x: Tensor, boxes: Tensor) -> Tensor:
+        offsets = x.view(1, 5, 2, 3, 4, 2)
+        places = boxes[:, :, None, :, None, :2] + offsets / 4 * boxes[:, :, None, :, None, 2:] * 0.5
+        return torch.cat([(2 * places - 1)[:, :, :, level].transpose(1, 2).flatten(0, 1) for level in range(3)])
+
+
+class Turned(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.view(1, 5, 2, 3, 4, 2).exp().permute(5, 4, 3, 2, 1, 0)
+
+
+def test_points_are_placed_in_five_dimensions() -> None:
+    inputs = (torch.randn(1, 5, 48), torch.rand(1, 5, 3, 4))
+    program = program_of(Places(), *inputs)
+    assert max(ranks(program)) == 6
+    shorter = run_pass(program, FiveDimensions())
+    assert max(ranks(shorter)) == 5
+    assert torch.equal(shorter.graph(*inputs), program.graph(*inputs))
+    assert len(ranks(run_pass(shorter, FiveDimensions()))) == len(ranks(shorter))
+
+
+def test_what_another_operator_reads_stays() -> None:
+    x = torch.randn(1, 5, 48)
+    program = program_of(Turned(), x)
+    left = run_pass(program, FiveDimensions())
+    assert max(ranks(left)) == 6
+    assert torch.equal(left.graph(x), program.graph(x))
