@@ -133,15 +133,20 @@ class EncoderDecoderInfo(JsonPart):
         return self
 
 
+PatchOrder = Literal["blocks", "lines"]
+
+
 class PatchesInfo(JsonPart):
     """How a processor cuts an image: squares of ``size`` pixels, of which ``merge`` by ``merge`` become a row.
 
-    Patches come block by block. ``frames``: how often a patch repeats an image, which stands for a video.
+    ``order``: block by block and colour by colour, as Qwen's, or line by line and pixel by pixel, as Gemma 4's;
+    ``frames``: how often a patch repeats an image, which stands for a video.
     """
 
     size: JsonSize
     merge: JsonSize
     frames: JsonSize = 1
+    order: PatchOrder = "blocks"
 
 
 class VisionLanguageInfo(JsonPart):
