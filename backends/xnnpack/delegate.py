@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from executorch.backends.xnnpack.utils.quant_utils import is_dequant, tag_as_implicit_q_dq
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_api import to_backend
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.backends.xnnpack.outline import LoweredBackendModule, outline_of
@@ -116,11 +117,21 @@ def lower_template(region: DelegateRegion, largest: Mapping[str, int]) -> Templa
         exported = torch.export.export(module, examples, strict=False)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[LINEAR])
     edge = to_edge(exported, compile_config=config).exported_program()
+    _tag_quantised_inputs(edge.graph)
     try:
         lowered = to_backend(XnnpackBackend.__name__, edge, [])
     except RuntimeError as error:
         raise _refused(region, error) from error
     return Template(lowered.processed_bytes, _slots(lowered, stand_ins))
+
+
+def _tag_quantised_inputs(graph: Graph) -> None:
+    """Mark what quantises a layer's input as part of it, as ExecuTorch's partitioner does: a bias asks for it."""
+    for node in graph.nodes:
+        source = node.args[0] if "linear" in str(node.target) else None
+        if isinstance(source, Node) and is_dequant(source):
+            for part in (source, source.args[0]):
+                tag_as_implicit_q_dq(part)
 
 
 def _largest(size: int | torch.SymInt, largest: Mapping[str, int]) -> int:
