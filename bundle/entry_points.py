@@ -75,34 +75,78 @@ class SoundInfo(JsonPart):
     fft: JsonSize
     hop: JsonSize
 
+    @property
+    def window_samples(self) -> int:
+        """Samples that the encoder reads at a time."""
+        return self.frames * self.hop
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of a step of Whisper's timestamps: two frames, one position of its encoder."""
+        return 2 * self.hop
+
+
+class WaveformInfo(JsonPart):
+    """The samples that an encoder reads as they are, as Moonshine's: see docs/encoder-decoders.md.
+
+    From ``fewest_samples`` to ``window_samples`` in one call, at ``sampling_rate`` Hz.
+    """
+
+    sampling_rate: JsonSize
+    fewest_samples: JsonSize
+    window_samples: JsonSize
+
+    @property
+    def step_samples(self) -> int:
+        """The unit of times within a window; such a model has no timestamps."""
+        return 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.fewest_samples > self.window_samples:
+            raise ValueError("an encoder reads at least as many samples at most as at least")
+        return self
+
 
 class EncoderDecoderInfo(JsonPart):
     """An artifact with the methods encode, cross and forward.
 
     ``limits``: of forward, whose context is the decoder's; ``source_tokens``: the most that encode reads, None where
-    it reads sound.
+    it reads ``sound`` (features of it) or a ``waveform``.
     """
 
     limits: Limits
     source_tokens: JsonSize | None = None
     sound: SoundInfo | None = None
+    # Left out where there is none, so that the bundles of other models stay as they were written.
+    waveform: WaveformInfo | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @property
+    def hears(self) -> SoundInfo | WaveformInfo | None:
+        """The sound that encode reads; None where it reads tokens."""
+        return self.sound or self.waveform
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.source_tokens is None) == (self.sound is None):
-            raise ValueError("an encoder reads either tokens or sound")
+        if [self.source_tokens, self.sound, self.waveform].count(None) != 2:
+            raise ValueError("an encoder reads either tokens, features of sound or a waveform")
         return self
+
+
+PatchOrder = Literal["blocks", "lines"]
 
 
 class PatchesInfo(JsonPart):
     """How a processor cuts an image: squares of ``size`` pixels, of which ``merge`` by ``merge`` become a row.
 
-    Patches come block by block. ``frames``: how often a patch repeats an image, which stands for a video.
+    ``order``: block by block and colour by colour, as Qwen's, or line by line and pixel by pixel, as Gemma 4's;
+    ``frames``: how often a patch repeats an image, which stands for a video.
     """
 
     size: JsonSize
     merge: JsonSize
     frames: JsonSize = 1
+    order: PatchOrder = "blocks"
 
 
 class VisionLanguageInfo(JsonPart):

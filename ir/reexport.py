@@ -27,7 +27,7 @@ def dynamic_shapes(interface: Interface) -> dict[str, dict[int, Any]]:
     Sizes 0 and 1 are special to the tracer, which assumes at least 2; the artifact's kernels do not.
     """
     sizes = {d.name: d for tensor in interface.inputs for d in tensor.shape if isinstance(d, Dynamic)}
-    dims = {name: torch.export.Dim(name, min=2, max=d.high) for name, d in sizes.items() if d.high > 2}
+    dims = {name: torch.export.Dim(name, min=max(2, d.low), max=d.high) for name, d in sizes.items() if d.high > 2}
     return {
         tensor.name: {i: dims[d.name] for i, d in enumerate(tensor.shape) if isinstance(d, Dynamic) and d.name in dims}
         for tensor in interface.inputs
@@ -74,7 +74,7 @@ def export_any_size(module: nn.Module, inputs: tuple[Tensor, ...], shapes: Any) 
 def _size(dimension: int | Dynamic) -> int:
     if isinstance(dimension, int):
         return dimension
-    return min(_EXAMPLES.get(dimension.name, 4), dimension.high)
+    return min(max(_EXAMPLES.get(dimension.name, 4), 2 * dimension.low), dimension.high)
 
 
 def _example(dtype: torch.dtype, shape: list[int]) -> Tensor:

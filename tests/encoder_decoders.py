@@ -45,7 +45,17 @@ TEXT_FAMILIES: Mapping[str, Callable[[], Any]] = {
     "marian": lambda: _make("Marian", **_BART, pad_token_id=95, decoder_start_token_id=95, eos_token_id=0),
     "nllb": lambda: _make("M2M100", **_BART, decoder_start_token_id=2),
 }
-SPEECH_FAMILIES: Mapping[str, Callable[[], Any]] = {"whisper": lambda: _make("Whisper", **_WHISPER, **_START)}
+# Heads of 12 channels, of which 6 are rotated; attention pads them to 16.
+_MOONSHINE = {
+    **{"hidden_size": 48, "intermediate_size": 64, "encoder_num_hidden_layers": 2, "decoder_num_hidden_layers": 3},
+    **{"encoder_num_attention_heads": 4, "decoder_num_attention_heads": 4, "max_position_embeddings": 96},
+    **{"pad_head_dim_to_multiple_of": 8, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}},
+    **{"partial_rotary_factor": 0.5, "pad_token_id": 2},
+}
+SPEECH_FAMILIES: Mapping[str, Callable[[], Any]] = {
+    "whisper": lambda: _make("Whisper", **_WHISPER, **_START),
+    "moonshine": lambda: _make("Moonshine", **_MOONSHINE, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1),
+}
 # The ids of Whisper's own vocabulary in its order: text, the end, languages, tasks, no timestamps, timestamps.
 FIRST_TIMESTAMP = 41
 _TIMED = {"pad_token_id": 30, "bos_token_id": 30, "eos_token_id": 30, "decoder_start_token_id": 31}
@@ -108,6 +118,8 @@ def captured_encoder_decoder(family: str) -> CapturedEncoderDecoder:
 def example_source(family: str, length: int = 11) -> torch.Tensor:
     """A source that a family's encoder reads."""
     generator = torch.Generator().manual_seed(length)
+    if family == "moonshine":
+        return torch.randn(1, 5000, generator=generator)
     if family in SPEECH_FAMILIES:
         return torch.randn(1, 16, 100, generator=generator)
     return torch.randint(4, VOCABULARY - 2, (1, length), generator=generator)

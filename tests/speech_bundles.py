@@ -1,4 +1,4 @@
-"""Sounds as WAV files, and a tiny random bundle that hears, exported once."""
+"""Sounds as WAV files, and tiny random bundles that hear, each exported once."""
 
 from __future__ import annotations
 
@@ -55,9 +55,14 @@ def save_word_tokenizer(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
 
 
-@lru_cache(maxsize=1)
-def timed_bundle() -> Path:
-    """A float bundle of Whisper's kind with languages, tasks and timestamps: windows of a second, 64 tokens each."""
-    folder = save_encoder_decoder("timed", Path(mkdtemp(prefix="edgec-")) / "timed")
+@lru_cache(maxsize=2)
+def hearing_bundle(family: str) -> Path:
+    """A float bundle of a family that hears, with a tokenizer."""
+    folder = save_encoder_decoder(family, Path(mkdtemp(prefix="edgec-")) / family)
     save_word_tokenizer(folder)
     return edgec.export(folder, recipe="float", out=folder.parent / "x.edgec")
+
+
+def timed_bundle() -> Path:
+    """A bundle of Whisper's kind with languages, tasks and timestamps: windows of a second, 64 tokens each."""
+    return hearing_bundle("timed")

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from edgec.runtime_py.vision_language.processor import of_images
-from tests.vision_words import IMAGE_TOKEN, MARKS, TEMPLATE, TEXT, VOCABULARY, tokenizer
+from tests.vision_words import IMAGE_TOKEN, MARKS, TEMPLATE, TEXT, VISION, VOCABULARY, tokenizer
 
 
 def _qwen(prefix: str, vision: Mapping[str, Any], **text: Any) -> Any:
@@ -37,11 +37,34 @@ _DELTA = {
 }
 
 
+def _gemma4() -> Any:
+    from transformers import Gemma4Config, Gemma4ForConditionalGeneration
+
+    # The processor adds a token to any tokenizer.
+    words = VOCABULARY + 1
+    kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 24, "head_dim": 8}
+    layers = {"hidden_size_per_layer_input": 6, "vocab_size_per_layer_input": words, "global_head_dim": 16}
+    heads = {"num_key_value_heads": 2, "head_dim": 12, "position_embedding_size": 16}
+    pooled = {"patch_size": 4, "pooling_kernel_size": 2, "standardize": True, "use_clipped_linears": True}
+    marks = {"boi_token_id": 5, "eoi_token_id": 6, "image_token_id": IMAGE_TOKEN, "video_token_id": 7}
+    config = Gemma4Config(
+        text_config={**TEXT, **kinds, **layers, "vocab_size": words, "eos_token_id": 2},
+        vision_config={**VISION, **heads, **pooled},
+        audio_config=None,
+        **{**marks, "audio_token_id": 4, "boa_token_id": 3, "eoa_token_index": 3},
+    )
+    made = Gemma4ForConditionalGeneration(config)
+    made.model.vision_tower.std_bias.normal_()
+    made.model.vision_tower.std_scale.fill_(0.5)
+    return made
+
+
 SIZED: Mapping[str, Callable[[], Any]] = {
     "qwen2_vl": lambda: _qwen("Qwen2VL", {"embed_dim": 24, "hidden_size": 32, "mlp_ratio": 2}),
     "qwen2_5_vl": lambda: _qwen("Qwen2_5_VL", {**_WINDOWS, "fullatt_block_indexes": [1]}),
     "qwen3_vl": lambda: _qwen("Qwen3VL", {**_STRETCHED, "deepstack_visual_indexes": [0, 2]}, head_dim=8),
     "qwen3_5": lambda: _qwen("Qwen3_5", _STRETCHED, head_dim=8, **_DELTA),
+    "gemma4": _gemma4,
 }
 """Families whose images have the size that the export gives them."""
 SIZE = (32, 40)
@@ -69,9 +92,20 @@ def _beside_config(words: Any, model_type: str) -> Any:
         return transformers.AutoTokenizer.from_pretrained(folder)
 
 
+def _gemma4_processor() -> Any:
+    from transformers import Gemma4ImageProcessorPil, Gemma4Processor
+
+    marks = {"boi_token": MARKS[5], "eoi_token": MARKS[6], "image_token": "<image>", "audio_token": "<s>"}
+    words = tokenizer(extra_special_tokens={**marks, "boa_token": "<unk>", "eoa_token": "<unk>"})
+    # It would give images a size by the most rows that they may have.
+    images = Gemma4ImageProcessorPil(patch_size=4, pooling_kernel_size=2, max_soft_tokens=70, do_resize=False)
+    return of_images(Gemma4Processor)(None, images, words, None, chat_template=TEMPLATE)
+
+
 SIZED_PROCESSORS: Mapping[str, Callable[[], Any]] = {
     "qwen2_vl": partial(_qwen_processor, "Qwen2VLProcessor"),
     "qwen2_5_vl": partial(_qwen_processor, "Qwen2_5_VLProcessor"),
     "qwen3_vl": partial(_qwen_processor, "Qwen3VLProcessor"),
     "qwen3_5": partial(_qwen_processor, "Qwen3VLProcessor", "qwen3_5"),
+    "gemma4": _gemma4_processor,
 }

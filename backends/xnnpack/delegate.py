@@ -9,21 +9,22 @@ encoded from the real constants. Measured here: 1.3 to 2.5 s of CPU time per tem
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from executorch.backends.xnnpack.utils.quant_utils import is_dequant, tag_as_implicit_q_dq
 from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_api import to_backend
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.backends.xnnpack.outline import LoweredBackendModule, outline_of
-from edgec.backends.xnnpack.region import DelegateRegion, shape_of
+from edgec.backends.xnnpack.region import DelegateRegion
 from edgec.errors import InputError
 
 aten = torch.ops.aten
@@ -90,12 +91,12 @@ class DelegateConstant:
     matrix: tuple[int, int] | None = None
 
 
-def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> Template:
+def lower_template(region: DelegateRegion, largest: Mapping[str, int]) -> Template:
     """Lower a region through ExecuTorch.
 
     Args:
         region: the cluster.
-        sizes: (low, high) of each varying dimension, by symbol.
+        largest: each varying dimension's largest size, by symbol.
 
     Raises:
         InputError: E723, XNNPACK refuses the region.
@@ -109,18 +110,36 @@ def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) ->
     # XNNPACK's graph holds upper bounds and is given the sizes of each call: traced at the largest sizes it is the same
     # as traced with symbols, byte for byte, in half the time.
     with torch.no_grad():
-        shapes = [[d if isinstance(d, int) else sizes[d][1] for d in shape_of(node)] for node in region.inputs]
+        shapes = [[_largest(d, largest) for d in node.meta["val"].shape] for node in region.inputs]
         examples = tuple(
             torch.rand(shape).to(n.meta["val"].dtype) for n, shape in zip(region.inputs, shapes, strict=True)
         )
         exported = torch.export.export(module, examples, strict=False)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[LINEAR])
     edge = to_edge(exported, compile_config=config).exported_program()
+    _tag_quantised_inputs(edge.graph)
     try:
         lowered = to_backend(XnnpackBackend.__name__, edge, [])
     except RuntimeError as error:
         raise _refused(region, error) from error
     return Template(lowered.processed_bytes, _slots(lowered, stand_ins))
+
+
+def _tag_quantised_inputs(graph: Graph) -> None:
+    """Mark what quantises a layer's input as part of it, as ExecuTorch's partitioner does: a bias asks for it."""
+    for node in graph.nodes:
+        source = node.args[0] if "linear" in str(node.target) else None
+        if isinstance(source, Node) and is_dequant(source):
+            for part in (source, source.args[0]):
+                tag_as_implicit_q_dq(part)
+
+
+def _largest(size: int | torch.SymInt, largest: Mapping[str, int]) -> int:
+    """A size, or what follows from the largest inputs: every third sample of N is ``(N - 1) // 3 + 1``."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return int(expression.subs({symbol: largest[str(symbol)] for symbol in expression.free_symbols}))
 
 
 def _refused(region: DelegateRegion, error: RuntimeError) -> InputError:

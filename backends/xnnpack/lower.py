@@ -153,7 +153,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     exported = reexport(program.graph, program.interface)
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
-    sizes = _symbol_sizes(graph, program.interface)
+    largest = _largest_sizes(graph, program.interface)
     tables = replace_embeddings(graph, block_rows) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()
@@ -164,7 +164,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     grouped = clusters(graph.graph)
     regions = [extract(graph, cluster) for cluster in grouped]
     inside, outside = _works(graph, linear, grouped, slots)
-    templates = _templates(regions, sizes, progress)
+    templates = _templates(regions, largest, progress)
     delegated = replace_clusters(graph, regions, "delegate", lambda r: instantiate(templates[r.signature], r))
     stored = (*tables, *linear.stored, *delegated)
     return _Part(graph, stored, inside, outside, linear.delegates, len(grouped))
@@ -196,11 +196,11 @@ def _report(parts: Sequence[_Part]) -> Delegation:
     return delegation(inside, outside, backend, own + foreign)
 
 
-def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[int, int]]:
-    """The range of each symbol that the new trace gave to a varying dimension."""
+def _largest_sizes(graph: GraphModule, interface: Interface) -> dict[str, int]:
+    """The largest size of each varying dimension, by the symbol that the new trace gave it."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     return {
-        str(node.meta["val"].shape[i]): (d.low, d.high)
+        str(node.meta["val"].shape[i]): d.high
         for node, tensor in zip(placeholders, interface.inputs, strict=True)
         for i, d in enumerate(tensor.shape)
         if isinstance(d, Dynamic)
@@ -208,14 +208,13 @@ def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[i
 
 
 def _templates(
-    regions: list[DelegateRegion], sizes: dict[str, tuple[int, int]], progress: LoweringProgress
+    regions: list[DelegateRegion], largest: Mapping[str, int], progress: LoweringProgress
 ) -> dict[str, Template]:
     kinds = {region.signature: region for region in regions}
     templates = {}
     for index, (signature, region) in enumerate(kinds.items()):
         progress("lower", index, len(kinds))
-        used = {str(d) for node in region.inputs for d in node.meta["val"].shape if not isinstance(d, int)}
-        templates[signature] = lower_template(region, {symbol: sizes[symbol] for symbol in sizes if symbol in used})
+        templates[signature] = lower_template(region, largest)
         return_free_memory()
     return templates
 

@@ -44,6 +44,10 @@ EdgecSession* opened_session(EdgecModel* model) {
   return made(session, error);
 }
 
+std::optional<LogMel> log_mel_of(const HeardShape& shape) {
+  return shape.features ? std::optional<LogMel>(*shape.features) : std::nullopt;
+}
+
 }  // namespace
 
 Method::Method(const std::string& artifact, const char* name, const std::string& packed)
@@ -67,7 +71,7 @@ std::vector<EdgecTensor> Method::operator()(const EdgecTensor& input) {
 
 Speech::Speech(const Options& options)
     : facts_(read_speech_facts(options.bundle)),
-      log_mel_(facts_.sound),
+      log_mel_(log_mel_of(facts_.sound)),
       samples_(read_sound(options.audio, facts_.sound.sampling_rate)),
       prompt_(options.tokens),
       language_(options.language),
@@ -75,10 +79,21 @@ Speech::Speech(const Options& options)
       encode_(options.artifact, "encode", options.packed),
       cross_(options.artifact, "cross", options.packed) {}
 
-void Speech::read(const std::vector<float>& features, Decoder& decoder) {
-  const EdgecTensor source = {
-      const_cast<float*>(features.data()), kFloat32, 3, {1, facts_.sound.mels, facts_.sound.frames}};
-  decoder.attend_to(cross_(encode_(source).front()));
+std::vector<float> Speech::source(const float* samples, int64_t count) const {
+  if (log_mel_) {
+    return (*log_mel_)(samples, count);
+  }
+  std::vector<float> read(samples, samples + count);
+  read.resize(static_cast<size_t>(std::max(count, facts_.sound.fewest_samples)), 0.0F);
+  return read;
+}
+
+void Speech::read(const std::vector<float>& source, Decoder& decoder) {
+  EdgecTensor input = {const_cast<float*>(source.data()), kFloat32, 2, {1, static_cast<int64_t>(source.size())}};
+  if (const auto& shape = facts_.sound.features) {
+    input = {input.data, kFloat32, 3, {1, shape->mels, shape->frames}};
+  }
+  decoder.attend_to(cross_(encode_(input).front()));
 }
 
 std::vector<int64_t> Speech::prompt(Decoder& decoder) const {
@@ -98,16 +113,16 @@ std::vector<int64_t> Speech::prompt(Decoder& decoder) const {
 
 HeardWindow Speech::next(Decoder& decoder) {
   const auto left = static_cast<int64_t>(samples_.size()) - place_;
-  const int64_t length = std::min(facts_.sound.window_samples(), left);
+  const int64_t length = std::min(facts_.sound.window_samples, left);
   const auto rate = static_cast<double>(facts_.sound.sampling_rate);
   HeardWindow heard;
   heard.start_s = static_cast<double>(place_) / rate;
   heard.end_s = static_cast<double>(place_ + length) / rate;
   const Stopwatch features;
-  const std::vector<float> source = log_mel_(&samples_[static_cast<size_t>(place_)], length);
+  const std::vector<float> input = source(&samples_[static_cast<size_t>(place_)], length);
   heard.features_ms = features.ms();
   const Stopwatch encode;
-  read(source, decoder);
+  read(input, decoder);
   heard.encode_ms = encode.ms();
   const Stopwatch write;
   prompt_ = prompt_.empty() ? prompt(decoder) : prompt_;

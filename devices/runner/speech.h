@@ -1,8 +1,9 @@
-// Speech to tokens: features of a window of sound, the encoder over them, the decoder's greedy text; timed.
+// Speech to tokens: what the encoder reads of a window of sound, the encoder over it, the decoder's greedy text; timed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct HeardWindow {
   double end_s = 0;
   std::vector<int64_t> prompt;  // the decoder's first tokens
   std::vector<int64_t> tokens;  // what follows them, without the end
-  double features_ms = 0;
+  double features_ms = 0;  // to make what the encoder reads
   double encode_ms = 0;  // encode and cross
   double write_ms = 0;
 };
@@ -51,10 +52,12 @@ class Speech {
  private:
   // The decoder's first tokens; detects the language in the window that was read where none was given.
   std::vector<int64_t> prompt(Decoder& decoder) const;
-  void read(const std::vector<float>& features, Decoder& decoder);
+  // The features of a window of samples, or the samples with silence up to the fewest.
+  std::vector<float> source(const float* samples, int64_t count) const;
+  void read(const std::vector<float>& source, Decoder& decoder);
 
   SpeechFacts facts_;
-  LogMel log_mel_;
+  std::optional<LogMel> log_mel_;  // absent: the encoder reads samples
   std::vector<float> samples_;
   std::vector<int64_t> prompt_;  // empty until it is known
   std::string language_;

@@ -12,6 +12,8 @@ namespace edgec::runner {
 namespace {
 
 constexpr size_t kMostLanguages = 1024;
+// Samples that an encoder may read at a time: four minutes at 16 kHz.
+constexpr int64_t kMostSamples = 1 << 22;
 // Rules that Python's session applies and the runner does not, with the values that ask for nothing.
 constexpr std::pair<const char*, const char*> kUnknownRules[] = {
     {"bad_words_ids", "[]"},     {"forced_bos_token_id", ""}, {"forced_eos_token_id", ""},
@@ -49,13 +51,30 @@ std::vector<int64_t> ids(std::string_view config, const std::string& name) {
   return read_tokens(found);
 }
 
-SoundShape sound_shape(std::string_view manifest) {
-  const std::string_view sound = object(object(manifest, "encoder_decoder", 1), "sound", 2);
-  if (sound.empty()) {
-    throw std::runtime_error("--audio needs a bundle that reads log-mel features of sound, as Whisper's");
+HeardShape of_features(std::string_view sound) {
+  const SoundShape made = {number(sound, "sampling_rate", 3), number(sound, "mels", 3), number(sound, "frames", 3),
+                           number(sound, "fft", 3), number(sound, "hop", 3)};
+  return {made.sampling_rate, 1, made.window_samples(), made};
+}
+
+HeardShape of_samples(std::string_view waveform) {
+  const HeardShape read = {number(waveform, "sampling_rate", 3), number(waveform, "fewest_samples", 3),
+                           number(waveform, "window_samples", 3), std::nullopt};
+  const bool sensible = read.sampling_rate > 0 && read.fewest_samples > 0 &&
+      read.fewest_samples <= read.window_samples && read.window_samples <= kMostSamples;
+  if (!sensible) {
+    throw std::runtime_error("the manifest's waveform is beyond what the runner reads");
   }
-  return {number(sound, "sampling_rate", 3), number(sound, "mels", 3), number(sound, "frames", 3),
-          number(sound, "fft", 3), number(sound, "hop", 3)};
+  return read;
+}
+
+HeardShape heard_shape(std::string_view manifest) {
+  const std::string_view info = object(manifest, "encoder_decoder", 1);
+  const std::string_view sound = object(info, "sound", 2), waveform = object(info, "waveform", 2);
+  if (sound.empty() && waveform.empty()) {
+    throw std::runtime_error("--audio needs a bundle that reads sound, as Whisper's and Moonshine's");
+  }
+  return sound.empty() ? of_samples(waveform) : of_features(sound);
 }
 
 std::vector<std::pair<std::string, int64_t>> languages(std::string_view config) {
@@ -109,7 +128,7 @@ int64_t SpeechFacts::language(const std::string& name) const {
 SpeechFacts read_speech_facts(const std::string& folder) {
   const std::string manifest = text_of(folder + "/manifest.json");
   SpeechFacts facts;
-  facts.sound = sound_shape(manifest);
+  facts.sound = heard_shape(manifest);
   const std::string config = text_of(folder + "/generation_config.json");
   refuse_unknown_rules(config);
   facts.context = number(object(object(manifest, "encoder_decoder", 1), "limits", 2), "context", 3);

@@ -1,7 +1,8 @@
-// The facts in a bundle that are needed to transcribe speech: its features, its first tokens, the tokens it never says.
+// The facts in a bundle that are needed to transcribe speech: what its encoder reads, its first tokens, the tokens it never says.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,16 @@ struct TokenChoice {
   bool ends(int64_t token) const;
 };
 
+// What an encoder reads of a sound: so many samples at a time, as they are or as log-mel features.
+struct HeardShape {
+  int64_t sampling_rate = 0;
+  int64_t fewest_samples = 1;  // silence is added to fewer
+  int64_t window_samples = 0;
+  std::optional<SoundShape> features;
+};
+
 struct SpeechFacts {
-  SoundShape sound;
+  HeardShape sound;
   int64_t context = 0;
   int64_t start = 0;                                       // the decoder's first token
   std::vector<std::pair<std::string, int64_t>> languages;  // as "<|en|>"; empty where the model knows one language
@@ -34,7 +43,7 @@ struct SpeechFacts {
 };
 
 // Read manifest.json and generation_config.json of a bundle, which are not trusted. Throws std::runtime_error where the
-// bundle does not transcribe log-mel features, or its generation config asks for rules that the runner does not know.
+// bundle does not transcribe sound, or its generation config asks for rules that the runner does not know.
 SpeechFacts read_speech_facts(const std::string& folder);
 
 }  // namespace edgec::runner

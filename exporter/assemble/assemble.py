@@ -172,8 +172,8 @@ def _encoder_decoder(request: ExportRequest) -> EncoderDecoderInfo | None:
     reads = request.source.reads
     if reads is None:
         return None
-    longest = next((size.high for size in reads.shape if isinstance(size, Dynamic)), None)
-    return EncoderDecoderInfo(limits=request.limits, source_tokens=longest, sound=reads.sound)
+    longest = next((size.high for size in reads.shape if isinstance(size, Dynamic) and reads.is_text), None)
+    return EncoderDecoderInfo(limits=request.limits, source_tokens=longest, sound=reads.sound, waveform=reads.waveform)
 
 
 def _model(request: ExportRequest) -> ModelInfo:

@@ -24,8 +24,9 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.positions import follow_positions
-from edgec.exporter.sources.encoder_decoder import SOURCE, Source
+from edgec.exporter.sources.encoder_decoder import Source
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.reexport import export_any_size
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import output_node
 
@@ -103,6 +104,7 @@ def decode(model: Any, tokens: Tensor, states: Tensor, cache: Any = None) -> Ten
     from transformers.modeling_outputs import BaseModelOutput
 
     read = BaseModelOutput(last_hidden_state=states)
+    read.attention_mask = None  # Moonshine's decoder asks for it: nothing was padded.
     options = {"use_cache": False} if cache is None else {"use_cache": True, "past_key_values": cache}
     logits: Tensor = model(decoder_input_ids=tokens, encoder_outputs=read, **options).logits
     return logits
@@ -149,20 +151,19 @@ class _Layer:
 
 
 def _capture_encode(skeleton: Skeleton, source: Source, weights: TensorSource) -> Program:
-    example = torch.zeros([min(8, d.high) if isinstance(d, Dynamic) else d for d in source.shape], dtype=source.dtype)
-    graph = trace_module(
-        _Encoder(skeleton.model, source.name), skeleton.model, (example,), {"source": _dims(source.shape)}
-    )
+    example = torch.zeros([_example(d) for d in source.shape], dtype=source.dtype)
+    shapes, encoder = {"source": _dims(source.shape)}, _Encoder(skeleton.model, source.name)
+    graph = trace_module(encoder, skeleton.model, (example,), shapes, export_any_size)
     number_layers(graph)
-    return _program(graph, skeleton, weights, (source.tensor_type(),), (STATES,))
+    return _program(graph, skeleton, weights, (source.tensor_type(),), (STATES,), source.positions)
 
 
 def _capture_cross(skeleton: Skeleton, states: TensorType, weights: TensorSource) -> Program:
-    example = torch.zeros([8 if isinstance(d, Dynamic) else d for d in states.shape])
+    example = torch.zeros([_example(d) for d in states.shape])
     graph = trace_module(_Cross(skeleton.model), skeleton.model, (example,), {"states": _dims(states.shape)})
     count = len(output_node(graph).all_input_nodes)
     names = tuple(f"cross_{role}_{layer}" for layer in range(count // 2) for role in ("key", "value"))
-    return _program(graph, skeleton, weights, (states,), names)
+    return _program(graph, skeleton, weights, (states,), names, _varying(states))
 
 
 def _capture_forward(
@@ -178,7 +179,7 @@ def _capture_forward(
     tokens, places = TensorType("tokens", torch.int64, (1, size)), TensorType("positions", torch.int64, (size,))
     length = torch.export.Dim("S", min=2, max=max_tokens)
     example = (torch.zeros(1, 8, dtype=torch.long), torch.arange(8))
-    read = tuple(torch.zeros([8 if isinstance(d, Dynamic) else d for d in value.shape]) for value in memory)
+    read = tuple(torch.zeros([_example(d) for d in value.shape]) for value in memory)
     shapes = {"tokens": {1: length}, "positions": {0: length}, "memory": tuple(_dims(v.shape) for v in memory)}
     graph = trace_module(_Forward(skeleton.model, width), skeleton.model, (*example, *read), shapes)
     follow_positions(graph)
@@ -190,7 +191,15 @@ def _capture_forward(
 def _dims(shape: tuple[int | Dynamic, ...]) -> dict[int, Any]:
     """torch.export's description of a shape's varying dimensions."""
     varying = [(index, d) for index, d in enumerate(shape) if isinstance(d, Dynamic)]
-    return {index: torch.export.Dim(d.name, min=2, max=d.high) for index, d in varying}
+    return {index: torch.export.Dim(d.name, min=max(2, d.low), max=d.high) for index, d in varying}
+
+
+def _example(size: int | Dynamic) -> int:
+    return min(max(8, 2 * size.low), size.high) if isinstance(size, Dynamic) else size
+
+
+def _varying(tensor: TensorType) -> Dynamic | None:
+    return next((size for size in tensor.shape if isinstance(size, Dynamic)), None)
 
 
 def _program(
@@ -199,13 +208,13 @@ def _program(
     weights: TensorSource,
     inputs: tuple[TensorType, ...],
     outputs: tuple[str, ...],
+    length: Dynamic | None = None,
 ) -> Program:
     # What only other methods compute is left out before any weight is read.
     graph.graph.eliminate_dead_code()
     bind(graph, skeleton.aliases, weights)
     _name_inputs(graph, inputs)
-    lengths = {d.name: d for tensor in inputs for d in tensor.shape if isinstance(d, Dynamic)}
-    types = _output_types(graph, outputs, lengths.get(SOURCE))
+    types = _output_types(graph, outputs, length)
     return Program(graph, Interface(inputs, types))
 
 

@@ -26,6 +26,8 @@ from edgec.ir.program import Dynamic, Interface
 
 # Lengths of the sources that are read: not a multiple of any kernel's tile, then one that is shorter.
 _LENGTHS = (37, 5)
+# Of a waveform: not a multiple of any stride.
+_SAMPLES = 9_001
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,15 @@ class SourceProbe:
 
 
 def source_probe(reads: Source, probe: Probe, vocab_size: int) -> SourceProbe:
-    """Choose what the encoder reads: parts of the probe's text, or seeded features of the encoder's own shape."""
+    """Choose what the encoder reads: parts of the probe's text, else seeded values of the encoder's own shape.
+
+    Where the length of a waveform varies, a source of many states comes first, then the shortest.
+    """
     varying = next((d for d in reads.shape if isinstance(d, Dynamic)), None)
-    if varying is None:
+    if varying is None or not reads.is_text:
         generator = torch.Generator().manual_seed(0)
-        return SourceProbe(reads.name, (torch.randn(*reads.sizes(0), generator=generator),))
+        sizes = [reads.sizes(length) for length in ((_SAMPLES, 0) if varying else (0,))]
+        return SourceProbe(reads.name, tuple(torch.randn(*each, generator=generator) for each in sizes))
     lengths = sorted({min(length, varying.high) for length in _LENGTHS}, reverse=True)
     tokens = [probe.tokens[i % len(probe.tokens)] % vocab_size for i in range(1, lengths[0] + 1)]
     return SourceProbe(reads.name, tuple(torch.tensor([tokens[-length:]]) for length in lengths))

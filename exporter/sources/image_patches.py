@@ -91,12 +91,33 @@ def cut_patches(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor
     return {"pixel_values": frames.reshape(frames.shape[0], -1), "image_grid_thw": _grid(patches, height, width)}
 
 
+def cut_lines(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor]:
+    """A tile [1, C, H, W] as the processor of Gemma 4 would hand it over, without the padding to its largest image."""
+    assert patches is not None
+    _, channels, height, width = pixels.shape
+    high, wide, size = height // patches.size, width // patches.size, patches.size
+    cut = pixels.reshape(channels, high, size, wide, size).permute(1, 3, 2, 4, 0)
+    return {"pixel_values": cut.reshape(1, high * wide, -1), **_lines(high, wide)}
+
+
+def _lines(high: int, wide: int) -> dict[str, Tensor]:
+    """The column and line of each patch, int64 [1, P, 2]."""
+    places = torch.cartesian_prod(torch.arange(high), torch.arange(wide)).flip(1)
+    return {"image_position_ids": places.unsqueeze(0)}
+
+
 def _grid(patches: PatchesInfo, height: int, width: int) -> Tensor:
     return torch.tensor([[1, height // patches.size, width // patches.size]])
 
 
 Computed = Callable[[Any, Tensor], Mapping[str, Any]]
 """A model and a grid, int64 [1, 3] -> what ``get_image_features`` is given or makes of it; sizes not as tensors."""
+
+
+def in_lines(_: Any, grid: Tensor) -> Mapping[str, Any]:
+    """Where each patch lies, and the size of the grid."""
+    _, high, wide = grid[0].tolist()
+    return {**_lines(high, wide), "grid": (high, wide)}
 
 
 def attended(model: Any, grid: Tensor) -> Mapping[str, Any]:

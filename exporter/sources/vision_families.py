@@ -7,17 +7,19 @@ reached, and in which shape images are handed over.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from edgec.bundle.entry_points import Ahead, PatchesInfo
+from edgec.bundle.entry_points import Ahead, PatchesInfo, PatchOrder
 from edgec.exporter.sources.image_patches import (
     Computed,
     attended,
+    cut_lines,
     cut_patches,
+    in_lines,
     in_windows,
     stretched,
 )
@@ -42,8 +44,9 @@ class DecoderCall:
     deeper: Sequence[Tensor] = ()
 
 
-def _logits(model: Any, call: DecoderCall) -> Tensor:
-    logits: Tensor = model(inputs_embeds=call.embedded, position_ids=call.places, use_cache=False).logits
+def _logits(model: Any, call: DecoderCall, **more: Any) -> Tensor:
+    output = model(inputs_embeds=call.embedded, position_ids=call.places, use_cache=False, **more)
+    logits: Tensor = output.logits
     return logits
 
 
@@ -61,7 +64,9 @@ class Family:
             ``token_type_ids`` or ``mm_token_type_ids``, where it wants to be told.
         first_place: the position that the model gives to the first token.
         computed: what an encoder of images of any size computes of that size; none: its tiles have one size.
+        order: how the processor of such a family hands over patches.
         mrope: whether positions have three parts.
+        lacking: a config -> why a model of the family cannot be exported with its eyes; empty where it can.
     """
 
     see: Callable[[Any, Mapping[str, Any]], Tensor]
@@ -71,7 +76,9 @@ class Family:
     kinds: Callable[[Tensor, int], Mapping[str, Tensor]] = lambda seen, prompt: {}
     first_place: int = 0
     computed: tuple[Computed, ...] = ()
+    order: PatchOrder = "blocks"
     mrope: bool = False
+    lacking: Callable[[Any], str] = lambda _: ""
 
 
 def rows_of(output: Any) -> Tensor:
@@ -100,6 +107,36 @@ def _several_tiles(_: PatchesInfo | None, pixels: Tensor) -> Mapping[str, Tensor
     return {"pixel_values": pixels[None]}
 
 
+def _pooled(model: Any, given: Mapping[str, Any]) -> Tensor:
+    """The rows of Gemma 4, whose own function looks for padding: blocks of patches are averaged."""
+    tower, places, (high, wide) = model.model.vision_tower, given["image_position_ids"], given["grid"]
+    embedded = tower.patch_embedder(given["pixel_values"], places, torch.zeros(places.shape[:2], dtype=torch.bool))
+    seen = tower.encoder(inputs_embeds=embedded, attention_mask=None, pixel_position_ids=places).last_hidden_state
+    block = tower.config.pooling_kernel_size
+    blocks = seen.reshape(high // block, block, wide // block, block, -1).mean((1, 3)).flatten(0, 1)
+    rows = blocks * tower.pooler.root_hidden_size
+    if tower.config.standardize:
+        rows = (rows - tower.std_bias) * tower.std_scale
+    made: Tensor = model.model.embed_vision(inputs_embeds=rows)
+    return made
+
+
+def _with_layer_embeddings(model: Any, call: DecoderCall) -> Tensor:
+    """The logits of Gemma 4, where each layer has embeddings of its own: a row has those of padding.
+
+    A placeholder that the model writes itself has the embedding of padding too.
+    """
+    text, blank = model.config.text_config, call.seen[..., 0]
+    for mark in ("image_token_id", "video_token_id", "audio_token_id"):
+        if (number := getattr(model.config, mark)) is not None:
+            blank = blank | (call.tokens == number)
+    tokens = torch.where(blank, text.pad_token_id, call.tokens)
+    call = replace(call, embedded=torch.where(call.seen, call.embedded, model.get_input_embeddings()(tokens)))
+    if not text.hidden_size_per_layer_input:
+        return _logits(model, call)
+    return _logits(model, call, per_layer_inputs=model.model.language_model.get_per_layer_inputs(tokens))
+
+
 def _deepened(model: Any, call: DecoderCall) -> Tensor:
     """The logits where the first layers get more rows: added everywhere, as they are 0 where there is no image."""
     text = model.model.language_model
@@ -119,6 +156,13 @@ def _qwen(*computed: Computed, **more: Any) -> Family:
     return Family(_own_features, cut_patches, computed=(attended, *computed), kinds=kinds, mrope=True, **more)
 
 
+def _gemma4_lacks(config: Any) -> str:
+    if config.vision_config is None:
+        return "its config has no vision_config"
+    ahead = config.text_config.use_bidirectional_attention
+    return f"its use_bidirectional_attention is {ahead!r}: tokens see further than its windows reach" if ahead else ""
+
+
 FAMILIES: Mapping[str, Family] = {
     "gemma3": Family(_own_features, ahead="image", kinds=lambda seen, _: {"token_type_ids": seen.long()}),
     "paligemma": Family(_own_features, ahead="prompt", kinds=_after_prompt, first_place=1),
@@ -130,5 +174,8 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2_5_vl": _qwen(in_windows),
     "qwen3_vl": _qwen(stretched, read=_deepened),
     "qwen3_5": _qwen(stretched),
+    "gemma4": Family(
+        _pooled, cut_lines, _with_layer_embeddings, computed=(in_lines,), order="lines", lacking=_gemma4_lacks
+    ),
 }
 """By the config's ``model_type``; other families export without their eyes."""

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.entry_points import PatchesInfo
+from edgec.bundle.entry_points import PatchesInfo, PatchOrder
 from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
 from edgec.exporter.sources.image_patches import Size, constants_of, fixed_size, refuse_size
@@ -61,7 +61,8 @@ def is_vision_language(config: Any) -> bool:
     """Whether edgec knows the eyes of this model, and transformers generates text with them."""
     from transformers import AutoModelForImageTextToText
 
-    return config.model_type in FAMILIES and type(config) in AutoModelForImageTextToText._model_mapping
+    known = config.model_type in FAMILIES and type(config) in AutoModelForImageTextToText._model_mapping
+    return known and not FAMILIES[config.model_type].lacking(config)
 
 
 def refuse_unknown_eyes(config: Any, folder: Path) -> None:
@@ -77,7 +78,9 @@ def refuse_unknown_eyes(config: Any, folder: Path) -> None:
         return
     prepared = IMAGE_PROCESSOR_MAPPING_NAMES.get(config.model_type, {})
     why = f"it knows those of {', '.join(sorted(FAMILIES))}"
-    if isinstance(prepared, Mapping) and "torchvision" in prepared and "pil" not in prepared:
+    if config.model_type in FAMILIES:
+        why = FAMILIES[config.model_type].lacking(config)
+    elif isinstance(prepared, Mapping) and "torchvision" in prepared and "pil" not in prepared:
         why = "transformers prepares its images with torchvision only, and edgec with Pillow"
     raise InputError(
         f"edgec cannot export the eyes of {config.model_type!r}.",
@@ -100,7 +103,8 @@ def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
         InputError: E650, its config does not say so, or not within bounds; E721, the size does not suit the model.
     """
     vision: Any = config.vision_config
-    patches = _patches(vision, folder) if FAMILIES[config.model_type].computed else None
+    family = FAMILIES[config.model_type]
+    patches = _patches(vision, family.order, folder) if family.computed else None
     if patches is None:
         refuse_size(size, config.model_type)
     height, width = fixed_size(patches, size) if patches else _stated_size(vision)
@@ -119,13 +123,13 @@ def _stated_size(vision: Any) -> tuple[Any, Any]:
     return (size[0], size[1]) if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
 
 
-def _patches(vision: Any, folder: Path) -> PatchesInfo:
-    names = ("patch_size", "spatial_merge_size", "temporal_patch_size")
+def _patches(vision: Any, order: PatchOrder, folder: Path) -> PatchesInfo:
+    names = ("patch_size", "spatial_merge_size" if order == "blocks" else "pooling_kernel_size", "temporal_patch_size")
     size, merge, frames = numbers = [getattr(vision, name, 1) for name in names]
     for name, value in zip(names, numbers, strict=True):
         if not isinstance(value, int) or not 1 <= value <= _LARGEST_PATCH:
             raise _unstated(folder, f"{name} is {value!r}")
-    return PatchesInfo(size=size, merge=merge, frames=frames)
+    return PatchesInfo(size=size, merge=merge, frames=frames, order=order)
 
 
 def _unstated(folder: Path, why: str) -> InputError:

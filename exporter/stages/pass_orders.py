@@ -18,6 +18,7 @@ from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.fuse.batch_dimension import BatchDimension
 from edgec.passes.fuse.convolution_to_linear import ConvolutionToLinear
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse.fuse_rope import FuseRope
@@ -109,6 +110,7 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
         SinkTransposes(),
         EncoderAttention(),
         FuseRmsNorm(heads=True),
+        BatchDimension(),
         *passes_for(recipe),
         FoldConstants(),
     ]

@@ -6,12 +6,13 @@
       -> linear(weight [O, K * C]) -> transpose                                                  -> [1, O, M]
 
 ExecuTorch's portable convolution takes one product at a time; linear layers run on edgec's kernels or XNNPACK, and can
-be rounded. Legality: one group, a fixed length, and a weight and bias that are parameters; exact. Measured on a tiny
-random Whisper of two convolutions: states of the encoder differ by 4e-7 from transformers'.
+be rounded. Legality: one group, and a weight and bias that are parameters; a length may vary where nothing is padded;
+exact. Measured on a tiny random Whisper of two convolutions: states of the encoder differ by 4e-7 from transformers'.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +70,9 @@ class ConvolutionToLinear:
 
 def _is_legal(graph: GraphModule, call: _Convolution) -> bool:
     value = call.x.meta["val"]
+    known = isinstance(value.shape[-1], int) or not call.padding[0]
     stored = all(node is None or stored_weight(graph, node) is not None for node in (call.weight, call.bias))
-    return call.groups == 1 and value.dim() == 3 and isinstance(value.shape[-1], int) and stored
+    return call.groups == 1 and value.dim() == 3 and known and stored
 
 
 def stored_weight(graph: GraphModule, node: Node) -> Tensor | None:
@@ -88,14 +90,19 @@ def _linear(graph: GraphModule, emit: Emitter, call: _Convolution) -> Node:
     if call.padding[0]:
         frames = emit(aten.constant_pad_nd.default, frames, [0, 0, call.padding[0], call.padding[0]], 0.0)
     stride, reach = call.stride[0], call.dilation[0] * (weight.shape[2] - 1)
-    length = int(frames.meta["val"].shape[1])
     taps = [
-        emit(aten.slice.Tensor, frames, 1, first, length - reach + first, stride)
+        emit(aten.slice.Tensor, frames, 1, first, _end(emit, frames, reach - first), stride)
         for first in range(0, reach + 1, call.dilation[0])
     ]
     joined = emit(aten.cat.default, taps, 2) if len(taps) > 1 else taps[0]
     out = emit(aten.linear.default, joined, matrix, *([call.bias] if call.bias is not None else []))
     return emit(aten.transpose.int, out, 1, 2)
+
+
+def _end(emit: Emitter, frames: Node, left: int) -> int | Node:
+    """Where a slice of frames ends that leaves the last ones out."""
+    length = emit.size(frames, 1)
+    return length - left if isinstance(length, int) else emit(operator.sub, length, left)
 
 
 def matrix_parameter(graph: GraphModule, emit: Emitter, weight: Node, value: Tensor) -> Node:

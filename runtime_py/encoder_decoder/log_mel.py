@@ -11,13 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.entry_points import SoundInfo
+from edgec.bundle.entry_points import SoundInfo, WaveformInfo
 from edgec.runtime_py.encoder_decoder.sound_file import Samples
 from edgec.runtime_py.engines.executor import Array
 
 # Of Whisper's filters, Hz.
 _HIGHEST = 8000.0
 _RANGE = 8.0
+
+
+def encoder_input(samples: Samples, sound: SoundInfo | WaveformInfo) -> Array:
+    """What the encoder reads of one window: features, or the samples themselves with silence up to the fewest."""
+    if isinstance(sound, SoundInfo):
+        return log_mel(samples, sound)
+    missing = max(0, sound.fewest_samples - samples.size)
+    return np.pad(samples[: sound.window_samples].astype(np.float32, copy=False), (0, missing))[None]
 
 
 def log_mel(samples: Samples, sound: SoundInfo) -> Array:
@@ -29,7 +37,7 @@ def log_mel(samples: Samples, sound: SoundInfo) -> Array:
     """
     from transformers.audio_utils import spectrogram, window_function
 
-    window = np.zeros(sound.frames * sound.hop, np.float32)
+    window = np.zeros(sound.window_samples, np.float32)
     window[: samples.size] = samples[: window.size]
     logs = spectrogram(
         window,

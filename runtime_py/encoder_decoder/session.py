@@ -58,7 +58,7 @@ class EncoderDecoderSession:
         """Read a source, which forgets the one before and what was written after it.
 
         Args:
-            source: int64 [1, T] with T at most ``info.source_tokens``, or float32 [1, mels, frames].
+            source: int64 [1, T] with T at most ``info.source_tokens``, float32 [1, mels, frames], or samples [1, N].
 
         Raises:
             InputError: E150, the source is too long; E152, it has another shape.
@@ -99,14 +99,11 @@ class EncoderDecoderSession:
 
     def check_source(self, source: Array) -> None:
         """Refuse a source that ``read`` would refuse. Raises InputError E150, E152."""
-        most, sound = self.info.source_tokens, self.info.sound
-        wanted = (1, sound.mels, sound.frames) if sound else (1, source.shape[-1])
+        most = self.info.source_tokens
+        wanted, fix = _wanted(self.info, source.shape[-1])
         if source.shape != wanted or source.size == 0:
             raise InputError(
-                f"The source has the shape {list(source.shape)}.",
-                where="read",
-                fix=f"give {list(wanted)}" if sound else "give tokens [1, T]",
-                code="E152",
+                f"The source has the shape {list(source.shape)}.", where="read", fix=f"give {fix}", code="E152"
             )
         if most is not None and source.shape[-1] > most:
             raise InputError(
@@ -116,6 +113,17 @@ class EncoderDecoderSession:
                 fix="shorten the text, or give it in parts",
                 code="E150",
             )
+
+
+def _wanted(info: EncoderDecoderInfo, length: int) -> tuple[tuple[int, ...], str]:
+    """The shape that a source of this length should have, and how to say it."""
+    if info.sound is not None:
+        shape = (1, info.sound.mels, info.sound.frames)
+        return shape, str(list(shape))
+    if info.waveform is not None:
+        few, most = info.waveform.fewest_samples, info.waveform.window_samples
+        return (1, min(max(length, few), most)), f"samples [1, N] with N from {few} to {most}"
+    return (1, length), "tokens [1, T]"
 
 
 def encoder_decoder_info(bundle: Bundle) -> EncoderDecoderInfo:

@@ -12,18 +12,18 @@ from time import perf_counter
 
 import numpy as np
 
-from edgec.bundle.entry_points import SoundInfo
+from edgec.bundle.entry_points import SoundInfo, WaveformInfo
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
-from edgec.runtime_py.encoder_decoder.log_mel import log_mel
+from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.encoder_decoder.sound_file import Samples, check_samples
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules
 from edgec.runtime_py.encoder_decoder.writing import first_tokens, most_tokens
 from edgec.runtime_py.generate import Decode, GenerationRequest, generate
 
-# A step of Whisper's timestamps in seconds: two frames, one position of its encoder.
-_FRAMES_PER_STEP = 2
+Heard = SoundInfo | WaveformInfo
+"""How a sound becomes what the encoder reads."""
 
 
 @dataclass(frozen=True)
@@ -124,20 +124,20 @@ def transcribe(
 def _segments(
     session: EncoderDecoderSession,
     samples: Samples,
-    sound: SoundInfo,
+    sound: Heard,
     prompt: Sequence[int],
     generation: GenerationRequest,
     decode: Decode,
     stamps: TimestampRules | None,
 ) -> Iterator[SpeechSegment]:
-    place, window = 0, sound.frames * sound.hop
+    place, window = 0, sound.window_samples
     while place < samples.size:
         length = min(window, samples.size - place)
-        session.read(log_mel(samples[place : place + length], sound))
+        session.read(encoder_input(samples[place : place + length], sound))
         said = [token for token in generate(session, prompt, generation, decode).tokens if token not in generation.eos]
-        cut = _cut(said, stamps, length, sound)
+        cut = _cut(said, stamps, length, sound.step_samples)
         for first, last, tokens in cut.pieces:
-            begin, end = ((place + at * _step(sound)) / sound.sampling_rate for at in (first, last))
+            begin, end = ((place + at * sound.step_samples) / sound.sampling_rate for at in (first, last))
             yield SpeechSegment(begin, end, decode(tokens), tuple(tokens))
         place += cut.samples
 
@@ -150,14 +150,9 @@ class _Cut:
     samples: int
 
 
-def _step(sound: SoundInfo) -> int:
-    """Samples of a step of the timestamps."""
-    return _FRAMES_PER_STEP * sound.hop
-
-
-def _cut(said: list[int], stamps: TimestampRules | None, length: int, sound: SoundInfo) -> _Cut:
+def _cut(said: list[int], stamps: TimestampRules | None, length: int, step: int) -> _Cut:
     """Cut a window's tokens where one timestamp follows another; what is unfinished belongs to the next window."""
-    whole = length / _step(sound)
+    whole = length / step
     if stamps is None:
         return _Cut(((0.0, whole, said),), length)
     is_stamp = [token >= stamps.first for token in said]
@@ -169,25 +164,25 @@ def _cut(said: list[int], stamps: TimestampRules | None, length: int, sound: Sou
     pieces = [said[begin:end] for begin, end in zip([0, *ends], [*ends, len(said)], strict=True)]
     kept = pieces if closed else pieces[:-1]
     cut = tuple((piece[0] - stamps.first, piece[-1] - stamps.first, piece) for piece in kept)
-    done = length if closed else int(cut[-1][1]) * _step(sound)
+    done = length if closed else int(cut[-1][1]) * step
     # A model that says nothing but 0.00 s would begin the same window forever.
     return _Cut(cut, done if done > 0 else length)
 
 
-def sound_of(session: EncoderDecoderSession) -> SoundInfo:
-    """The sound features that the model reads.
+def sound_of(session: EncoderDecoderSession) -> Heard:
+    """The sound that the model reads.
 
     Raises:
         InputError: E155, it reads text.
     """
-    if session.info.sound is None:
+    if session.info.hears is None:
         raise InputError(
             "This model reads text, not sound.",
             where=str(session.bundle.path),
             fix="call .generate(...), or give -p TEXT",
             code="E155",
         )
-    return session.info.sound
+    return session.info.hears
 
 
 def _timestamps(request: TranscriptionRequest, config: GenerationConfig) -> TimestampRules | None:
@@ -204,7 +199,7 @@ def _timestamps(request: TranscriptionRequest, config: GenerationConfig) -> Time
 def _prompt(
     session: EncoderDecoderSession,
     samples: Samples,
-    sound: SoundInfo,
+    sound: Heard,
     request: TranscriptionRequest,
     config: GenerationConfig,
     timed: bool,
@@ -229,7 +224,7 @@ def _task(task: str, known: dict[str, int]) -> int:
 def _language(
     session: EncoderDecoderSession,
     samples: Samples,
-    sound: SoundInfo,
+    sound: Heard,
     asked: str | None,
     known: dict[str, int],
     prompt: Sequence[int],
@@ -241,7 +236,7 @@ def _language(
             what, fix = f"The model does not know the language {asked!r:.60}.", f"give one of {', '.join(known)}"[:300]
             raise InputError(what, where="language", fix=fix, code="E156")
         return language
-    session.read(log_mel(samples[: sound.frames * sound.hop], sound))
+    session.read(encoder_input(samples[: sound.window_samples], sound))
     logits = session.forward(prompt, 0, [len(prompt) - 1])[0]
     names = list(known)
     return names[int(np.argmax([logits[known[name]] for name in names]))]

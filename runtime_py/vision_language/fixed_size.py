@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
 _LIMITS = ("size", "min_pixels", "max_pixels")
-_GRID = "image_grid_thw"
+# What Gemma 4's processor pads an image to.
+_MOST_ROWS = (70, 140, 280, 560, 1120)
+_GRID, _PLACES = "image_grid_thw", "image_position_ids"
 
 
 def keeping_size(described: Mapping[str, Any], info: VisionLanguageInfo) -> dict[str, Any]:
     """The description of an image processor that leaves images of the tile's size as they are."""
     kept = {key: value for key, value in described.items() if key not in _LIMITS}
+    if info.patches is not None and info.patches.order == "lines":
+        most = next((each for each in _MOST_ROWS if each >= info.rows), _MOST_ROWS[-1])
+        return {**kept, "do_resize": False, "max_soft_tokens": most}
     pixels = info.height * info.width
     return {**kept, "size": {"shortest_edge": pixels, "longest_edge": pixels}}
 
@@ -53,9 +58,26 @@ def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo) -> NDArray[n
     assert patches is not None
     values, high, wide = np.asarray(made["pixel_values"], np.float32), info.height, info.width
     grid = (high // patches.size, wide // patches.size)
+    if patches.order == "lines":
+        return _joined_lines(values, np.asarray(made[_PLACES]), info, grid)
     if any(each != [1, *grid] for each in np.asarray(made[_GRID]).tolist()):
-        raise ValueError(f"it cuts images into {made[_GRID].tolist()} patches, and the model reads {list(grid)}")
+        raise _other_size(made[_GRID].tolist(), grid)
     merge, size, channels = patches.merge, patches.size, info.channels
     blocks = (high // info.step, wide // info.step)
     cut = values.reshape(-1, *blocks, merge, merge, channels, patches.frames, size, size)[:, :, :, :, :, :, 0]
     return cut.transpose(0, 5, 1, 3, 6, 2, 4, 7).reshape(-1, channels, high, wide)
+
+
+def _joined_lines(
+    values: NDArray[np.float32], places: NDArray[np.int64], info: VisionLanguageInfo, grid: tuple[int, int]
+) -> NDArray[np.float32]:
+    count, size = grid[0] * grid[1], info.height // grid[0]
+    last = places[:, count - 1].tolist() if places.shape[1] >= count else []
+    if any(each != [grid[1] - 1, grid[0] - 1] for each in last) or np.any(places[:, count:] != -1) or not last:
+        raise _other_size((places.max(1) + 1).tolist(), grid[::-1])
+    cut = values[:, :count].reshape(-1, *grid, size, size, info.channels)
+    return cut.transpose(0, 5, 1, 3, 2, 4).reshape(-1, info.channels, info.height, info.width)
+
+
+def _other_size(found: Any, grid: tuple[int, int]) -> ValueError:
+    return ValueError(f"it cuts images into {found} patches, and the model reads {list(grid)}")

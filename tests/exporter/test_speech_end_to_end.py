@@ -14,10 +14,12 @@ import pytest
 import torch
 
 import edgec
+from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
+from edgec.runtime_py.verify.verify import verify
 from tests.cli.test_run import invoke
-from tests.encoder_decoders import FIRST_TIMESTAMP, tiny_encoder_decoder
-from tests.speech_bundles import RATE, SWEEP, timed_bundle, write_wav
+from tests.encoder_decoders import FIRST_TIMESTAMP, greedy_text, tiny_encoder_decoder
+from tests.speech_bundles import RATE, SWEEP, hearing_bundle, timed_bundle, write_wav
 
 pytestmark = pytest.mark.slow
 EN, DE, TRANSCRIBE, TRANSLATE, START, PLAIN, EOS = 32, 33, 35, 34, 31, 40, 30
@@ -148,3 +150,21 @@ def test_spoken_text_is_heard_as_transformers_hears_it(tmp_path: Path) -> None:
     for segment, place in zip(heard.segments, range(0, count, RATE), strict=True):
         wanted = said_by_transformers(samples[place : place + RATE], [START, EN, TRANSCRIBE, PLAIN], 16)
         assert list(segment.tokens) == wanted
+
+
+@pytest.mark.parametrize("count", [1279, 9001, 40_000])
+def test_a_waveform_is_written_as_transformers_writes_it(count: int) -> None:
+    samples = SWEEP[:count]
+    heard = edgec.load(hearing_bundle("moonshine")).transcribe(samples, max_new_tokens=24)
+    wanted = greedy_text(tiny_encoder_decoder("moonshine"), torch.from_numpy(samples)[None], 24)
+    (segment,) = heard.segments
+    assert list(segment.tokens) == [token for token in wanted[1:] if token != 2] and segment.tokens
+    assert (segment.start_s, segment.end_s) == (0.0, count / RATE)
+
+
+def test_a_bundle_that_reads_a_waveform_says_so_and_verifies() -> None:
+    bundle = hearing_bundle("moonshine")
+    info = open_bundle(bundle).manifest.encoder_decoder
+    assert info is not None and info.waveform is not None and info.sound is None and info.source_tokens is None
+    assert (info.waveform.fewest_samples, info.waveform.window_samples) == (1279, 30 * RATE)
+    assert verify(bundle).passed

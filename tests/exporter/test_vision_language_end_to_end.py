@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 import edgec
@@ -42,7 +45,7 @@ class Exported:
     count: int
 
 
-@pytest.fixture(scope="module", params=EACH)
+@pytest.fixture(scope="module", params=EACH, ids="-".join)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """A family's bundle by a recipe."""
     family, recipe = request.param
@@ -58,9 +61,17 @@ def size(family: str) -> str | None:
     return "x".join(map(str, SIZE)) if family in SIZED else None
 
 
+@cache
+def tokenizer_of(family: str) -> Any:
+    """The tokenizer that transformers reads from a family's folder: for Qwen3.5 of another class than was saved."""
+    with TemporaryDirectory() as folder:
+        return AutoTokenizer.from_pretrained(save_vision_language(family, Path(folder)))
+
+
 def words(family: str, text: str, images: list[Any], count: int, *, chat: bool = False) -> tuple[list[int], list[int]]:
     """The prompt's and the new tokens of transformers' own greedy generation; ``text`` has <image> in its places."""
     made, images = processor(family), [shown(family, image) for image in images]
+    made.tokenizer = tokenizer_of(family)
     text = text.replace("<image>", made.image_token)
     if chat:
         parts = [*[{"type": "image", "image": image} for image in images], {"type": "text", "text": text}]
@@ -96,6 +107,8 @@ def test_the_words_are_those_of_transformers_image_after_image(exported: Exporte
 
 def test_two_images_and_images_at_places_of_the_text(exported: Exported) -> None:
     family, bundle, count = exported.family, exported.bundle, exported.count
+    if family == "qwen3_5":
+        pytest.skip("its tokenizer drops these words, and transformers cannot number images with nothing between them")
     text, images = "what <image> is this <image> here", [picture(seed=1), picture(seed=2)]
     _, wanted = words(family, text, images, count)
     text = text.replace("<image>", processor(family).image_token)
@@ -113,7 +126,10 @@ def test_text_alone_is_continued_and_the_image_before_it_is_forgotten(exported: 
     model.generate("what is this", images=[picture()], max_new_tokens=2)
     for resume in (False, True):
         assert list(model.generate(text, max_new_tokens=count, resume=resume).tokens) == out[0, len(text) :].tolist()
-    assert "".join(model.stream("is this", images=[picture()], max_new_tokens=4)) != ""
+    stream = model.stream("is this", images=[picture()], max_new_tokens=4)
+    said = model.generate("is this", images=[picture()], max_new_tokens=4)
+    # The words of random weights may all be marks, which a text leaves out.
+    assert "".join(stream) == said.text and stream.result is not None and stream.result.tokens == said.tokens
 
 
 def test_another_image_in_the_same_prompt_is_computed_again(exported: Exported) -> None:
@@ -215,20 +231,8 @@ def test_a_context_that_holds_no_image_is_refused(tmp_path: Path) -> None:
     assert code_of(lambda: edgec.export(folder, recipe="float", out=tmp_path / "x.edgec", context=20)) == "E651"
 
 
-UNROUNDED = ("qwen2_vl", "qwen3_vl", "qwen3_5")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("family", UNROUNDED)
-def test_eyes_that_xnnpack_cannot_round_are_refused(family: str, tmp_path: Path) -> None:
-    folder, out = save_vision_language(family, tmp_path / family), tmp_path / "x.edgec"
-    shape = size(family)
-    assert code_of(lambda: edgec.export(folder, recipe="8bit", out=out, context=CONTEXT, image_size=shape)) == "E723"
-    assert not out.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in UNROUNDED])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp_path: Path) -> None:
     folder = save_vision_language(family, tmp_path / family)
     _, wanted = words(family, "<image>what is this", [picture()], 12)

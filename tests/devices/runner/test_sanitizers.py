@@ -28,7 +28,7 @@ from tests.devices.runner.structure_files import write_structure
 from tests.devices.runner.test_structured_text import PERSON
 from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
 from tests.runtime_py.structured.steppers import structures
-from tests.speech_bundles import timed_bundle, wav
+from tests.speech_bundles import hearing_bundle, wav
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
@@ -98,13 +98,14 @@ def test_adapter_files(memory: Sanitized, four_bits: Path, tmp_path: Path, capsy
     say(capsys, f"{len(LIES)} lies, {done.stdout.strip()}")
 
 
+@pytest.mark.parametrize("family", ["timed", "moonshine"])
 def test_sounds_and_what_a_bundle_says_of_them(
-    memory: Sanitized, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    memory: Sanitized, family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = ("sound_file.cpp", "log_mel.cpp", "speech_facts.cpp", "options.cpp")
     program = memory.program("sounds", tmp_path, *sources)
     for name in ("manifest.json", "generation_config.json"):
-        shutil.copy(timed_bundle() / name, tmp_path)
+        shutil.copy(hearing_bundle(family) / name, tmp_path)
     (tmp_path / "sound.wav").write_bytes(wav(bytes(8000)))
     done = memory.run(program, tmp_path, 1, TEXTS)
     assert done.returncode == 0, done.stderr[-3000:]

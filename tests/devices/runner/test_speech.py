@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from edgec.devices.runner.build import SOURCES, build_runner
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, read_sound
 from tests.devices.runner.test_runner import run_runner
-from tests.speech_bundles import SWEEP, timed_bundle, wav, write_wav
+from tests.speech_bundles import SWEEP, hearing_bundle, timed_bundle, wav, write_wav
 
 RATE = 16_000
 NOISE = np.random.default_rng(1).normal(0, 0.2, 20_000).astype(np.float32)
@@ -135,10 +136,43 @@ def test_the_length_of_each_window_s_text_and_its_first_tokens_can_be_given(tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [100, 40_000])
+def test_a_waveform_is_written_as_python_writes_it(tmp_path: Path, count: int) -> None:
+    bundle, sound = hearing_bundle("moonshine"), write_wav(tmp_path / "a.wav", SWEEP[:count])
+    wanted = edgec.load(bundle).transcribe(sound, max_new_tokens=24)
+    (window,) = run_runner("--bundle", bundle, "--audio", sound, "--new-tokens", 24)[1:]
+    assert window["tokens"] == list(wanted.segments[0].tokens) and window["tokens"]
+    assert (window["prompt"], window["start_s"], window["end_s"]) == ([1], 0, count / RATE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("fewest_samples", 0, "beyond what the runner reads"),
+        ("fewest_samples", 480_001, "beyond what the runner reads"),
+        ("window_samples", 1 << 30, "beyond what the runner reads"),
+        ("sampling_rate", None, "does not state"),
+    ],
+)
+def test_a_waveform_beyond_the_limits_is_refused(tmp_path: Path, field: str, value: int | None, why: str) -> None:
+    bundle = hearing_bundle("moonshine")
+    for file in bundle.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest["encoder_decoder"]["waveform"][field] = value
+    (tmp_path / "manifest.json").unlink()
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest, indent=2))
+    line = [str(build_runner().runner), "--bundle", str(tmp_path), "--audio", str(write_wav(tmp_path / "a.wav", SWEEP))]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and why in done.stderr, done.stderr
+
+
+@pytest.mark.slow
 def test_what_makes_no_sense_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
     sound, bundle = write_wav(tmp_path / "a.wav", SWEEP), timed_bundle()
     refused = {
-        "log-mel features": ("--bundle", tiny_bundle, "--audio", sound),
+        "needs a bundle that reads sound": ("--bundle", tiny_bundle, "--audio", sound),
         "does not know the language": ("--bundle", bundle, "--audio", sound, "--language", "xx"),
         "--audio needs --bundle": ("--model", bundle / "model.pte", "--audio", sound),
         "--language needs --audio": ("--bundle", bundle, "--language", "en", "--tokens", "1"),

@@ -67,12 +67,16 @@ def test_patches_that_make_no_sense_are_refused(vision: dict[str, Any], tmp_path
     assert error.value.code == "E650"
 
 
+AHEAD = {"text_config": {"use_bidirectional_attention": "vision"}}
+
+
 @pytest.mark.parametrize(
     "config, why",
     [
         ({"model_type": "lfm2_vl"}, "with torchvision only"),
         ({"model_type": "gemma3n"}, "it knows those of"),
-        ({"model_type": "gemma4"}, "it knows those of"),
+        ({"model_type": "gemma4"}, "no vision_config"),
+        ({**AHEAD, "model_type": "gemma4", "vision_config": {}}, "is 'vision'"),
     ],
 )
 def test_eyes_that_edgec_cannot_export_are_refused_with_the_reason(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.bundle.entry_points import EncoderDecoderInfo, Limits, SoundInfo
+from edgec.bundle.entry_points import EncoderDecoderInfo, Limits, SoundInfo, WaveformInfo
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
-from edgec.runtime_py.encoder_decoder.log_mel import log_mel
+from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
 from edgec.runtime_py.encoder_decoder.sound_file import Samples
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules
 from edgec.runtime_py.encoder_decoder.transcription import SpeechSegment, TranscriptionRequest, _cut, transcribe
@@ -38,10 +38,11 @@ NOISE: Samples = np.random.default_rng(0).normal(0, 0.1, 40_000).astype(np.float
 class ScriptedSession(FakeStepper):
     """Says one script after each source that it reads, and the first language after a bare start token."""
 
-    def __init__(self, scripts: Sequence[Sequence[int]]) -> None:
+    def __init__(self, scripts: Sequence[Sequence[int]], sound: SoundInfo | WaveformInfo = SOUND) -> None:
         super().__init__(self._next, vocab_size=96)
         limits = Limits(context=64, prefill_chunk=8, logit_rows=8)
-        self.info = EncoderDecoderInfo(limits=limits, sound=SOUND)
+        kind = "sound" if isinstance(sound, SoundInfo) else "waveform"
+        self.info = EncoderDecoderInfo.model_validate({"limits": limits, kind: sound})
         self.scripts, self.rules, self.prompts = scripts, TokenRules(), 0
         self.heard: list[Any] = []
 
@@ -85,12 +86,21 @@ def test_the_next_window_begins_where_the_last_finished_sentence_ends() -> None:
     assert pieces == [(0, 0.4, " 4 5"), (0.4, 0.6, " 6 7"), (0.7, 1.3, " 8"), (1.4, 2.4, " 9"), (2.4, 2.5, " 3")]
     second = 20 * STEP
     for heard, start in zip(session.heard, (0, second, second + RATE, second + 2 * RATE), strict=True):
-        np.testing.assert_array_equal(heard, log_mel(NOISE[start : start + RATE], SOUND))
+        np.testing.assert_array_equal(heard, encoder_input(NOISE[start : start + RATE], SOUND))
 
 
 def test_without_timestamps_windows_follow_each_other() -> None:
     session = ScriptedSession([[4], [5, 6], [7]])
     assert written(session, NOISE, timestamps=False) == [(0.0, 1.0, " 4"), (1.0, 2.0, " 5 6"), (2.0, 2.5, " 7")]
+
+
+def test_a_waveform_is_read_in_windows_of_its_own_with_silence_up_to_the_fewest() -> None:
+    sound = WaveformInfo(sampling_rate=RATE, fewest_samples=1000, window_samples=8000)
+    session = ScriptedSession([[4], [5], [6]], sound)
+    samples = NOISE[:16_200]
+    assert [piece[:2] for piece in written(session, samples, timestamps=False)] == [(0, 0.5), (0.5, 1), (1, 1.0125)]
+    assert [heard.shape for heard in session.heard] == [(1, 8000), (1, 8000), (1, 1000)]
+    np.testing.assert_array_equal(session.heard[2][0, 200:], 0)
 
 
 def test_each_segment_is_shown_before_the_next_window_is_read() -> None:
@@ -162,7 +172,7 @@ def test_a_window_is_cut_as_transformers_cuts_it() -> None:
             return_token_timestamps=False,
             decoder_input_ids=torch.zeros(1, 0),
         )
-        cut = _cut(said, TimestampRules(ZERO, PLAIN, EOS), frames * SOUND.hop, SOUND)
+        cut = _cut(said, TimestampRules(ZERO, PLAIN, EOS), frames * SOUND.hop, STEP)
         assert [piece[2] for piece in cut.pieces] == _own_tokens(segments, said)
         wanted = [(float(each["start"]), float(each["end"])) for each in segments]
         np.testing.assert_allclose([(a * 0.02, b * 0.02) for a, b, _ in cut.pieces], wanted, atol=1e-9)

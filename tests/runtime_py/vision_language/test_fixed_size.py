@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from edgec.bundle.entry_points import Limits, PatchesInfo, VisionLanguageInfo
-from edgec.exporter.sources.image_patches import cut_patches
+from edgec.exporter.sources.image_patches import cut_lines, cut_patches
 from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles
 from edgec.runtime_py.vision_language.processor import PromptProcessor
 from tests.vision_language import picture, processor, save_processor, shown
@@ -26,6 +26,7 @@ INFO = VisionLanguageInfo(
     patches=PATCHES,
     grid=(4, 5),
 )
+LINES = INFO.model_copy(update={"grid": None, "patches": PatchesInfo(size=4, merge=2, order="lines")})
 
 
 def test_patches_are_those_of_transformers_and_go_back_to_pixels() -> None:
@@ -46,18 +47,27 @@ def test_the_whole_image_lies_in_the_middle_of_the_tile(size: tuple[int, int]) -
         assert np.array_equal(np.asarray(tile), np.asarray(image))
 
 
+def test_patches_line_by_line_lose_their_padding() -> None:
+    made = processor("gemma4").image_processor([picture(40, 32), picture(40, 32, seed=1)], return_tensors="np")
+    assert made["pixel_values"].shape[1] > 80
+    tiles = joined_tiles(made, LINES)
+    cut = [cut_lines(LINES.patches, torch.from_numpy(tile[None].copy())) for tile in tiles]
+    for name in ("pixel_values", "image_position_ids"):
+        assert np.array_equal(torch.cat([each[name] for each in cut]).numpy(), made[name][:, :80])
+
+
 def test_patches_of_another_size_are_refused() -> None:
-    for info, family in ((INFO, "qwen2_5_vl"), (INFO, "qwen3_vl")):
+    for info, family in ((INFO, "qwen2_5_vl"), (LINES, "gemma4")):
         for size in ((32, 40), (40, 16), (80, 32)):
             made = processor(family).image_processor([picture(*size)], return_tensors="np")
             with pytest.raises(ValueError, match="patches, and the model reads"):
                 joined_tiles(made, info)
 
 
-@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "gemma4"])
 def test_a_prompt_has_as_many_tokens_for_every_image(family: str, tmp_path: Path) -> None:
     own = processor(family)
-    info = INFO
+    info = LINES if family == "gemma4" else INFO
     made = PromptProcessor(save_processor(family, tmp_path), info, own.tokenizer)
     for images in ([picture(1, 1)], [picture(640, 200)], [picture(50, 40), picture(20, 90, seed=1)]):
         text = " and ".join(["<image>"] * len(images)) + " here"

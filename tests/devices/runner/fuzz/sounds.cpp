@@ -1,6 +1,6 @@
 // Damaged WAV files, manifests and generation configs for what the runner reads before it transcribes.
 //
-//     sounds FOLDER SEED COUNT      FOLDER holds an intact bundle of Whisper's kind and sound.wav; they are left damaged
+//     sounds FOLDER SEED COUNT      FOLDER holds an intact bundle that hears and sound.wav; they are left damaged
 //
 // Prints "sounds N refused M".
 #include <algorithm>
@@ -69,7 +69,7 @@ bool refuses_facts(const std::string& manifest, const std::string& config, const
   write(folder + "/generation_config.json", first ? config : damaged(config, config.size()));
   try {
     const edgec::runner::SpeechFacts facts = edgec::runner::read_speech_facts(folder);
-    const edgec::runner::LogMel features(facts.sound);
+    if (facts.sound.features) edgec::runner::LogMel{*facts.sound.features};
     const std::vector<float> logits(64);
     facts.choice.likeliest(logits.data(), static_cast<int64_t>(logits.size()), true);
   } catch (const std::exception&) {
