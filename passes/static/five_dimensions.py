@@ -99,5 +99,6 @@ class _Shorter:
 
 def _is_long(node: Node) -> bool:
     value = node.meta.get("val")
-    fixed = isinstance(value, Tensor) and all(isinstance(size, int) for size in value.shape)
-    return fixed and value.dim() == _RANK and value.shape[0] == 1
+    if not isinstance(value, Tensor) or not all(isinstance(size, int) for size in value.shape):
+        return False
+    return value.dim() == _RANK and value.shape[0] == 1

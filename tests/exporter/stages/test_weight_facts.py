@@ -90,6 +90,10 @@ def test_a_float_copy_of_a_rounded_matrix_is_refused_before_it_is_lowered(roundi
 class _LookedUp(torch.nn.Module):
     """Tables that are read as indices alone, one of them beyond 16 bits, and one that is read as numbers too."""
 
+    rows: torch.Tensor
+    far: torch.Tensor
+    numbers: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("rows", torch.tensor([[3, 0], [1, 2]]))
