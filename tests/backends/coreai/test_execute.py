@@ -15,7 +15,7 @@ from edgec.backends.coreai.execute import CoreAIModel, load_model
 from edgec.backends.coreml.interpreter import Package, load_package
 from edgec.errors import InputError, ToolError
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 pytest.importorskip("coreai_torch")
 SLOTS, WIDTH = 8, 16

@@ -14,7 +14,7 @@ from edgec.backends.coreml.extract import extract_packages
 from edgec.backends.coreml.pte_program import open_pte
 from edgec.errors import InputError
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 WIDTH = 16
 # float16 weights and results against float32: two roundings of values below 4.
