@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +37,7 @@ def _class_alone(files: Sequence[Path]) -> type[Any] | None:
     """The class of the tokenizer that these files alone make; None, if they need the model's code."""
     with TemporaryDirectory() as folder:
         for file in files:
-            shutil.copy(file, folder)
+            (Path(folder) / file.name).symlink_to(file.absolute())
         try:
             return type(untrusted_tokenizer(Path(folder)))
         except ValueError:
