@@ -108,6 +108,10 @@ class WaveformInfo(JsonPart):
         return self
 
 
+Heard = SoundInfo | WaveformInfo
+"""How a sound becomes what the encoder reads."""
+
+
 class EncoderDecoderInfo(JsonPart):
     """An artifact with the methods encode, cross and forward.
 
@@ -122,9 +126,17 @@ class EncoderDecoderInfo(JsonPart):
     waveform: WaveformInfo | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
-    def hears(self) -> SoundInfo | WaveformInfo | None:
+    def hears(self) -> Heard | None:
         """The sound that encode reads; None where it reads tokens."""
         return self.sound or self.waveform
+
+    def source_shape(self, length: int) -> tuple[int, ...]:
+        """The shape of a source of this length: features have one alone, samples at least and at most so many."""
+        if self.sound is not None:
+            return (1, self.sound.mels, self.sound.frames)
+        if self.waveform is not None:
+            return (1, min(max(length, self.waveform.fewest_samples), self.waveform.window_samples))
+        return (1, length)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -30,6 +30,10 @@ class Dynamic:
     low: int
     high: int
 
+    def example(self, usual: int) -> int:
+        """A size to trace with: ``usual``, or more where the tracer would take that for the least; at most ``high``."""
+        return min(max(usual, 2 * self.low), self.high)
+
 
 @dataclass(frozen=True)
 class TensorType:

@@ -72,9 +72,7 @@ def export_any_size(module: nn.Module, inputs: tuple[Tensor, ...], shapes: Any) 
 
 
 def _size(dimension: int | Dynamic) -> int:
-    if isinstance(dimension, int):
-        return dimension
-    return min(max(_EXAMPLES.get(dimension.name, 4), 2 * dimension.low), dimension.high)
+    return dimension if isinstance(dimension, int) else dimension.example(_EXAMPLES.get(dimension.name, 4))
 
 
 def _example(dtype: torch.dtype, shape: list[int]) -> Tensor:

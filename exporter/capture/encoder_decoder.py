@@ -195,7 +195,7 @@ def _dims(shape: tuple[int | Dynamic, ...]) -> dict[int, Any]:
 
 
 def _example(size: int | Dynamic) -> int:
-    return min(max(8, 2 * size.low), size.high) if isinstance(size, Dynamic) else size
+    return size if isinstance(size, int) else size.example(8)
 
 
 def _varying(tensor: TensorType) -> Dynamic | None:

@@ -100,10 +100,12 @@ class EncoderDecoderSession:
     def check_source(self, source: Array) -> None:
         """Refuse a source that ``read`` would refuse. Raises InputError E150, E152."""
         most = self.info.source_tokens
-        wanted, fix = _wanted(self.info, source.shape[-1])
-        if source.shape != wanted or source.size == 0:
+        if source.shape != self.info.source_shape(source.shape[-1]) or source.size == 0:
             raise InputError(
-                f"The source has the shape {list(source.shape)}.", where="read", fix=f"give {fix}", code="E152"
+                f"The source has the shape {list(source.shape)}.",
+                where="read",
+                fix=f"give {_wanted(self.info)}",
+                code="E152",
             )
         if most is not None and source.shape[-1] > most:
             raise InputError(
@@ -115,15 +117,12 @@ class EncoderDecoderSession:
             )
 
 
-def _wanted(info: EncoderDecoderInfo, length: int) -> tuple[tuple[int, ...], str]:
-    """The shape that a source of this length should have, and how to say it."""
-    if info.sound is not None:
-        shape = (1, info.sound.mels, info.sound.frames)
-        return shape, str(list(shape))
+def _wanted(info: EncoderDecoderInfo) -> str:
+    """What a source should be."""
     if info.waveform is not None:
         few, most = info.waveform.fewest_samples, info.waveform.window_samples
-        return (1, min(max(length, few), most)), f"samples [1, N] with N from {few} to {most}"
-    return (1, length), "tokens [1, T]"
+        return f"samples [1, N] with N from {few} to {most}"
+    return "tokens [1, T]" if info.sound is None else str(list(info.source_shape(0)))
 
 
 def encoder_decoder_info(bundle: Bundle) -> EncoderDecoderInfo:

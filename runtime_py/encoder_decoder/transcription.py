@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from edgec.bundle.entry_points import SoundInfo, WaveformInfo
+from edgec.bundle.entry_points import Heard
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
@@ -21,9 +21,6 @@ from edgec.runtime_py.encoder_decoder.sound_file import Samples, check_samples
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules
 from edgec.runtime_py.encoder_decoder.writing import first_tokens, most_tokens
 from edgec.runtime_py.generate import Decode, GenerationRequest, generate
-
-Heard = SoundInfo | WaveformInfo
-"""How a sound becomes what the encoder reads."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.encoding import token_ids
-from edgec.bundle.entry_points import EncoderDecoderInfo
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import (
     GOLDEN_SOURCE_TOKENS,
@@ -230,17 +229,9 @@ def _ready(model: Model, vector: OutputVector) -> Stepper:
         return model.session
     session, info = model.encoder_decoder, model.bundle.manifest.encoder_decoder
     vocabulary = model.bundle.manifest.model.vocab_size or 0
-    session.read(probe_values(_source_sizes(info), "float32" if info.hears else "int64", vocabulary))
+    sizes = info.source_shape(min(GOLDEN_SOURCE_TOKENS, info.source_tokens or GOLDEN_SOURCE_TOKENS))
+    session.read(probe_values(sizes, "float32" if info.hears else "int64", vocabulary))
     return session
-
-
-def _source_sizes(info: EncoderDecoderInfo) -> list[int]:
-    """The shape of what the encoder read at export."""
-    if info.sound is not None:
-        return [1, info.sound.mels, info.sound.frames]
-    if info.waveform is not None:
-        return [1, info.waveform.fewest_samples]
-    return [1, min(GOLDEN_SOURCE_TOKENS, info.source_tokens or 1)]
 
 
 def _looking(model: Model, vector: OutputVector) -> Stepper:
