@@ -22,6 +22,7 @@ from torch.fx import GraphModule, Node
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, output_exists
 from edgec.exporter.adapt.student import Traced
+from edgec.exporter.capture.decoder import TRANSPOSED
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.weight_names import adapted_absence
 from edgec.ir.kv_donors import kept_layers
@@ -125,9 +126,11 @@ def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
         levels = levels_of(grid.decision)
         scale = graph.get_parameter(grid.log_scale)
         value = fake_weight(value, scale, levels.low, levels.high, levels.step, needs_half(grid.decision))
+    if target in graph.meta.get(TRANSPOSED, ()):
+        return value.reshape(stored.mT.shape).mT.clone()
     rows = graph.meta.get(NARROWED, {}).get(target)
     if rows is None:
-        return value.detach().clone()
+        return value.reshape(stored.shape).clone()
     whole = stored.clone()
     whole[rows[0] : rows[1]] = value.to(whole.device)
     return whole

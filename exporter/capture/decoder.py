@@ -40,6 +40,7 @@ from edgec.passes.contract import nodes_of
 
 _SMALL = 1 << 16
 _WRAPPED = "decoder."
+TRANSPOSED = "edgec_transposed"
 # A module, its inputs, and torch.export's description of their varying dimensions -> the program.
 Export = Callable[[nn.Module, tuple[Tensor, ...], Any], ExportedProgram]
 
@@ -252,6 +253,7 @@ def _transpose_experts(graph: GraphModule) -> None:
             value = attribute(graph, str(stored.target)).transpose(1, 2)
             set_parameter(graph, str(stored.target), nn.Parameter(value, requires_grad=False))
             stored.meta = dict(turned.meta)
+            graph.meta[TRANSPOSED] = (*graph.meta.get(TRANSPOSED, ()), str(stored.target))
             turned.replace_all_uses_with(stored)
             graph.graph.erase_node(turned)
 

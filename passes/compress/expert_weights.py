@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import set_parameter
+from edgec.ir.attributes import attribute, set_parameter
 from edgec.ir.experts import EXPERTS, ExpertsCall
-from edgec.ir.quantized_form import matrix, parameter_of
+from edgec.ir.quantized_form import parameter_of
 from edgec.passes.contract import nodes_of
 
 aten = torch.ops.aten
@@ -29,8 +29,8 @@ def flatten_experts(graph: GraphModule) -> dict[Node, Node]:
         parameter = parameter_of(weight)
         if parameter is None or len(parameter.users) > 1:
             continue
-        value = matrix(graph, parameter)
-        flat = nn.Parameter(value.reshape(-1, value.shape[2]), requires_grad=False)
+        value = attribute(graph, str(parameter.target))
+        flat = nn.Parameter(value.detach().reshape(-1, value.shape[2]), requires_grad=value.requires_grad)
         set_parameter(graph, str(parameter.target), flat)
         with graph.graph.inserting_before(node):
             views[node] = graph.graph.call_function(aten.view.default, (weight, list(value.shape)))

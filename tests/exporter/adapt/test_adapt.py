@@ -100,6 +100,31 @@ def test_what_is_exported_is_what_was_trained(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["olmoe", "gpt_oss"])
+def test_experts_are_trained_and_exported_as_they_were_trained(
+    kind: str, tiny_folder: Path, story: Path, tmp_path: Path, seen: list[Traced]
+) -> None:
+    config = tiny_config(kind)
+    config.vocab_size = json.loads((tiny_folder / "config.json").read_text())["vocab_size"]
+    model = tiny_model(config)
+    model.save_pretrained(tmp_path / "model")
+    for file in tiny_folder.glob("tokenizer*"):
+        shutil.copy(file, tmp_path / "model")
+    done = adapt(tmp_path / "model", recipe="4bit", text=[story], out=tmp_path / "healed", settings=SETTINGS)
+    source, spec, how = resolve(str(done.path)), model_spec(config.to_dict()), load_recipe("4bit")
+    assert source.weights is not None
+    program = capture(source, source.weights, spec, decoder_limits(spec, how, None))
+    exported = run_passes(program, [RemoveNoops(), *passes_for(how)])
+    experts = [each for each in decisions_of(exported.graph) if ".experts." in each.name]
+    assert {each.algorithm for each in experts} == {"learned"}
+    before, trained = model.state_dict(), seen[0].program.graph
+    assert not any(torch.equal(source.weights.tensor(each.name), before[each.name]) for each in experts)
+    # As above: attention of another order, and activations on the edge between two steps.
+    apart = (logits(exported.graph) - logits(trained)).abs()
+    assert float(apart.mean()) < 0.02 * float(logits(trained).std())
+
+
+@pytest.mark.slow
 def test_the_folder_is_exported_unchanged(tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path) -> None:
     done = adapt(tiny_folder, recipe=recipe, text=[story], out=tmp_path / "healed", settings=SETTINGS)
     manifest = read_manifest(edgec.export(done.path, out=tmp_path / "healed.edgec"))

@@ -9,11 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 from edgec.errors import InputError
 from edgec.exporter.adapt.student import make_trainable
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
+from edgec.exporter.sources import model_build
 from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.hf_config import plain_config
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan
 from edgec.ir.lut_form import dequantize_lut
@@ -21,6 +24,7 @@ from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of
 from edgec.ir.weight_scheme import WeightScheme, balanced
 from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.compress.expert_weights import routers
 from edgec.passes.compress.palettize import Palettize
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
@@ -71,7 +75,9 @@ def exported(program: Program, trained: Program, passes: list[Pass]) -> Program:
     graph = program.graph
     for name, value in trained.graph.named_parameters():
         if not name.endswith("_log_scale"):
-            setattr(*owner_of(graph, name), torch.nn.Parameter(value.detach(), requires_grad=False))
+            # Experts are one matrix while they are trained.
+            shape = attribute(graph, name).shape
+            setattr(*owner_of(graph, name), torch.nn.Parameter(value.detach().view(shape), requires_grad=False))
     record_grids(graph, learned_grids(trained.graph))
     return run_passes(program, passes)
 
@@ -124,6 +130,41 @@ def test_every_family_rounds_alike(name: str, mode: str | None) -> None:
     trained = moved(run_pass(program, FakeQuantize(*passes)))  # type: ignore[arg-type]
     written = exported(run_passes(family(name), sharing), trained, passes)
     assert torch.equal(logits(trained), logits(written))
+
+
+def tiny(kind: str) -> Program:
+    """A tiny random decoder of one of transformers' types."""
+    from transformers import AutoModelForCausalLM
+
+    config = tiny_config(kind)
+    options: dict[str, Any] = {"device": None, "attn_implementation": "edgec"}
+    skeleton = build_skeleton(lambda: model_build.build(AutoModelForCausalLM, config, **options))
+    program = capture_decoder(
+        skeleton, model_spec(plain_config(config)), StateDict(tiny_model(tiny_config(kind))), 64, 4
+    )
+    return run_pass(program, RemoveNoops())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["olmoe", pytest.param("gpt_oss", marks=pytest.mark.slow)])
+def test_experts_round_alike_and_routers_not_at_all(kind: str) -> None:
+    passes: list[Pass] = [Quantize(default=WeightScheme(4, 32)), QuantizeEmbedding(4, 32, min_rows=1)]
+    program = tiny(kind)
+    choosing = {str(node.args[1].target) for node in routers(program.graph)}  # type: ignore[union-attr]
+    make_trainable(program.graph)
+    trained = moved(run_pass(program, FakeQuantize(*passes)))  # type: ignore[arg-type]
+    rounded = {each.weight for each in prepared(trained.graph)}
+    assert choosing and not choosing & rounded and any(".experts." in name for name in rounded)
+    written = exported(tiny(kind), trained, passes)
+    assert torch.equal(logits(trained), logits(written))
+
+
+@pytest.mark.long
+def test_a_model_without_attention_has_no_keys_to_round() -> None:
+    program = tiny("mamba2")
+    make_trainable(program.graph)
+    trained = run_pass(program, FakeQuantize(Quantize(default=WeightScheme(4, 32)), cache="float16"))
+    assert prepared(trained.graph)
 
 
 @pytest.mark.long
