@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
+_TRANSPOSED = "edgec_transposed"
+
 
 def owner_of(graph: nn.Module, target: str) -> tuple[nn.Module, str]:
     """The module that holds the tensor named ``target``, and the tensor's name in that module."""
@@ -32,6 +34,18 @@ def set_parameter(graph: nn.Module, target: str, value: nn.Parameter) -> None:
     for table in (module._parameters, module._buffers, module.__dict__):
         table.pop(leaf, None)
     module.register_parameter(leaf, value)
+
+
+def set_transposed(graph: GraphModule, target: str, value: Tensor) -> None:
+    """Register a parameter under its full name that the checkpoint holds with its last two dimensions exchanged."""
+    set_parameter(graph, target, nn.Parameter(value, requires_grad=False))
+    graph.meta[_TRANSPOSED] = transposed(graph) ^ {target}
+
+
+def transposed(graph: GraphModule) -> frozenset[str]:
+    """The parameters that the checkpoint holds with their last two dimensions exchanged."""
+    names: frozenset[str] = graph.meta.get(_TRANSPOSED, frozenset())
+    return names
 
 
 def read_shared(graph: GraphModule, target: str, make: Callable[[], Tensor]) -> Node:

@@ -22,9 +22,9 @@ from torch.fx import GraphModule, Node
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, output_exists
 from edgec.exporter.adapt.student import Traced
-from edgec.exporter.capture.decoder import TRANSPOSED
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.weight_names import adapted_absence
+from edgec.ir.attributes import transposed
 from edgec.ir.kv_donors import kept_layers
 from edgec.passes.compress.rounding.learned_grids import levels_of, needs_half
 from edgec.passes.kv.sharing.narrow_linear import NARROWED
@@ -126,14 +126,12 @@ def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
         levels = levels_of(grid.decision)
         scale = graph.get_parameter(grid.log_scale)
         value = fake_weight(value, scale, levels.low, levels.high, levels.step, needs_half(grid.decision))
-    if target in graph.meta.get(TRANSPOSED, ()):
-        return value.reshape(stored.mT.shape).mT.clone()
+    turned = target in transposed(graph)
+    whole = (stored.mT if turned else stored).clone()
     rows = graph.meta.get(NARROWED, {}).get(target)
-    if rows is None:
-        return value.reshape(stored.shape).clone()
-    whole = stored.clone()
-    whole[rows[0] : rows[1]] = value.to(whole.device)
-    return whole
+    part = whole if rows is None else whole[rows[0] : rows[1]]
+    part.copy_(value.reshape(part.shape))
+    return whole.mT if turned else whole
 
 
 def _only_reader(graph: GraphModule, grid: PreparedWeight) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,11 @@ from edgec.exporter.adapt.record import as_recorded, recorded_grids
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.training_graph import fuse_attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.recipes.passes import passes_for, rounds_weights
+from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.attention import layer_of
-from edgec.ir.attributes import attribute, owner_of
+from edgec.ir.attributes import attribute, owner_of, transposed
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
@@ -27,7 +28,7 @@ from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.compress.rounding.learned_grids import record_grids
 from edgec.passes.compress.rounding.weight_grid import GPTQ
 from edgec.passes.contract import Pass, run_passes
-from edgec.passes.fuse.matmul_to_linear import products
+from edgec.passes.fuse.matmul_to_linear import MatmulToLinear
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.train.fake_quantize import FakeQuantize
 from edgec.passes.train.low_rank import LowRank
@@ -67,7 +68,7 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     traced = capture_for_training(source, settings)
     recipe = as_recorded(recipe, source.config)
     program = run_passes(traced.program, reshaping_passes(recipe))
-    _refuse_products(program, recipe)
+    _refuse_products(program, traced.names, settings.adapter)
     if settings.adapter:
         record_grids(program.graph, recorded_grids(source))
         program = run_passes(program, adapter_passes(recipe, settings.low_rank), in_place=True)
@@ -82,20 +83,28 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     return Traced(program, traced.names)
 
 
-def _refuse_products(program: Program, recipe: Recipe) -> None:
-    """Refuse to train for rounding what is not a linear layer before an export makes one of it, as GPT-2's layers.
+def _refuse_products(program: Program, names: Mapping[str, str], adapter: bool) -> None:
+    """Refuse layers written as products, as GPT-2's, beside an adapter, and any whose matrix something else reads.
 
     Raises:
         InputError: E509.
     """
-    if rounds_weights(recipe) and products(program.graph):
+    turned = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"} - set(names)
+    copies = [name for name in turned if isinstance(attribute(program.graph, name), nn.Parameter)]
+    if copies or (adapter and transposed(program.graph) & set(names)):
         raise InputError(
-            what=f"the recipe {recipe.name} cannot be trained",
+            what="layers of this model cannot be trained" if copies else "no adapter can be trained for this model",
             where=program.spec.family if program.spec else "the model",
-            why="it writes its layers as products with a transposed matrix (addmm), whose rounding is not imitated yet",
-            fix="export it without training, or train for a recipe that does not round weights",
+            why=f"its layers are products with a transposed matrix, {_OF_COPIES if copies else _OF_ADAPTERS}",
+            fix="export it without training"
+            if copies
+            else "train the model itself: add --merge, or leave --low-rank out",
             code="E509",
         )
+
+
+_OF_COPIES = "which another layer reads as it is stored"
+_OF_ADAPTERS = "beside which PEFT holds an adapter otherwise"
 
 
 def build_teacher(source: ModelSource, settings: Settings) -> Program:
@@ -108,8 +117,12 @@ def build_teacher(source: ModelSource, settings: Settings) -> Program:
 
 
 def reshaping_passes(recipe: Recipe) -> list[Pass]:
-    """The passes that change what a graph computes."""
-    return [RemoveNoops(), *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else [])]
+    """The passes that change what a graph computes, after those that write it in linear layers."""
+    return [
+        RemoveNoops(),
+        MatmulToLinear(),
+        *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
+    ]
 
 
 def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:

@@ -31,7 +31,7 @@ from edgec.exporter.capture.untraceable import (
     untraceable,
 )
 from edgec.exporter.sources.model_build import tied_parameters
-from edgec.ir.attributes import attribute, remove, set_parameter
+from edgec.ir.attributes import attribute, remove, set_parameter, set_transposed
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import export_any_size, export_proved
@@ -40,7 +40,6 @@ from edgec.passes.contract import nodes_of
 
 _SMALL = 1 << 16
 _WRAPPED = "decoder."
-TRANSPOSED = "edgec_transposed"
 # A module, its inputs, and torch.export's description of their varying dimensions -> the program.
 Export = Callable[[nn.Module, tuple[Tensor, ...], Any], ExportedProgram]
 
@@ -251,9 +250,8 @@ def _transpose_experts(graph: GraphModule) -> None:
         if turned.target is torch.ops.aten.transpose.int and len(turned.all_input_nodes[0].users) == 1:
             stored = turned.all_input_nodes[0]
             value = attribute(graph, str(stored.target)).transpose(1, 2)
-            set_parameter(graph, str(stored.target), nn.Parameter(value, requires_grad=False))
+            set_transposed(graph, str(stored.target), value)
             stored.meta = dict(turned.meta)
-            graph.meta[TRANSPOSED] = (*graph.meta.get(TRANSPOSED, ()), str(stored.target))
             turned.replace_all_uses_with(stored)
             graph.graph.erase_node(turned)
 

@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from edgec.ir.attributes import set_parameter
+from edgec.ir.attributes import set_transposed
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.fuse.convolution_to_linear import matrix_parameter, stored_weight
@@ -118,6 +117,6 @@ def _matrix(graph: GraphModule, emit: Emitter, weight: Node) -> Node:
     readers = [n for n in graph.graph.nodes if n.op == "get_attr" and n.target == source.target]
     if len(readers) > 1 or len(source.users) > 1 or len(weight.users) > 1:
         return matrix_parameter(graph, emit, weight, turned)
-    set_parameter(graph, str(source.target), nn.Parameter(turned, requires_grad=False))
+    set_transposed(graph, str(source.target), turned)
     source.meta["val"] = source.meta["val"].t().contiguous()
     return source if weight is source else emit(aten.to.dtype, source, torch.float32)

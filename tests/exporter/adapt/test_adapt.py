@@ -36,6 +36,7 @@ from edgec.ir.attributes import attribute
 from edgec.ir.quantized_form import decisions_of
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_passes
+from edgec.passes.fuse.matmul_to_linear import MatmulToLinear
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.train.fake_quantize import learned_grids
 
@@ -100,8 +101,8 @@ def test_what_is_exported_is_what_was_trained(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["olmoe", "gpt_oss"])
-def test_experts_are_trained_and_exported_as_they_were_trained(
+@pytest.mark.parametrize("kind", ["olmoe", "gpt_oss", "gpt2"])
+def test_experts_and_products_are_exported_as_they_were_trained(
     kind: str, tiny_folder: Path, story: Path, tmp_path: Path, seen: list[Traced]
 ) -> None:
     config = tiny_config(kind)
@@ -111,14 +112,15 @@ def test_experts_are_trained_and_exported_as_they_were_trained(
     for file in tiny_folder.glob("tokenizer*"):
         shutil.copy(file, tmp_path / "model")
     done = adapt(tmp_path / "model", recipe="4bit", text=[story], out=tmp_path / "healed", settings=SETTINGS)
-    source, spec, how = resolve(str(done.path)), model_spec(config.to_dict()), load_recipe("4bit")
+    source, how = resolve(str(done.path)), load_recipe("4bit")
+    spec = model_spec(source.config)
     assert source.weights is not None
     program = capture(source, source.weights, spec, decoder_limits(spec, how, None))
-    exported = run_passes(program, [RemoveNoops(), *passes_for(how)])
-    experts = [each for each in decisions_of(exported.graph) if ".experts." in each.name]
-    assert {each.algorithm for each in experts} == {"learned"}
+    exported = run_passes(program, [RemoveNoops(), MatmulToLinear(), *passes_for(how)])
+    rounded = [each for each in decisions_of(exported.graph) if ".experts." in each.name or ".c_" in each.name]
+    assert {each.algorithm for each in rounded} == {"learned"}
     before, trained = model.state_dict(), seen[0].program.graph
-    assert not any(torch.equal(source.weights.tensor(each.name), before[each.name]) for each in experts)
+    assert not any(torch.equal(source.weights.tensor(each.name), before[each.name]) for each in rounded)
     # As above: attention of another order, and activations on the edge between two steps.
     apart = (logits(exported.graph) - logits(trained)).abs()
     assert float(apart.mean()) < 0.02 * float(logits(trained).std())
@@ -216,12 +218,10 @@ def test_what_cannot_be_trained_is_refused(tiny_folder: Path, story: Path, tmp_p
 
 
 @pytest.mark.long
-def test_layers_that_only_an_export_makes_linear_are_not_trained_for_rounding(tmp_path: Path) -> None:
+def test_no_adapter_stands_beside_layers_that_are_written_as_products(tmp_path: Path) -> None:
     tiny_model(tiny_config("gpt2")).save_pretrained(tmp_path)
-    source = resolve(str(tmp_path))
     with pytest.raises(InputError, match="E509"):
-        build_student(source, load_recipe("4bit"), Settings(length=16))
-    assert build_student(source, load_recipe("float"), Settings(length=16)).names
+        build_student(resolve(str(tmp_path)), load_recipe("4bit"), Settings(length=16, low_rank=2, merge=False))
 
 
 def test_a_recipe_against_the_record_is_refused() -> None:
