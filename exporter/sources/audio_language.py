@@ -91,19 +91,21 @@ def _why_deaf(config: Any) -> str:
     from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING_NAMES
 
     known = generating_audio_class()._model_mapping
-    if type(config) not in known or getattr(config, "audio_config", None) is None:
-        return "it has no audio_config, or transformers has no class for it that generates text"
+    if type(config) not in known:
+        return "transformers has no class for it that answers about sound"
     extractor = FEATURE_EXTRACTOR_MAPPING_NAMES.get(config.model_type) or "a class that transformers does not name"
     if extractor != EXTRACTOR:
         return f"its sounds are prepared by {extractor}, and edgec makes the features of {EXTRACTOR}"
-    return _why_untold(config)
+    return _why_untold(config) if getattr(config, "audio_config", None) is not None else "it has no audio_config"
 
 
 def _why_untold(config: Any) -> str:
     """Why the model's own functions cannot be asked for the rows of a sound."""
     from transformers import AutoModel
 
-    base = AutoModel._model_mapping[type(config)]
+    base = AutoModel._model_mapping.get(type(config), None)
+    if base is None:
+        return "transformers has no class of it that is asked for rows of a sound"
     asked = getattr(base, "get_audio_features", None)
     taken = signature(asked or base.forward).parameters
     needed = [

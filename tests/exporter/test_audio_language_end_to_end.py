@@ -83,8 +83,9 @@ def code_of(call: Callable[[], Any]) -> str:
 def test_the_words_are_those_of_transformers_sound_after_sound(exported: Exported, tmp_path: Path) -> None:
     family, count = exported.family, exported.count
     model = edgec.load(exported.bundle)
-    # A part of a window, nearly nothing, a whole one; and where the family reads them, one and a half.
-    for index, seconds in enumerate((1.3, 0.05, 2.0, *([] if family == QUICK else [3.1]))):
+    # A part of a window, two rows (of one alone, Qwen2-Audio's own code takes a path that fails without a mask of the
+    # text), a whole window; and where the family reads them, one and a half.
+    for index, seconds in enumerate((1.3, 0.07, 2.0, *([] if family == QUICK else [3.1]))):
         sound = noise(seconds, seed=index)
         wanted = words(family, f"{exported.mark}what is said", [sound], count)
         # edgec puts the words around a sound that a processor leaves to its chat template.

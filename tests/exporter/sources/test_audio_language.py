@@ -100,7 +100,7 @@ def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "config, why",
     [
-        ({"model_type": "llama"}, "has no audio_config"),
+        ({"model_type": "llama"}, "has no class for it that answers about sound"),
         ({"model_type": "granite_speech"}, "prepared by GraniteSpeechFeatureExtractor"),
         ({"model_type": "qwen3_asr"}, "prepared by Qwen3ASRFeatureExtractor"),
         ({"model_type": "musicflamingo"}, "a class that transformers does not name"),
