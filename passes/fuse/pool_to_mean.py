@@ -5,7 +5,8 @@
     x -> transpose -> reshape [1, L / K, K, C] -> mean over K -> transpose                        -> [1, C, L / K]
 
 ExecuTorch has no kernel for pooling along one dimension. Legality: windows that do not overlap, no padding, one batch,
-and a length that is a multiple of the window; exact. Measured on a tiny random Qwen2-Audio: rows differ by 5.3e-7 of the largest.
+and a length that is a multiple of the window; exact. Measured on a tiny random Qwen2-Audio: rows differ by 5.3e-7 of
+the largest.
 """
 
 from __future__ import annotations
