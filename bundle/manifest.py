@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
     VISION_LANGUAGE_METHODS,
@@ -162,7 +163,7 @@ class Manifest(JsonPart):
     """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
 
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
-    ``vision_language``, other models have none.
+    ``vision_language``, a speech-language model in ``audio_language``, other models have none.
     ``schemas``: the names of the JSON Schemas whose files lie in ``schemas/``.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
@@ -182,6 +183,7 @@ class Manifest(JsonPart):
     encoder_decoder: EncoderDecoderInfo | None = None
     # Left out where there is none, so that the bundles of other models stay as they were written.
     vision_language: VisionLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
+    audio_language: AudioLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     prefix: PrefixInfo | None = None
     # Left out where there are none, likewise.
     schemas: list[SchemaName] = Field(default=[], exclude_if=lambda value: not value)
@@ -215,10 +217,12 @@ class Manifest(JsonPart):
             raise ValueError(f"an encoder-decoder has the methods {', '.join(ENCODER_DECODER_METHODS)}")
         if self.vision_language is not None and [method.name for method in self.methods] != [*VISION_LANGUAGE_METHODS]:
             raise ValueError(f"a vision-language model has the methods {', '.join(VISION_LANGUAGE_METHODS)}")
+        if self.audio_language is not None and [method.name for method in self.methods] != [*AUDIO_LANGUAGE_METHODS]:
+            raise ValueError(f"a speech-language model has the methods {', '.join(AUDIO_LANGUAGE_METHODS)}")
         return self
 
     @property
     def writing_limits(self) -> Limits | None:
         """The limits of the method that writes text, where there is one."""
-        part = self.encoder_decoder or self.vision_language
+        part = self.encoder_decoder or self.vision_language or self.audio_language
         return self.limits if part is None else part.limits

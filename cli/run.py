@@ -16,7 +16,9 @@ def run(
         str | None, typer.Option("--prompt", "-p", help="Text to continue or answer; - reads stdin.")
     ] = None,
     image: Annotated[list[Path] | None, typer.Option(help="An image that the prompt is about; repeatable.")] = None,
-    audio: Annotated[Path | None, typer.Option(help="A WAV file with speech to transcribe.")] = None,
+    audio: Annotated[
+        list[Path] | None, typer.Option(help="A WAV file to transcribe, or that the prompt is about; repeatable.")
+    ] = None,
     language: Annotated[str | None, typer.Option(help="To translate into, or spoken; default: detected.")] = None,
     task: Annotated[str, typer.Option(help="For speech: transcribe, or translate into English.")] = "transcribe",
     chat: Annotated[bool, typer.Option("--chat", help="A conversation; one message per line of input.")] = False,
@@ -67,6 +69,8 @@ def run(
 
     edgec run smolvlm-host.edgec --image photo.jpg -p "What is this?"
 
+    edgec run voxtral-host.edgec --audio speech.wav -p "What is said?"
+
     edgec run minilm-host.edgec --embed -p "A red ball in the park."
     """
     from edgec.runtime_py.console import RunOptions, run_bundle
@@ -79,7 +83,6 @@ def run(
     if max_new_tokens is None:
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
-    options = replace(
-        options, embed=embed, truncate=truncate, audio=audio, language=language, task=task, images=tuple(image or ())
-    )
+    options = replace(options, embed=embed, truncate=truncate, audio=tuple(audio or ()), language=language, task=task)
+    options = replace(options, images=tuple(image or ()))
     run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget, adapter=adapter))

@@ -109,6 +109,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "seed": source.seed,
         "task": source.task,
         "tile": list(source.eyes.shape) if source.eyes else None,
+        "window": source.ears.sound.model_dump() if source.ears else None,
         "backend": request.target.backend,
         "format": request.target.format,
         "processor": request.target.processor if request.form.laid_out else None,

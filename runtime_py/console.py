@@ -13,6 +13,7 @@ from typing import Any
 from edgec.bundle.chat_template import Message
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
+from edgec.runtime_py.audio_language.session import audio_language_info
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.console_embed import print_vectors
 from edgec.runtime_py.console_result import as_json, simulated_summary, summary, without_speed
@@ -45,7 +46,7 @@ class RunOptions:
     generation: Mapping[str, Any]
     session: Path | None = None
     speculate: str = OFF
-    audio: Path | None = None
+    audio: tuple[Path, ...] = ()
     language: str | None = None
     task: str = "transcribe"
     tools: Path | None = None
@@ -80,8 +81,10 @@ def run_bundle(options: RunOptions) -> None:
     if model.bundle.manifest.encoder_decoder is not None:
         _write(model, options)
         return
-    if options.audio is not None or options.language is not None:
-        what, fix = "This model continues text and has no encoder.", "give -p TEXT, without --audio and --language"
+    if options.audio:
+        audio_language_info(model.bundle)  # Likewise sound for one without ears.
+    if options.language is not None:
+        what, fix = "This model continues text and has no encoder.", "give -p TEXT, without --language"
         raise InputError(what, where="edgec run", fix=fix, code="E156")
     text_limits(model.bundle)  # Refuses a non-decoder as such, before its missing tokenizer is noticed.
     if options.chat:
@@ -126,11 +129,11 @@ def _write(model: Model, options: RunOptions) -> None:
 def _check(options: RunOptions) -> None:
     conflicts = {
         "--chat and --raw cannot be combined.": options.chat and options.raw,
-        "There is no prompt.": options.prompt is None and options.audio is None and not options.chat,
+        "There is no prompt.": options.prompt is None and not options.audio and not options.chat,
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
         "--tools needs a conversation or a chat template.": options.tools is not None and options.raw,
         "--thinking-budget needs a chat template.": options.thinking_budget is not None and options.raw,
-        "--image needs one prompt.": bool(options.images)
+        "--image and --audio need one prompt.": bool(options.images or options.audio)
         and (options.chat or any(one is not None for one in (options.system, options.session, options.tools))),
     }
     for what, wrong in conflicts.items():
@@ -139,16 +142,19 @@ def _check(options: RunOptions) -> None:
 
 
 def _answer(model: Model, options: RunOptions) -> None:
-    assert options.prompt is not None
+    if options.prompt is None:
+        what, fix = "There is no prompt.", 'say what to do with the sound: -p "What is said?"'
+        raise InputError(what, where="edgec run", fix=fix, code="E156")
     wanted = any(one is not None for one in (options.system, options.session, options.tools, options.thinking_budget))
     templated = not options.raw and (wanted or model.has_template)
-    if options.images:
+    if options.images or options.audio:
         budget: dict[str, Any] = {}
         if options.thinking_budget is not None:
             budget["thinking_budget"] = options.thinking_budget
         result = model.generate(
             options.prompt,
             images=options.images,
+            audio=options.audio,
             template=templated,
             stream=_show(options),
             speculate=options.speculate,

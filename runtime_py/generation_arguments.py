@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
 from edgec.runtime_py.messages.dialect import NO_WISH, Wish
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.vision_language.image_file import ImageSource
@@ -32,6 +33,7 @@ class GenerationArguments:
     resume: bool = False
     language: str | None = None
     images: Sequence[ImageSource] = ()
+    audio: Sequence[SoundSource] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

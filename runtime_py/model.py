@@ -14,10 +14,14 @@ from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import check_ids
+from edgec.runtime_py.audio_language.model import Hearing
+from edgec.runtime_py.audio_language.prompt import SoundPrompt
+from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.embeddings import Embedding
 from edgec.runtime_py.encoder_decoder.model import Reading
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
+from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
@@ -30,6 +34,7 @@ from edgec.runtime_py.prefix import open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sampling import Sampler
 from edgec.runtime_py.scoring import Scoring
 from edgec.runtime_py.sessions.model import Remembering
+from edgec.runtime_py.sessions.placed_rows import taking
 from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
@@ -67,10 +72,12 @@ def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderD
         return EncoderDecoderSession
     if bundle.manifest.vision_language is not None:
         return VisionLanguageSession
+    if bundle.manifest.audio_language is not None:
+        return AudioLanguageSession
     return Session if bundle.manifest.limits else Function
 
 
-class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
+class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:
@@ -147,6 +154,7 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
         resume: bool = False,
         language: str | None = None,
         images: Sequence[ImageSource] = (),
+        audio: Sequence[SoundSource] = (),
         **options: Any,
     ) -> Generation:
         """Continue a text, or write what follows it where the model reads it with an encoder (T5, BART, Marian, ...).
@@ -164,6 +172,7 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
             resume: what the KV cache holds already, as after ``load_session``, is not computed again either.
             language: the token with which an encoder-decoder begins its text, such as ``fra_Latn`` of NLLB.
             images: files, arrays [H, W, 3] or images of Pillow, for a model with eyes (docs/eyes.md).
+            audio: WAV files, or float samples [N] in -1..1 at the model's rate, for a model with ears (docs/ears.md).
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty; and schema, json, regex or grammar, which
                 hold the text to a structure: its value is the result's ``value``.
@@ -171,9 +180,9 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
                 E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with, E610-E618 a
-                structure that cannot be kept; E653-E658 images.
+                structure that cannot be kept; E653-E658 images; E177, E178, E753 and E754 sounds.
         """
-        asked = GenerationArguments(prompt, template, speculate, resume, language, images, options)
+        asked = GenerationArguments(prompt, template, speculate, resume, language, images, audio, options)
         with Stream(self._pieces(asked)) as made:
             for piece in made:
                 if stream is not None:
@@ -184,16 +193,24 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
     def _pieces(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
         if self.bundle.manifest.encoder_decoder is not None:
             self._check_blind(asked.images)
+            self._check_deaf(asked.audio)
             made = self._pieces_after(asked)
             return self._in_turn(lambda: made)
-        looked = self.see(asked.prompt, asked.images, template=asked.template) if asked.images else None
+        given = self._given(asked)
         session, request = self.session, self.request(**asked.request_options)
-        tokens = looked.tokens if looked else self._ids(asked.prompt, asked.template, asked.wish)
+        tokens = given.tokens if given else self._ids(asked.prompt, asked.template, asked.wish)
         check_context(len(tokens), session.limits.context)
-        memory = self.memory(asked.resume, looked)
+        memory = self.memory(asked.resume, given)
         manner = self.dialect.manner(tokens, asked.wish) if asked.template else None
         written = partial(pieces, session, tokens, request, self.decode, memory=memory, manner=manner)
         return self._in_turn(lambda: written(speculate=self.speculator(asked.speculate)))
+
+    def _given(self, asked: GenerationArguments) -> Prompt | SoundPrompt | None:
+        """The prompt with its images or its sounds; None where it is text alone."""
+        if asked.images:
+            self._check_deaf(asked.audio)
+            return self.see(asked.prompt, asked.images, template=asked.template)
+        return self.hear(asked.prompt, asked.audio, template=asked.template) if asked.audio else None
 
     def _in_turn(self, written: Callable[[], Generator[Any, None, Generation]]) -> Generator[str, None, Generation]:
         """A text that is begun once it is this text's turn, at the first piece that is asked for."""
@@ -201,16 +218,16 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
             made = yield from only_text(written())
         return replace(made, load_ms=self.load_ms)
 
-    def memory(self, resume: bool = True, seen: Prompt | None = None) -> Memory:
+    def memory(self, resume: bool = True, given: Prompt | SoundPrompt | None = None) -> Memory:
         """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states.
 
-        A model with eyes looks at the images of ``seen``, or at none, before anything is recalled.
+        A model with eyes or ears takes the images or sounds of ``given``, or none, before anything is recalled.
         """
         if not resume:
-            return self._looking(Memory(partial(restore_prefix, self.session, self.prefix)), seen, resume)
+            return taking(Memory(partial(restore_prefix, self.session, self.prefix)), self._loaded, given, resume)
         snapshots = Snapshots(self.session, self.bundle.manifest.states)
         recall = partial(recall_prefix, self.session, self.prefix, snapshots)
-        return self._looking(Memory(recall, snapshots.keep), seen, resume)
+        return taking(Memory(recall, snapshots.keep), self._loaded, given, resume)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
         """The tokens of ``generate`` one by one, each computed on request, so that several sessions can take turns.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from edgec.quiet import quiet
+from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
 from edgec.runtime_py.generate import Generation, PieceT, ResultT
 from edgec.runtime_py.generation_arguments import GenerationArguments
 from edgec.runtime_py.speculation.choice import OFF
@@ -128,6 +129,7 @@ class Streaming(ABC):
         resume: bool = False,
         language: str | None = None,
         images: Sequence[ImageSource] = (),
+        audio: Sequence[SoundSource] = (),
         **options: Any,
     ) -> Stream[str, Generation]:
         """The text of ``generate`` piece by piece: ``for piece in model.stream("Once upon a time"): ...``.
@@ -138,7 +140,7 @@ class Streaming(ABC):
         Raises:
             InputError: as ``generate``; E179, this thread has another stream of this model open.
         """
-        asked = GenerationArguments(prompt, template, speculate, resume, language, images, options)
+        asked = GenerationArguments(prompt, template, speculate, resume, language, images, audio, options)
         return Stream(self._pieces(asked))
 
     def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream[str, Generation]:

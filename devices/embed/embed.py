@@ -83,6 +83,14 @@ def _refuse_several_methods(bundle: Bundle) -> None:
             fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
             code="E659",
         )
+    if bundle.manifest.audio_language is not None:
+        raise InputError(
+            "Apps cannot hold a model with ears yet.",
+            where=str(bundle.path),
+            why="the generated code calls one method and hears nothing, and this bundle has hear and forward",
+            fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
+            code="E752",
+        )
     if bundle.manifest.encoder_decoder is not None:
         raise InputError(
             "Apps cannot hold an encoder-decoder yet.",

@@ -103,11 +103,12 @@ def adapt(
 
 
 def _text_decoder(model: str, **options: Any) -> ModelSource:
-    """The model; of one with eyes the text part, which is what is trained."""
+    """The model; of one with eyes or ears the text part, which is what is trained."""
     from edgec.exporter.sources.resolve import resolve
 
     source = resolve(model, **options)
-    return resolve(model, task="text-generation", **options) if source.kind == "vision-language" else source
+    senses = source.kind in ("vision-language", "audio-language")
+    return resolve(model, task="text-generation", **options) if senses else source
 
 
 def _load_recipe(name: str | Path, backend: str) -> tuple[Recipe, Path]:

@@ -36,6 +36,7 @@ from edgec.bundle.golden import (
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
+from edgec.exporter.assemble.audio_language import audio_language_info, heard_vector
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
@@ -47,6 +48,7 @@ from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.sound_template import template_file
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
@@ -83,6 +85,7 @@ def bundle_contents(
         **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),
         **tokenizer_contents(request.source.tokenizer_files, request.tokenizer),
+        **template_file(request.tokenizer, request.source.ears),
         **image_files(request),
         **_generation_config(request),
         **_adapter_targets(compiled),
@@ -155,6 +158,7 @@ def _manifest(
         limits=facts.limits,
         encoder_decoder=_encoder_decoder(request),
         vision_language=vision_language_info(request, compiled),
+        audio_language=audio_language_info(request, compiled),
         schemas=schema_names(request.schemas),
         parity=list(compiled.rungs),
         delegation=facts.delegation,
@@ -178,11 +182,12 @@ def _encoder_decoder(request: ExportRequest) -> EncoderDecoderInfo | None:
 
 def _model(request: ExportRequest) -> ModelInfo:
     source, decoder = request.source, request.source.kind != "module"
+    senses = source.eyes or source.ears
     return ModelInfo(
         name=_utf8(source.name),
         source=_utf8(source.source),
         revision=source.revision,
-        family=source.eyes.family if source.eyes else str(source.config.get("model_type", "module")),
+        family=senses.family if senses else str(source.config.get("model_type", "module")),
         task=source.task or "module",
         licence=source.licence,
         parameters=sum(source.weight_sizes),
@@ -238,6 +243,8 @@ def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:
         return Golden(texts=texts, chat=chat, outputs=(_written_vector(request, compiled.artifact),))
     if request.source.eyes is not None:
         return Golden(texts=texts, chat=chat, outputs=(seen_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
+    if request.source.ears is not None:
+        return Golden(texts=texts, chat=chat, outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
         return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
     return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))

@@ -61,5 +61,5 @@ def seen_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVec
     features = methods.features(torch.from_numpy(probe_values([1, *eyes.shape], "float32", 0)))
     probe = image_probe(eyes, len(features), request.probe, request.limits)
     prompt, placed = list(probe.tokens[: probe.prompt]), probe.placed(features)
-    rows, tokens = methods.greedy(prompt, placed, request.limits, count)
+    rows, tokens = methods.text.greedy(prompt, placed, request.limits, count)
     return output_vector(prompt, tokens, np.stack(rows))

@@ -22,9 +22,13 @@ from edgec.ir.attention import OPERATOR
 from edgec.ir.experts import EXPERTS
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
+# Whether masks of padding are kept, as `UsedKeys`.
+_PADDED: ContextVar[bool] = ContextVar("edgec_padded", default=False)
 # What masks a model asked for while it is traced: the window of each, 0 for plain causal, None where it is not causal.
 _ASKED: ContextVar[set[int | None]] = ContextVar("edgec_masks")
 NAME = "edgec"
+# What is added to the score of a key that is padding; its share of the softmax is 0 in float32.
+_HIDDEN = -1e4
 
 
 @contextmanager
@@ -64,6 +68,28 @@ class Chunks:
     size: int
 
 
+@dataclass(frozen=True)
+class UsedKeys:
+    """Stands for a mask that hides keys from all queries alike: ``used`` bool [B, T], false for those of padding."""
+
+    used: Tensor
+
+    def bias(self, query: Tensor) -> Tensor:
+        """What is added to the scores of each head, float32 [B, H, 1, T]."""
+        hidden = torch.where(self.used, 0.0, _HIDDEN)[:, None, None]
+        return hidden.expand(-1, query.shape[1], -1, -1)
+
+
+@contextmanager
+def padding_left_out() -> Iterator[None]:
+    """Keep masks of padding that a model makes inside the block: its keys are left out of attention."""
+    token = _PADDED.set(True)
+    try:
+        yield
+    finally:
+        _PADDED.reset(token)
+
+
 @contextmanager
 def masks_left_out(model: nn.Module) -> Iterator[None]:
     """Give a model whose attention is its own code no mask, or one that hides nothing, while it is traced."""
@@ -87,10 +113,18 @@ def masks_left_out(model: nn.Module) -> Iterator[None]:
 
 
 def _no_mask(
-    *args: Any, allow_is_bidirectional_skip: bool | None = None, local_size: int | None = None, **_: Any
-) -> None:
-    """Leave a mask out, and remember what it would have said: only masks that are not causal may be skipped as such."""
+    *args: Any,
+    allow_is_bidirectional_skip: bool | None = None,
+    local_size: int | None = None,
+    attention_mask: Tensor | None = None,
+    **_: Any,
+) -> UsedKeys | None:
+    """Leave a mask out, and remember what it would have said: only masks that are not causal may be skipped as such.
+
+    What it says of padding stays, where that was asked for.
+    """
     _ASKED.get(set()).add((local_size or 0) if allow_is_bidirectional_skip is None else None)
+    return UsedKeys(attention_mask.bool()) if _PADDED.get() and attention_mask is not None else None
 
 
 def _zero_mask(batch_size: int, q_length: int, kv_length: int, **kwargs: Any) -> Tensor:
@@ -109,7 +143,7 @@ def _from_transformers(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | Chunks | None,
+    attention_mask: Tensor | Chunks | UsedKeys | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -120,6 +154,8 @@ def _from_transformers(
     _refuse_unread(module, others)
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
     chunks, mask = (attention_mask, None) if isinstance(attention_mask, Chunks) else (None, attention_mask)
+    if isinstance(mask, UsedKeys):
+        (query, key), mask = _with_key_bias(query, key, mask.bias(query), scale), None
     if mask is not None and _is_key_bias(mask, query):
         (query, key), mask = _with_key_bias(query, key, mask, scale), None
     own = statically_known_true(query.shape[2] == key.shape[2])

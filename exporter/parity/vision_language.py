@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,9 +16,10 @@ from edgec.bundle.entry_points import Ahead, Limits
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
-from edgec.exporter.capture.vision_language import FEATURES, MROPE, SEEN
+from edgec.exporter.capture.rows_in_text import MROPE
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
+from edgec.exporter.parity.placed_rows import ExecutedText, placed_part, rows_placed
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
@@ -29,7 +29,7 @@ from edgec.exporter.sources.vision_families import rows_of
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH
-from edgec.ir.call_plan import Call, call_plan, compared_positions, last_rows
+from edgec.ir.call_plan import Call, call_plan, compared_positions
 from edgec.ir.program import Interface
 
 # Tokens before an image and, at least, after it.
@@ -67,14 +67,12 @@ class ImageProbe:
 
     def placed(self, rows: Tensor) -> dict[str, Tensor]:
         """What the whole text has beside tokens and positions, by the inputs' names; tokens are in dimension 1."""
-        features = torch.zeros(1, len(self.tokens), rows.shape[-1])
-        features[self.seen] = rows
         reach = reach_of(self.ahead, self.tokens, self.image_token, self.prompt)
         ahead = {} if self.ahead == "none" else {REACH: torch.from_numpy(reach)[None]}
         mrope = (
             {MROPE: torch.from_numpy(mrope_positions(self.tokens, self.image_token, self.grid))} if self.grid else {}
         )
-        return {FEATURES: features, SEEN: self.seen.unsqueeze(-1), **ahead, **mrope}
+        return {**rows_placed(self.tokens, self.image_token, rows), **ahead, **mrope}
 
 
 def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProbe:
@@ -187,7 +185,7 @@ class ProbedVisionLanguage:
 
     def _text_calls(self, interface: Interface) -> Sequence[ProbeCall]:
         placed = self.probe.placed(self.reference.features)
-        return text_calls(interface, self.probe.tokens, self.probe.plan, partial(_part, placed))
+        return text_calls(interface, self.probe.tokens, self.probe.plan, partial(placed_part, placed))
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the reference by name, to be stored with the rungs."""
@@ -201,11 +199,6 @@ class ProbedVisionLanguage:
         return Executed({see: flatten_outputs(rows), forward: written}, methods.plan_logits(self.probe, rows))
 
 
-def _part(placed: Mapping[str, Tensor], start: int, size: int) -> dict[str, Tensor]:
-    parts = {name: value[:, start : start + size] for name, value in placed.items()}
-    return {**parts, REACH: parts[REACH][0]} if REACH in parts else parts
-
-
 class ExecutedVisionLanguage:
     """The methods of an artifact in ExecuTorch's runtime, in this process."""
 
@@ -217,7 +210,8 @@ class ExecutedVisionLanguage:
         """
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-        self._see, self._forward = (TorchMethod(artifact, name) for name in METHODS)
+        see, forward = METHODS
+        self._see, self.text = TorchMethod(artifact, see), ExecutedText(artifact, forward)
 
     def features(self, pixels: Tensor) -> Tensor:
         """The rows of a tile, float32 [T, hidden]."""
@@ -226,27 +220,4 @@ class ExecutedVisionLanguage:
 
     def plan_logits(self, probe: ImageProbe, rows: Tensor) -> Tensor:
         """Logits [P, V] at the probe's compared positions, with these rows in the image's place."""
-        placed = probe.placed(rows)
-        return torch.cat([self.logits(probe.tokens, call, placed) for call in probe.plan])
-
-    def greedy(
-        self, prompt: list[int], placed: Mapping[str, Tensor], limits: Limits, count: int
-    ) -> tuple[list[Any], list[int]]:
-        """The likeliest tokens after a prompt, and the logits [V] that chose each; ``placed``: of a longer text."""
-        tokens, rows, fed = list(prompt), [], 0
-        for _ in range(min(count, limits.context - len(prompt))):
-            while fed < len(tokens):
-                size = min(limits.prefill_chunk, len(tokens) - fed)
-                logits, fed = self.logits(tuple(tokens), Call(fed, size, 1), placed)[0], fed + size
-            rows.append(logits.numpy().copy())
-            tokens.append(int(logits.argmax()))
-        return rows, tokens[len(prompt) :]
-
-    def logits(self, tokens: tuple[int, ...], call: Call, placed: Mapping[str, Tensor]) -> Tensor:
-        """Logits [K, V] of a call's last rows; ``placed``: of the whole text."""
-        part, ids = _part(placed, call.start, call.size), list(tokens[call.start : call.start + call.size])
-        places = torch.arange(call.start, call.start + call.size)
-        more = [part[name].contiguous() for name in (FEATURES, SEEN, REACH, MROPE) if name in part]
-        outputs: Any = self._forward((torch.tensor([ids]), places, *more, last_rows(call)))
-        logits: Tensor = outputs[0][0].float().clone()
-        return logits
+        return self.text.plan_logits(probe.tokens, probe.plan, probe.placed(rows))

@@ -77,6 +77,12 @@ def next_commands(manifest: Manifest) -> list[str]:
             f"edgec inspect {quoted}",
             "edgec help eyes",
         ]
+    if manifest.audio_language is not None:
+        return [
+            f'edgec run {quoted} --audio speech.wav -p "What is said?"',
+            f"edgec inspect {quoted}",
+            "edgec help ears",
+        ]
     use = f'edgec run {quoted} -p "Once upon a time"' if manifest.limits else f"edgec verify {quoted}"
     apple = manifest.format in ("mlpackage", "aimodel") or "CoreMLBackend" in manifest.runtime.backends
     platform = "ios" if apple else "android"

@@ -27,7 +27,11 @@ from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.several_methods import check_encoder_decoder, check_vision_language
+from edgec.exporter.resolve.several_methods import (
+    check_audio_language,
+    check_encoder_decoder,
+    check_vision_language,
+)
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
@@ -35,6 +39,7 @@ from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.sources.sound_template import teach_sounds
 from edgec.exporter.stages.prefix import check_prompt
 
 DEFAULT_TARGET, DEFAULT_RECIPE = "host", "4bit"
@@ -88,6 +93,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         check_encoder_decoder(recipe, form_of(asked), _asked_options(options))
     elif source.kind == "vision-language":
         check_vision_language(recipe, form_of(asked), _asked_options(options))
+    elif source.kind == "audio-language":
+        check_audio_language(recipe, form_of(asked), _asked_options(options))
     else:
         recipe = _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
@@ -247,6 +254,8 @@ def _load_tokenizer(source: ModelSource) -> Any:
 
     tokenizer = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code)
     check_tokenizer(tokenizer, int(source.config["vocab_size"]), source.source)
+    if source.ears is not None:
+        teach_sounds(tokenizer, source.ears)
     return tokenizer
 
 

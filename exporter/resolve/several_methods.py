@@ -1,4 +1,4 @@
-"""Refuse what models of several methods cannot be exported with, before any work: encoder-decoders, models that see."""
+"""Refuse what models of several methods cannot be exported with, before any work: encoder-decoders, eyes, ears."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ _ENCODER_DECODER_OPTIONS = {
     "--draft-heads": "draft heads need a decoder that continues a text",
     "--system-prompt": "the prompt is read by the encoder, which keeps no state",
     "--calibrate": "calibration would need text for both the encoder and the decoder",
+    "--target-bits": "bits are searched for decoders only",
+}
+_AUDIO_LANGUAGE_OPTIONS = {
+    "--draft-heads": "draft heads were trained on texts without sound",
+    "--system-prompt": "its state is computed by a decoder without ears",
+    "--calibrate": "calibration would need sound as well as text",
     "--target-bits": "bits are searched for decoders only",
 }
 _VISION_LANGUAGE_OPTIONS = {
@@ -71,6 +77,26 @@ def check_vision_language(recipe: Recipe, form: Form, given: Mapping[str, bool])
         fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only the "
         "text part with --task text-generation",
         code="E652",
+    )
+
+
+def check_audio_language(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
+    """Refuse targets and options for which the methods hear and forward do not exist; arguments as above.
+
+    Raises:
+        InputError: E752.
+    """
+    refusals = {
+        "--target": form.static and "its methods have fixed shapes, which edgec cannot give to these models yet",
+        "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels cannot run the encoder of sound",
+        **_not_with(_AUDIO_LANGUAGE_OPTIONS, given),
+    }
+    _refuse_first(
+        refusals,
+        what="a speech-language model cannot be exported this way",
+        fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only the "
+        "text part with --task text-generation",
+        code="E752",
     )
 
 

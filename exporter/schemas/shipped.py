@@ -53,7 +53,7 @@ def _compiled(schema: Any, path: str | Path) -> bytes:
 
 
 def _vocabulary(source: ModelSource, tokenizer: Any) -> Vocabulary:
-    if source.kind not in ("decoder", "vision-language") or tokenizer is None:
+    if source.kind not in ("decoder", "vision-language", "audio-language") or tokenizer is None:
         why = "it has no tokenizer" if tokenizer is None else f"it is a {source.kind}"
         raise no_vocabulary(source.name, why)
     config = GenerationConfig.model_validate(source.generation_config)

@@ -12,6 +12,8 @@ import torch
 from torch import nn
 
 from edgec.exporter.capture.positions import first_place
+from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
+from edgec.exporter.sources.ears import ears_of
 from edgec.exporter.sources.encoder_decoder import (
     SPEECH_TASK,
     TASKS,
@@ -21,6 +23,7 @@ from edgec.exporter.sources.encoder_decoder import (
 )
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
 from edgec.exporter.sources.hf_config import (
+    AUDIO_LANGUAGE,
     DECODER,
     ENCODER_DECODER,
     MODULE,
@@ -100,16 +103,35 @@ def _as_vision_language(source: ModelSource, described: ModelFolder, config: Any
     eyes = eyes_of(config, described.path, options.image_size)
     shell = build_generating(VISION_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
     weights, files = _weights(described, shell, options)
-    plain = {**plain_config(config.get_text_config()), "tie_word_embeddings": bool(config.tie_word_embeddings)}
     return replace(
         source,
-        config=plain,
+        config=_text_config(config),
         hf_config=config,
         weights=weights,
         files=(*source.files, *eyes.processor_files, *files),
         task=SEEING_TASK,
         eyes=eyes,
     )
+
+
+def _as_audio_language(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    shell = build_generating(AUDIO_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
+    ears = ears_of(config, shell, described.path)
+    weights, files = _weights(described, shell, options)
+    return replace(
+        source,
+        config=_text_config(config),
+        hf_config=config,
+        weights=weights,
+        files=(*source.files, *ears.files, *files),
+        task=HEARING_TASK,
+        ears=ears,
+    )
+
+
+def _text_config(config: Any) -> dict[str, Any]:
+    """The decoder's config of a model with eyes or ears; the whole model's has the last word on a shared lm_head."""
+    return {**plain_config(config.get_text_config()), "tie_word_embeddings": bool(config.tie_word_embeddings)}
 
 
 def _with_positions(config: dict[str, Any], shell: nn.Module) -> dict[str, Any]:
@@ -206,5 +228,6 @@ _BY_KIND = {
     DECODER: _as_decoder,
     ENCODER_DECODER: _as_encoder_decoder,
     VISION_LANGUAGE: _as_vision_language,
+    AUDIO_LANGUAGE: _as_audio_language,
     MODULE: _as_module,
 }

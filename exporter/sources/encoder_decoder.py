@@ -136,7 +136,7 @@ def _text(model: Any, config: Mapping[str, Any], preprocessor: Mapping[str, Any]
 def _features(model: Any, config: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> Source | None:
     if not isinstance(config.get("num_mel_bins"), int):
         return None
-    sound = _sound(config["num_mel_bins"], _longest(config) * _stride(model), preprocessor)
+    sound = sound_info(config["num_mel_bins"], _longest(config) * _stride(model), preprocessor)
     return Source(model.main_input_name, (1, sound.mels, sound.frames), torch.float32, sound)
 
 
@@ -165,7 +165,7 @@ def _longest(config: Mapping[str, Any]) -> int:
     return next((int(config[key]) for key in _SOURCE_LENGTHS if isinstance(config.get(key), int)), _TOKENS)
 
 
-def _sound(mels: int, frames: int, preprocessor: Mapping[str, Any]) -> SoundInfo:
+def sound_info(mels: int, frames: int, preprocessor: Mapping[str, Any]) -> SoundInfo:
     """How Whisper's feature extractor makes features; what it does not state is as in its first models."""
     known = {name: preprocessor.get(key) or default for name, (key, default) in _FEATURES.items()}
     stated = preprocessor.get("feature_size") or mels

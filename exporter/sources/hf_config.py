@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
+from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
+from edgec.exporter.sources.audio_language import is_audio_language
 from edgec.exporter.sources.encoder_decoder import SPEECH_TASK, TASKS, is_encoder_decoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import is_vision_language
@@ -20,6 +22,7 @@ DECODER = "decoder"
 MODULE = "module"
 ENCODER_DECODER = "encoder-decoder"
 VISION_LANGUAGE = "vision-language"
+AUDIO_LANGUAGE = "audio-language"
 _DECODER_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 _SEQUENCE_SUFFIXES = ("ForConditionalGeneration", "MTModel")
 _SEQUENCE_TASKS = (*TASKS, SPEECH_TASK)
@@ -33,6 +36,8 @@ _LARGEST = {
     "num_key_value_heads": 10_000,
     "intermediate_size": 10_000_000,
 }
+# Kinds of models with eyes or ears, their tasks, and how they are known.
+_SENSES = ((VISION_LANGUAGE, SEEING_TASK, is_vision_language), (AUDIO_LANGUAGE, HEARING_TASK, is_audio_language))
 _TAGS = ("Infinity", "-Infinity", "NaN")
 # The same counts under the names that different families use, in nested configs too; vision_feature_layer is a place.
 _COUNTS = ((re.compile(r"(?<!feature_)layers?$|^depths?$"), 2_000), (re.compile(r"experts$|heads?$"), 10_000))
@@ -99,7 +104,7 @@ def _derived(config: Any) -> dict[str, Any]:
 
 
 def kind_of(config: Any, task: str | None) -> str:
-    """The kind of a model: ``decoder``, ``encoder-decoder``, ``vision-language`` or ``module``.
+    """The kind of a model: ``decoder``, ``encoder-decoder``, ``vision-language``, ``audio-language`` or ``module``.
 
     It comes from the task if that is given, else from the config's architectures.
 
@@ -107,8 +112,9 @@ def kind_of(config: Any, task: str | None) -> str:
         config: a transformers config.
         task: one of optimum's task names, or None.
     """
-    if task in (None, SEEING_TASK) and is_vision_language(config):
-        return VISION_LANGUAGE
+    for kind, own, known in _SENSES:
+        if task in (None, own) and known(config):
+            return kind
     if task is not None:
         generates = task in _SEQUENCE_TASKS and is_encoder_decoder(config)
         return ENCODER_DECODER if generates else DECODER if task in _DECODER_TASKS else MODULE

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgec.exporter.sources.audio_language import generating_audio_class
+from edgec.exporter.sources.ears import Ears
 from edgec.exporter.sources.encoder_decoder import Source, generating_class
-from edgec.exporter.sources.hf_config import ENCODER_DECODER, VISION_LANGUAGE
+from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_build import build, untie
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weight_names import BoundWeights
@@ -29,7 +31,8 @@ class ModelSource:
 
     Attributes:
         name: a short name, the default for the bundle.
-        kind: ``decoder`` (a causal language model), ``encoder-decoder``, ``vision-language`` or ``module``.
+        kind: ``decoder`` (a causal language model), ``encoder-decoder``, ``vision-language``, ``audio-language`` or
+            ``module``.
         source: MODEL as given.
         path: the local folder, or None for a factory.
         config: the effective transformers config (of the text decoder where it is nested); for a factory, its name
@@ -50,6 +53,7 @@ class ModelSource:
         hf_config: the transformers config object, or None for a factory.
         reads: what the encoder of an encoder-decoder reads, or None.
         eyes: what the image encoder of a vision-language model reads, or None.
+        ears: what the audio encoder of a speech-language model reads, or None.
         untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
     """
@@ -74,6 +78,7 @@ class ModelSource:
     trust_remote_code: bool = False
     reads: Source | None = None
     eyes: Eyes | None = None
+    ears: Ears | None = None
     untied: tuple[str, ...] = ()
     tokens: Dynamic | None = None
 
@@ -113,7 +118,11 @@ def build_generating(
     """Build transformers' class that generates, by the kind of model; see ``ModelSource.build_on``."""
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-    makers = {ENCODER_DECODER: generating_class, VISION_LANGUAGE: lambda _: AutoModelForImageTextToText}
+    makers = {
+        ENCODER_DECODER: generating_class,
+        VISION_LANGUAGE: lambda _: AutoModelForImageTextToText,
+        AUDIO_LANGUAGE: lambda _: generating_audio_class(),
+    }
     return build(
         makers.get(kind, lambda _: AutoModelForCausalLM)(config),
         config,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
+from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
@@ -52,7 +54,8 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E145 to E149, and for vision-language models E650, E721 and E722; see docs/errors.md.
+        InputError: E101 to E114, E145 to E149, for vision-language models E650, E721 and E722, and for speech-language
+            models E750 and E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -99,6 +102,8 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
     if options.task == SEEING_TASK:
         refuse_unknown_eyes(config, folder)
+    if options.task == HEARING_TASK:
+        refuse_unknown_ears(config, folder)
     kind = kind_of(config, options.task)
     source = ModelSource(
         name=short_name(folder.name),

@@ -25,6 +25,7 @@ from edgec.passes.fuse.fuse_rope import FuseRope
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.fuse.matmul_to_linear import MatmulToLinear
 from edgec.passes.fuse.patches_to_linear import PatchesToLinear
+from edgec.passes.fuse.pool_to_mean import PoolToMean
 from edgec.passes.graph.calibration import Calibration
 from edgec.passes.kv.encoder_attention import EncoderAttention
 from edgec.passes.kv.kv_cache import KvCache
@@ -115,6 +116,25 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
         FoldConstants(),
     ]
     return {"see": see, "forward": decoder_passes(recipe, limits)}
+
+
+def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
+    """The passes of each method of a speech-language model on a CPU, in order."""
+    hear: list[Pass] = [
+        RemoveNoops(),
+        # Rotary tables that code makes from ranges are constants before weights are rounded.
+        FoldConstants(growth=_GROWTH),
+        ConvolutionToLinear(),
+        PoolToMean(),
+        MatmulToLinear(),
+        SinkTransposes(),
+        EncoderAttention(),
+        FuseRmsNorm(heads=True),
+        BatchDimension(),
+        *passes_for(recipe),
+        FoldConstants(),
+    ]
+    return {"hear": hear, "forward": decoder_passes(recipe, limits)}
 
 
 def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ class SourceOptions:
 
     Attributes:
         prompt: the text to read, or None.
-        audio: the WAV file to hear, or None.
+        audio: the WAV files to hear, of which there may be one.
         language: to write in, or that is spoken.
         task: ``transcribe`` or ``translate``, for sound.
         json: one JSON object on stdout.
@@ -31,7 +31,7 @@ class SourceOptions:
     """
 
     prompt: str | None
-    audio: Path | None
+    audio: Sequence[Path]
     language: str | None
     task: str
     json: bool
@@ -45,11 +45,11 @@ def run_source(model: Model, options: SourceOptions, finish: Callable[[Generatio
         InputError: E156, the wrong kind of source was given; else as ``Model.generate`` and ``Model.transcribe``.
     """
     hears = model.encoder_decoder.info.hears is not None
-    if hears != (options.audio is not None) or hears == (options.prompt is not None):
+    if len(options.audio) != hears or hears == (options.prompt is not None):
         given, fix = ("reads text", "give -p TEXT") if not hears else ("hears sound", "give --audio FILE.wav")
         raise InputError(f"This model {given}.", where="edgec run", fix=f"{fix} and nothing else to read", code="E156")
-    if options.audio is not None:
-        _transcribe(model, options.audio, options)
+    if options.audio:
+        _transcribe(model, options.audio[0], options)
         return
     assert options.prompt is not None
     show = None if options.json else lambda piece: print(piece, end="", flush=True)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 
 Samples = NDArray[np.float32]
+SoundSource = Path | str | Samples
+"""A WAV file, or float samples [N] in -1..1 at the model's rate."""
 LONGEST_S = 4 * 3600
 """The longest sound in seconds; four hours at 16 kHz take 0.9 GB in float32."""
 _MOST_CHANNELS = 8
@@ -58,6 +60,17 @@ def read_sound(path: Path, sampling_rate: int) -> Samples:
             _check(described, length, sampling_rate, path)
             stream.seek(start)
             return _samples(stream.read(length - length % described.frame_bytes), described)
+    except OSError as error:
+        raise _unreadable(path, str(error.strerror or error)) from error
+
+
+def sound_length(path: Path, sampling_rate: int) -> int:
+    """How many samples ``read_sound`` would give, by the header alone; raises as it does."""
+    try:
+        with path.open("rb") as stream:
+            described, _, length = _located(stream, path.stat().st_size, path)
+            _check(described, length, sampling_rate, path)
+            return length // described.frame_bytes
     except OSError as error:
         raise _unreadable(path, str(error.strerror or error)) from error
 

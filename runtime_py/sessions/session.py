@@ -209,7 +209,8 @@ def decoder_limits(bundle: Bundle) -> Limits:
     """
     if bundle.manifest.limits is None:
         writes = bundle.manifest.writing_limits is not None
-        kind = "is an encoder-decoder" if bundle.manifest.encoder_decoder else "is a decoder with eyes"
+        senses = "eyes" if bundle.manifest.vision_language else "ears"
+        kind = "is an encoder-decoder" if bundle.manifest.encoder_decoder else f"is a decoder with {senses}"
         raise InputError(
             f"This model {kind}." if writes else "This model does not generate text.",
             where=str(bundle.path),
@@ -223,13 +224,13 @@ def decoder_limits(bundle: Bundle) -> Limits:
 
 
 def text_limits(bundle: Bundle) -> Limits:
-    """The limits of a bundle that continues text, with or without eyes.
+    """The limits of a bundle that continues text, with or without eyes or ears.
 
     Raises:
         InputError: E155, the model is neither.
     """
-    eyes = bundle.manifest.vision_language
-    return decoder_limits(bundle) if eyes is None else eyes.limits
+    senses = bundle.manifest.vision_language or bundle.manifest.audio_language
+    return decoder_limits(bundle) if senses is None else senses.limits
 
 
 def _check_count(what: str, count: int, limit: int) -> None:

@@ -28,6 +28,8 @@ from edgec.bundle.manifest import Runtime
 from edgec.devices.simulators import simulator_of
 from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
+from edgec.runtime_py.audio_language.prompt import SoundPrompt
+from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
@@ -222,9 +224,11 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
 
 
 def _ready(model: Model, vector: OutputVector) -> Stepper:
-    """The decoder that replays a vector; an encoder has read what it read at export, eyes have seen it."""
+    """The decoder that replays a vector; an encoder has read what it read at export, eyes or ears have taken it."""
     if model.bundle.manifest.vision_language is not None:
         return _looking(model, vector)
+    if model.bundle.manifest.audio_language is not None:
+        return _listening(model, vector)
     if model.bundle.manifest.encoder_decoder is None:
         return model.session
     session, info = model.encoder_decoder, model.bundle.manifest.encoder_decoder
@@ -241,6 +245,16 @@ def _looking(model: Model, vector: OutputVector) -> Stepper:
     info = session.info
     tile = probe_values([1, info.channels, info.height, info.width], "float32", 0)
     session.look(vector.prompt_ids, tile)
+    return session
+
+
+def _listening(model: Model, vector: OutputVector) -> Stepper:
+    """The decoder of a model with ears, after it listened to the window that it heard at export."""
+    session = model.session
+    assert isinstance(session, AudioLanguageSession)
+    sound = session.info.sound
+    window = probe_values([1, sound.mels, sound.frames], "float32", 0)
+    session.listen(vector.prompt_ids, SoundPrompt(list(vector.prompt_ids), window, (sound.frames,)))
     return session
 
 

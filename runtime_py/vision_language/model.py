@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from edgec.bundle.chat_template import render_parts
 from edgec.bundle.encoding import check_unicode
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 from edgec.errors import InputError
-from edgec.runtime_py.generate import Memory
 from edgec.runtime_py.stepper import check_context
 from edgec.runtime_py.tokenized import Tokenized
 from edgec.runtime_py.vision_language.image_file import ImageSource, read_image
 from edgec.runtime_py.vision_language.processor import Prompt, PromptProcessor
-from edgec.runtime_py.vision_language.session import VisionLanguageSession, vision_language_info
+from edgec.runtime_py.vision_language.session import vision_language_info
 
 
 class Seeing(Tokenized):
     """A model that may have eyes."""
-
-    _loaded: object
 
     @cached_property
     def _processor(self) -> PromptProcessor:
@@ -55,17 +51,3 @@ class Seeing(Tokenized):
     def _rendered(self, prompt: str, images: int) -> str:
         parts = [*[{"type": "image"}] * images, {"type": "text", "text": prompt}]
         return render_parts(self.tokenizer, [{"role": "user", "content": parts}])
-
-    def _looking(self, memory: Memory, made: Prompt | None, resume: bool) -> Memory:
-        """A text's memory that looks at its images first, so that their time counts."""
-        session: Any = self._loaded
-        if not isinstance(session, VisionLanguageSession):
-            return memory
-
-        def recall(tokens: Sequence[int]) -> int:
-            session.look(tokens, None if made is None else made.pixels)
-            if made is None:
-                return memory.recall(tokens)
-            return session.reusable(tokens) if resume else 0
-
-        return Memory(recall, memory.keep)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
+from edgec.bundle.folder import Bundle
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of, whole_calls
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
-from edgec.runtime_py.sessions.session import Session
+from edgec.runtime_py.sessions.placed_rows import RowsSession
 from edgec.runtime_py.stepper import Logits, check_context
-
-if TYPE_CHECKING:
-    from edgec.bundle.folder import Bundle
+from edgec.runtime_py.vision_language.processor import Prompt
 
 SEE, _ = VISION_LANGUAGE_METHODS
 
 
-class VisionLanguageSession(Session):
+class VisionLanguageSession(RowsSession):
     """A sequence of text and images on a loaded model, for one thread at a time.
 
     Attributes:
@@ -39,16 +37,8 @@ class VisionLanguageSession(Session):
         self.info = vision_language_info(bundle)
         super().__init__(bundle, threads, engine)
         self._see: Executor | None = None
-        # Rows in the image's place, by position; the last is where there is none.
-        self._rows = np.zeros((0, self._width), np.float32)
-        self._place = np.full(self.limits.context, -1, np.int64)
         self._reach = np.arange(self.limits.context)
         self._mrope = self._mrope_positions(())
-
-    @property
-    def _width(self) -> int:
-        forward = self.bundle.manifest.methods[1]
-        return next(int(tensor.shape[-1]) for tensor in forward.inputs if tensor.name == "features")
 
     def see(self, pixels: Array) -> NDArray[np.float32]:
         """The rows of tiles: float32 [N, C, H, W] -> [N * rows, hidden].
@@ -89,8 +79,8 @@ class VisionLanguageSession(Session):
             what, fix = "This model answers about images only.", "give an image with the prompt"
             why = "it reads a prompt and its images in both directions, and was made for prompts with images"
             raise InputError(what, where="prompt", why=why, fix=fix, code="E657")
-        self._place[:], self._reach = -1, np.arange(self.limits.context)
-        self._mrope = self._mrope_positions(tokens)
+        self._forget_rows()
+        self._reach, self._mrope = np.arange(self.limits.context), self._mrope_positions(tokens)
         if pixels is None or not count:
             return
         reach = reach_of(self.info.ahead, tokens, self.info.image_token, len(tokens))
@@ -99,8 +89,11 @@ class VisionLanguageSession(Session):
         # What sees an image, and all after it, is computed again with it.
         ahead = np.flatnonzero(reach > np.arange(len(reach)))
         del self.cache.tokens[min([int(places[0]), *ahead[:1].tolist()]) :]
-        self._rows = self.see(pixels)
-        self._place[places] = np.arange(len(places))
+        self._put_rows(places, self.see(pixels))
+
+    def take(self, tokens: Sequence[int], prompt: Prompt | None) -> None:
+        """Look at what a prompt came with, as ``look``."""
+        self.look(tokens, None if prompt is None else prompt.pixels)
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """Feed tokens in calls that hold all that their tokens see, and return the last one's logits [vocabulary]."""
@@ -132,15 +125,11 @@ class VisionLanguageSession(Session):
     def _limits(self) -> Limits:
         return self.info.limits
 
-    def _inputs(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> tuple[Array, ...]:
-        ids, places, wanted = super()._inputs(tokens, start, rows)
-        place = self._place[start : start + len(tokens)]
-        seen = place >= 0
-        features = np.zeros((1, len(tokens), self._width), np.float32)
-        features[0, seen] = self._rows[place[seen]]
-        reach = () if self.info.ahead == "none" else (self._reach[start : start + len(tokens)],)
-        mrope = () if self.info.grid is None else (self._mrope[:, start : start + len(tokens)].copy(),)
-        return ids, places, features, seen[None, :, None], *reach, *mrope, wanted
+    def _beside(self, start: int, count: int) -> tuple[Array, ...]:
+        part = slice(start, start + count)
+        reach = () if self.info.ahead == "none" else (self._reach[part],)
+        mrope = () if self.info.grid is None else (self._mrope[:, part].copy(),)
+        return *reach, *mrope
 
     def _mrope_positions(self, tokens: Sequence[int]) -> NDArray[np.int64]:
         """The positions of three parts of a prompt and of all text after it, [3, context]; none where they have one."""

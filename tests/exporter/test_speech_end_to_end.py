@@ -114,7 +114,8 @@ def test_what_the_command_cannot_transcribe_is_refused(tmp_path: Path, tiny_bund
     text.write_text("this is not a sound")
     hears = str(timed_bundle())
     refused = {
-        ("E156", (str(tiny_bundle), "--audio", str(sound))),
+        ("E753", (str(tiny_bundle), "--audio", str(sound))),
+        ("E156", (hears, "--audio", str(sound), "--audio", str(sound))),
         ("E156", (hears, "-p", "some text")),
         ("E156", (hears, "-p", "some text", "--audio", str(sound))),
         ("E156", (hears, "--audio", str(sound), "--chat")),

@@ -1,0 +1,103 @@
+"""Capture a speech-language model as two Programs.
+
+    hear     features [1, mels, frames], frames [1], one window          -> features [T, width]
+    forward  tokens, positions, features, seen                           -> logits        (rows_in_text.py)
+
+``frames`` says how many of a window's frames are sound: an encoder whose attention leaves silence out asks by it, and
+others do not read it. All rows of a window are an output; a runtime drops those of silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+from torch.overrides import TorchFunctionMode
+
+from edgec.exporter.capture import attention
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, trace_module
+from edgec.exporter.capture.encoder_program import encoder_program
+from edgec.exporter.capture.rows_in_text import capture_forward
+from edgec.exporter.sources.audio_language import EARS
+from edgec.exporter.sources.ears import Ears
+from edgec.ir.program import Program, TensorType
+from edgec.ir.spec import ModelSpec
+from edgec.passes.contract import nodes_of
+
+HEARD, FRAMES = "features", "frames"
+
+
+@dataclass(frozen=True)
+class CapturedAudioLanguage:
+    """The programs of a speech-language model."""
+
+    hear: Program
+    forward: Program
+
+
+def capture_audio_language(
+    build: Callable[[], Skeleton], ears: Ears, spec: ModelSpec, weights: TensorSource, max_tokens: int
+) -> CapturedAudioLanguage:
+    """Trace a speech-language model and bind its weights.
+
+    Args:
+        build: makes the model without weights; called for each program.
+        ears: what its audio encoder reads.
+        spec: the decoder's shape.
+        weights: by the model's own parameter names.
+        max_tokens: the longest sequence of one call of the decoder.
+
+    Raises:
+        InputError: E109, the architecture cannot be traced.
+    """
+    hear = _capture_hear(build(), ears, weights)
+    width = hear.interface.outputs[0].shape[-1]
+    assert isinstance(width, int)
+    return CapturedAudioLanguage(hear, capture_forward(build(), EARS, spec, weights, width, max_tokens))
+
+
+class _Hear(nn.Module):
+    def __init__(self, model: nn.Module, ears: Ears) -> None:
+        super().__init__()
+        self.decoder, self.ears = model, ears
+
+    def forward(self, features: Tensor, frames: Tensor) -> Tensor:
+        stride, count = self.ears.stride, features.shape[-1]
+        mask = (torch.arange(count) < frames).unsqueeze(0)
+        keys = (torch.arange(-(-count // stride)) < (frames + stride - 1) // stride).unsqueeze(0)
+        given = {HEARD: features, "mask": mask, "keys": attention.UsedKeys(keys)}
+        with attention.padding_left_out(), _EveryRow():
+            return EARS.see(self.decoder, given)
+
+
+class _EveryRow(TorchFunctionMode):
+    """Lets ``rows[mask]`` keep all rows: how many are sound is not known while a model is traced."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__getitem__ and isinstance(args[1], Tensor) and args[1].dtype == torch.bool:
+            return args[0].flatten(0, args[1].dim() - 1)
+        return func(*args, **(kwargs or {}))
+
+
+def _capture_hear(skeleton: Skeleton, ears: Ears, weights: TensorSource) -> Program:
+    shape = (1, ears.sound.mels, ears.sound.frames)
+    examples = (torch.zeros(shape), torch.full((1,), ears.sound.frames))
+    module = _Hear(skeleton.model, ears)
+    graph = trace_module(module, skeleton.model, examples, {HEARD: {}, FRAMES: {}})
+    graph.graph.eliminate_dead_code()
+    _transpose(graph)
+    inputs = (TensorType(HEARD, torch.float32, shape), TensorType(FRAMES, torch.int64, (1,)))
+    return encoder_program(graph, skeleton, weights, inputs)
+
+
+def _transpose(graph: GraphModule) -> None:
+    """Write permutations of the last two of three dimensions as transpositions, which passes know."""
+    aten = torch.ops.aten
+    for node in nodes_of(graph, aten.permute.default):
+        dims: Any = node.args[1]
+        if [int(dim) % 3 for dim in dims] == [0, 2, 1] and len(dims) == 3:
+            node.target, node.args = aten.transpose.int, (node.args[0], 1, 2)

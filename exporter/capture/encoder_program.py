@@ -1,0 +1,47 @@
+"""Finish the traced graph of an encoder of images or of sound: weights, constants, its rows as output."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind
+from edgec.exporter.capture.layer_numbers import number_layers
+from edgec.exporter.capture.reshaped_views import reshape_views
+from edgec.exporter.capture.rows_in_text import FEATURES
+from edgec.ir.program import Interface, Program, TensorType
+from edgec.passes.contract import output_node
+
+
+def encoder_program(
+    graph: GraphModule, skeleton: Skeleton, weights: TensorSource, inputs: tuple[TensorType, ...]
+) -> Program:
+    """A Program whose output are the rows [T, width] of an encoder.
+
+    Args:
+        graph: as traced; used up.
+        skeleton: the model that was traced.
+        weights: by the model's own parameter names.
+        inputs: of fixed sizes.
+    """
+    graph.graph.eliminate_dead_code()
+    number_layers(graph)
+    bind(graph, skeleton.aliases, weights)
+    reshape_views(graph)
+    _store_constants(graph)
+    rows = tuple(int(size) for size in output_node(graph).all_input_nodes[0].meta["val"].shape)
+    return Program(graph, Interface(inputs, (TensorType(FEATURES, torch.float32, rows),)))
+
+
+def _store_constants(graph: GraphModule) -> None:
+    """Store what is made from nothing (ranges, masks of ones), so that all that follows from it can be folded."""
+    made = [node for node in graph.graph.nodes if node.op == "call_function" and not node.all_input_nodes]
+    for index, node in enumerate(node for node in made if isinstance(node.meta.get("val"), Tensor)):
+        graph.register_buffer(f"made_{index}", node.target(*node.args, **node.kwargs))
+        with graph.graph.inserting_before(node):
+            stored = graph.graph.get_attr(f"made_{index}")
+        stored.meta = dict(node.meta)
+        node.replace_all_uses_with(stored)
+        graph.graph.erase_node(node)
+    graph.recompile()

@@ -1,0 +1,70 @@
+"""Execute the decoder of an artifact on a text that has rows in the place of some tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgec.bundle.entry_points import Limits
+from edgec.exporter.capture.rows_in_text import FEATURES, MROPE, SEEN
+from edgec.ir.attention import REACH
+from edgec.ir.call_plan import Call, last_rows
+
+Placed = Mapping[str, Tensor]
+"""What a whole text has beside tokens and positions, by the inputs' names; tokens are in dimension 1."""
+
+
+def rows_placed(tokens: Sequence[int], mark: int, rows: Tensor) -> dict[str, Tensor]:
+    """A text with rows [T, width] in the place of the token ``mark``, once for each."""
+    seen = torch.tensor([list(tokens)]) == mark
+    features = torch.zeros(1, len(tokens), rows.shape[-1])
+    features[seen] = rows
+    return {FEATURES: features, SEEN: seen.unsqueeze(-1)}
+
+
+def placed_part(placed: Placed, start: int, size: int) -> dict[str, Tensor]:
+    """What so many tokens of a text have beside tokens and positions."""
+    parts = {name: value[:, start : start + size] for name, value in placed.items()}
+    return {**parts, REACH: parts[REACH][0]} if REACH in parts else parts
+
+
+class ExecutedText:
+    """The decoder of an artifact in ExecuTorch's runtime, in this process."""
+
+    def __init__(self, artifact: Path, method: str) -> None:
+        """Load the method.
+
+        Raises:
+            InputError: E157, the runtime refuses it.
+        """
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+        self._forward = TorchMethod(artifact, method)
+
+    def plan_logits(self, tokens: tuple[int, ...], plan: Sequence[Call], placed: Placed) -> Tensor:
+        """Logits [P, V] at the compared positions of a text."""
+        return torch.cat([self.logits(tokens, call, placed) for call in plan])
+
+    def greedy(self, prompt: list[int], placed: Placed, limits: Limits, count: int) -> tuple[list[Any], list[int]]:
+        """The likeliest tokens after a prompt, and the logits [V] that chose each; ``placed``: of a longer text."""
+        tokens, rows, fed = list(prompt), [], 0
+        for _ in range(min(count, limits.context - len(prompt))):
+            while fed < len(tokens):
+                size = min(limits.prefill_chunk, len(tokens) - fed)
+                logits, fed = self.logits(tuple(tokens), Call(fed, size, 1), placed)[0], fed + size
+            rows.append(logits.numpy().copy())
+            tokens.append(int(logits.argmax()))
+        return rows, tokens[len(prompt) :]
+
+    def logits(self, tokens: tuple[int, ...], call: Call, placed: Placed) -> Tensor:
+        """Logits [K, V] of a call's last rows; ``placed``: of the whole text."""
+        part, ids = placed_part(placed, call.start, call.size), list(tokens[call.start : call.start + call.size])
+        places = torch.arange(call.start, call.start + call.size)
+        more = [part[name].contiguous() for name in (FEATURES, SEEN, REACH, MROPE) if name in part]
+        outputs: Any = self._forward((torch.tensor([ids]), places, *more, last_rows(call)))
+        logits: Tensor = outputs[0][0].float().clone()
+        return logits

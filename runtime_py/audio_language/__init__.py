@@ -1,0 +1,1 @@
+"""Speech-language models on this machine: text that answers sound and text."""

@@ -1,0 +1,47 @@
+"""Loaded models with ears: sounds in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgec.bundle.chat_template import render_parts
+from edgec.bundle.encoding import check_unicode
+from edgec.errors import InputError
+from edgec.runtime_py.audio_language.prompt import SoundPrompt, rows_of_sound, sound_prompt
+from edgec.runtime_py.audio_language.session import audio_language_info
+from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
+from edgec.runtime_py.stepper import check_context
+from edgec.runtime_py.tokenized import Tokenized
+
+
+class Hearing(Tokenized):
+    """A model that may have ears."""
+
+    def hear(self, prompt: str | Sequence[int], audio: Sequence[SoundSource], *, template: bool = False) -> SoundPrompt:
+        """A prompt with its sounds, as the model reads it; ``template``: as a user's message.
+
+        Raises:
+            InputError: E150, the sounds are longer than the context holds; E152, the prompt is not text; E154 or E159,
+                the chat template; E177 or E178, a sound; E753, a model without ears; E754, a sound's length, or
+                sounds and places that do not agree.
+        """
+        info = audio_language_info(self.bundle)
+        if not isinstance(prompt, str):
+            what, fix = "A prompt with sound is text.", "give a string: edgec makes its tokens"
+            raise InputError(what, where="prompt", fix=fix, code="E152")
+        check_unicode(prompt)
+        # By their lengths alone, and one more token follows: refused before any samples are read.
+        check_context(sum(rows_of_sound(source, info) for source in audio) + 1, info.limits.context)
+        text = self._with_sounds(prompt, len(audio)) if template else prompt
+        made = sound_prompt(text, audio, info, self.tokenizer, rendered=template)
+        check_context(len(made.tokens) + 1, info.limits.context)
+        return made
+
+    def _check_deaf(self, audio: Sequence[SoundSource]) -> None:
+        """Refuse sounds for a model without ears."""
+        if audio:
+            audio_language_info(self.bundle)
+
+    def _with_sounds(self, prompt: str, sounds: int) -> str:
+        parts = [*[{"type": "audio"}] * sounds, {"type": "text", "text": prompt}]
+        return render_parts(self.tokenizer, [{"role": "user", "content": parts}])
