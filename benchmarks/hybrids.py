@@ -1,6 +1,7 @@
-"""A model with recurrences against llama.cpp: python -m benchmarks.hybrids [--build FOLDER] [--rounds N] [--no-peers].
+"""Models with recurrences or experts against llama.cpp: python -m benchmarks.hybrids [NAME ...] [--no-peers].
 
-Qwen3.5-0.8B cut to 8 layers (6 of Gated DeltaNet, 2 of attention), 4 bits in groups of 32 in both: a prompt of 512
+Qwen3.5-0.8B cut to 8 layers (6 of Gated DeltaNet, 2 of attention) unless names say otherwise: ``lfm2`` (short
+convolutions), ``qwen3-moe`` and ``gpt-oss`` (2 layers of experts). 4 bits in groups of 32 in both: a prompt of 512
 tokens, and decoding at positions 128 and 8,192, in turns, each measurement in a fresh process. Two passes over one
 sequence, as recurrences cannot go back to where a case began. What recurrences take must not grow with the position:
 the run stops where it does.
@@ -18,12 +19,12 @@ from pathlib import Path
 from benchmarks.harness.artifacts import Workshop, float16_gguf
 from benchmarks.harness.jobs import status_bytes
 from benchmarks.harness.machine import identity
-from benchmarks.harness.models import Q35L, weights
+from benchmarks.harness.models import Model, weights
 from benchmarks.harness.processes import run_worker
 from benchmarks.harness.results import ContextCurve
 from benchmarks.harness.rounds import Rounds, curves
 from benchmarks.harness.store import Store
-from benchmarks.harness.subjects import HYBRID, LLAMA, OWN
+from benchmarks.harness.subjects import HYBRID, LLAMA, OWN, Subject
 
 CONTEXTS, STEPS = (128, 512, 8192), 16
 GOAL = 1.1
@@ -67,13 +68,13 @@ def memory(bundle: Path) -> Memory:
     return Memory(recurrent, cache, grown)
 
 
-def agreement(shop: Workshop) -> dict[str, float]:
+def agreement(shop: Workshop, model: Model) -> dict[str, float]:
     """How far llama.cpp's float16 form is from transformers: its converter is not llama.cpp's own."""
-    tokens = [(7 * i * i + 3) % int(Q35L.config["vocab_size"]) for i in range(_AGREEMENT_TOKENS)]
-    job = {"kind": "logits", "artifact": str(float16_gguf(shop, Q35L)), "threads": 2, "context": 64}
+    tokens = [(7 * i * i + 3) % int(model.config["vocab_size"]) for i in range(_AGREEMENT_TOKENS)]
+    job = {"kind": "logits", "artifact": str(float16_gguf(shop, model)), "threads": 2, "context": 64}
     rows = {"tokens": tokens, "rows": len(tokens), "kv": "float32"}
     logits = run_worker(LLAMA, {**job, **rows}, python=shop.peers)["logits"]
-    folder = weights(Q35L, shop.model_folder(Q35L)).parent
+    folder = weights(model, shop.model_folder(model)).parent
     told: dict[str, float] = run_worker(
         "benchmarks.harness.agreement", {"folder": str(folder), "tokens": tokens, "logits": logits}
     )
@@ -108,6 +109,7 @@ def _line(label: str, threads: int, figures: Sequence[float], names: Sequence[st
 def main(write: Callable[[str], None] = print) -> None:
     """Make the artifacts, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", choices=list(HYBRID), help="the first by default")
     parser.add_argument("--build", type=Path, default=Path("build/bench"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -118,11 +120,18 @@ def main(write: Callable[[str], None] = print) -> None:
         write(json.dumps(asdict(memory(options.memory_of))))
         return
     shop = Workshop(options.build, identity())
-    subjects = [subject for subject in HYBRID if not (options.no_peers and subject.peer)]
-    if not options.no_peers:
-        write(f"llama.cpp's float16 form against transformers: {json.dumps(agreement(shop))}")
-    _check_memory(shop.made(HYBRID[0]).path, write)
     rounds = Rounds(shop, Store(options.build / "hybrids"), options.rounds, tuple(options.threads), _BUDGET_S, _say)
+    for name in options.names or list(HYBRID)[:1]:
+        _compare(rounds, [subject for subject in HYBRID[name] if not (options.no_peers and subject.peer)], write)
+
+
+def _compare(rounds: Rounds, subjects: Sequence[Subject], write: Callable[[str], None]) -> None:
+    """Measure the subjects of one model, the first of which is edgec, and print the table."""
+    shop, own = rounds.shop, subjects[0]
+    write(f"{own.model.about}:")
+    if any(subject.peer for subject in subjects):
+        write(f"llama.cpp's float16 form against transformers: {json.dumps(agreement(shop, own.model))}")
+    _check_memory(shop.made(own).path, write)
     outcomes, failures = rounds.take(subjects, {"kind": "contexts", "contexts": list(CONTEXTS), "steps": STEPS})
     write(table(curves(outcomes)))
     for failure in failures:

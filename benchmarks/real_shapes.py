@@ -3,6 +3,7 @@
 Each is exported in 4 bits for this machine in a process of its own, layers cut where memory or time ask for it, and
 then runs in ``edgec-runner``: what the export took, and the memory of running it against the forecast of ``edgec
 plan`` before it existed. Forecasts are estimated; everything else is measured. Processor seconds count all threads.
+With ``--peers``, llama.cpp reads and writes as many tokens with the same shape in Q4_0, where it knows the model.
 """
 
 from __future__ import annotations
@@ -12,30 +13,41 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.export_cost import Meter, architecture, cpu_seconds
 from benchmarks.forecasts import export_peak_forecast, planned_footprint
+from benchmarks.harness.artifacts import Workshop
 from benchmarks.harness.grid import Grid
+from benchmarks.harness.machine import identity
+from benchmarks.harness.models import Model
+from benchmarks.harness.processes import run_worker
+from benchmarks.harness.subjects import LLAMA, llama
 
 CONTEXT, PROMPT, NEW_TOKENS = 2048, 200, 24
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A file of ``architectures/``; ``layers`` keeps only the first ones."""
+    """A file of ``architectures/``; ``layers`` keeps only the first ones, ``in_llama_cpp`` has a form for that peer."""
 
     name: str
     layers: int | None = None
     changes: tuple[tuple[str, Any], ...] = ()
+    in_llama_cpp: bool = True
 
     @property
     def title(self) -> str:
         """The name in the table."""
         return self.name + (f", {self.layers} layers" if self.layers else "")
+
+    @property
+    def model(self) -> Model:
+        """The same for the peers of the benchmark."""
+        return Model(self.title.replace(", ", "-").replace(" ", "-"), self.name, self.title, self.layers, self.changes)
 
     def config(self) -> dict[str, Any]:
         """The transformers config."""
@@ -49,7 +61,7 @@ class Shape:
 SHAPES = (
     Shape("lfm2-1.2b"),
     Shape("qwen3.5-0.8b"),
-    Shape("gemma4-e2b", 10, (("num_kv_shared_layers", 5),)),
+    Shape("gemma4-e2b", 10, (("num_kv_shared_layers", 5),), in_llama_cpp=False),
     Shape("qwen3-30b-a3b", 2),
     Shape("gpt-oss-20b", 2),
 )
@@ -66,6 +78,7 @@ class Row:
         running_bytes: most resident memory of the runner beyond what it took before the load.
         active_bytes: of the artifact's weights that one token reads.
         state_bytes: of what recurrences remember, as exported and as planned.
+        peer_bytes: llama.cpp's file, and what it takes beyond its idle process; None where it was not asked.
     """
 
     shape: str
@@ -79,6 +92,7 @@ class Row:
     active_bytes: int | None
     state_bytes: int
     planned_state_bytes: int
+    peer_bytes: tuple[int, int] | None = None
 
     @property
     def within(self) -> bool:
@@ -126,6 +140,16 @@ def _running_bytes(bundle: Path, vocab_size: int) -> int:
     return int(generated["peak_rss_bytes"] - loaded["baseline_rss_bytes"])
 
 
+def _with_peer(row: Row, shape: Shape, shop: Workshop) -> Row:
+    """The row with the figures of llama.cpp, which gets a model of the same shape and as many tokens."""
+    if not shape.in_llama_cpp:
+        return row
+    made = shop.made(llama(shape.model, "llama.cpp, all Q4_0", "equal"))
+    job = {"kind": "memory", "artifact": str(made.path), "threads": 1, "context": CONTEXT}
+    told = run_worker(LLAMA, {**job, "prompt_tokens": PROMPT, "new_tokens": NEW_TOKENS}, python=shop.peers)
+    return replace(row, peer_bytes=(made.file_bytes, int(told["peak_bytes"] - told["idle_bytes"])))
+
+
 def _in_own_process(shape: Shape) -> Row:
     command = [sys.executable, "-m", "benchmarks.real_shapes", shape.name, "--here"]
     told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
@@ -143,6 +167,7 @@ def table(rows: Sequence[Row]) -> str:
         "states (planned)",
         "running (planned)",
         "within",
+        "llama.cpp's file, running",
     )
     return Grid("", heads, tuple(map(_cells, rows))).markdown(0)
 
@@ -158,6 +183,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{_mb(row.state_bytes)} ({_mb(row.planned_state_bytes)})",
         f"{_mb(row.running_bytes)} ({_mb(low)} to {_mb(high)})",
         "yes" if row.within else "no",
+        "not measured" if row.peer_bytes is None else ", ".join(map(_mb, row.peer_bytes)),
     )
 
 
@@ -170,6 +196,8 @@ def main(write: Callable[[str], None] = print) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help=", ".join(shape.name for shape in SHAPES))
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    parser.add_argument("--peers", action="store_true", help="also llama.cpp, whose files take gigabytes")
+    parser.add_argument("--build", type=Path, default=Path("build/bench"), help="where its environment and files are")
     parser.add_argument("--here", action="store_true", help="measure one in this process and print JSON")
     options = parser.parse_args()
     shapes = [shape for shape in SHAPES if not options.names or shape.name in options.names]
@@ -178,6 +206,9 @@ def main(write: Callable[[str], None] = print) -> None:
             write(json.dumps(asdict(measured(shapes[0], Path(folder)))))
         return
     rows = [_in_own_process(shape) for shape in shapes]
+    if options.peers:
+        shop = Workshop(options.build, identity())
+        rows = [_with_peer(row, shape, shop) for row, shape in zip(rows, shapes, strict=True)]
     write(table(rows))
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))

@@ -27,6 +27,7 @@ from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, is_constant
 from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instantiate, lower_template
 from edgec.backends.xnnpack.delegation import Work, delegation, works_of
+from edgec.backends.xnnpack.divisions import write_out_divisions
 from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.region import DelegateRegion, extract
@@ -161,6 +162,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
         refuse_float_inputs(graph)
     write_out_norms(graph)
     write_out_tanh_gelus(graph)
+    write_out_divisions(graph)
     grouped = clusters(graph.graph)
     regions = [extract(graph, cluster) for cluster in grouped]
     inside, outside = _works(graph, linear, grouped, slots)

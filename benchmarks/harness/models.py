@@ -28,18 +28,20 @@ class Model:
         name: the name in the tables.
         architecture: the file's name.
         about: the description in the tables' notes.
+        changes: fields of the config that differ from the file's.
     """
 
     name: str
     architecture: str
     about: str
     layers: int | None = None
+    changes: tuple[tuple[str, Any], ...] = ()
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The model's transformers config, with ``layers`` applied."""
+        """The model's transformers config, with ``layers`` and ``changes`` applied."""
         fields: dict[str, Any] = json.loads((ARCHITECTURES / f"{self.architecture}.json").read_text())
-        return fields | ({"num_hidden_layers": self.layers} if self.layers else {})
+        return fields | ({"num_hidden_layers": self.layers} if self.layers else {}) | dict(self.changes)
 
     @property
     def matrix_values(self) -> int:
@@ -84,6 +86,9 @@ QWEN3 = Model("qwen3", "qwen3-0.6b", "Qwen3-0.6B, 28 layers")
 Q17L = Model("q17L", "qwen3-1.7b", "Qwen3-1.7B cut to 8 layers", layers=8)
 Q4L = Model("q4L", "qwen3-4b", "Qwen3-4B cut to 8 layers", layers=8)
 Q35L = Model("q35L", "qwen3.5-0.8b", "Qwen3.5-0.8B cut to 8 layers, 6 of them Gated DeltaNet", layers=8)
+LFM2 = Model("lfm2", "lfm2-1.2b", "LFM2-1.2B, 16 layers, 10 of them short convolutions")
+QWEN3_MOE = Model("qwen3-moe", "qwen3-30b-a3b", "Qwen3-30B-A3B cut to 2 layers of 128 experts", layers=2)
+GPT_OSS = Model("gpt-oss", "gpt-oss-20b", "gpt-oss-20b cut to 2 layers of 32 experts", layers=2)
 LONG = Model("long", "long-context", "2 layers of Qwen3-0.6B, vocabulary 8192")
 WINDOW = Model("window", "long-context-window", "the same width as a Mistral, window of 1024 tokens")
 TINY = Model("tiny", "tiny-qwen3", "a Qwen3 of two layers, hidden 64: checks the harness, measures nothing")
@@ -115,7 +120,9 @@ def write_weights(config: Path, out: Path) -> None:
 
     made = resolve(str(config), random_weights=True, seed=SEED).weights
     assert made is not None  # only factories own theirs
-    tensors = {name: made.tensor(name).to(torch.float16) for name in made.names() if name != "lm_head.weight"}
+    tied = json.loads(config.read_text()).get("tie_word_embeddings", True)
+    names = [name for name in made.names() if not (tied and name == "lm_head.weight")]
+    tensors = {name: made.tensor(name).to(torch.float16) for name in names}
     save_file(tensors, out.with_suffix(".partial"), metadata={"format": "pt"})
     out.with_suffix(".partial").rename(out)
 

@@ -10,7 +10,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.models import LONG, Q4L, Q8L, Q8L_AVX2, Q17L, Q35L, QWEN3, SMOL, TINY, WINDOW, Model, head_dim
+from benchmarks.harness.models import (
+    GPT_OSS,
+    LFM2,
+    LONG,
+    Q4L,
+    Q8L,
+    Q8L_AVX2,
+    Q17L,
+    Q35L,
+    QWEN3,
+    QWEN3_MOE,
+    SMOL,
+    TINY,
+    WINDOW,
+    Model,
+    head_dim,
+)
 
 _RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 EQUAL = str(_RECIPES / "equal.toml")
@@ -168,10 +184,16 @@ LONG_CONTEXT = (
 )
 # Beyond the last measured position lie the tokens that are decoded there.
 _HYBRID_CONTEXT = _LONG_CONTEXT + 128
-HYBRID = (
-    edgec(Q35L, OWN, context=_HYBRID_CONTEXT),
-    llama(Q35L, "llama.cpp Q4_0", "preset", _HYBRID_CONTEXT),
-    llama(Q35L, "llama.cpp, all Q4_0", "equal", _HYBRID_CONTEXT),
-)
-"""Compared by ``python -m benchmarks.hybrids``."""
+
+
+def _with_llama(model: Model) -> tuple[Subject, ...]:
+    return (
+        edgec(model, OWN, context=_HYBRID_CONTEXT),
+        llama(model, "llama.cpp Q4_0", "preset", _HYBRID_CONTEXT),
+        llama(model, "llama.cpp, all Q4_0", "equal", _HYBRID_CONTEXT),
+    )
+
+
+HYBRID = {model.name: _with_llama(model) for model in (Q35L, LFM2, QWEN3_MOE, GPT_OSS)}
+"""Models with recurrences, short convolutions or experts, compared by ``python -m benchmarks.hybrids``."""
 QUICK_CONTEXT = tuple(_kv(TINY, kv, 64) for kv in ("float16", "int8"))

@@ -18,13 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-# By transformers' model_type: llama.cpp's architecture, and whether its rotary embedding pairs neighbours, not halves.
-_ARCHITECTURES = {
-    "llama": (gguf.MODEL_ARCH.LLAMA, True),
-    "mistral": (gguf.MODEL_ARCH.LLAMA, True),
-    "qwen3": (gguf.MODEL_ARCH.QWEN3, False),
-    "qwen3_5_text": (gguf.MODEL_ARCH.QWEN35, False),
-}
+from benchmarks.peers.gguf_families import GGUF_FAMILIES, kv_heads
+
+# Small tensors that llama.cpp's kernels read in float32, besides vectors and biases.
+_FLOAT32 = ("ffn_gate_inp.weight", "ssm_conv1d.weight", "shortconv.conv.weight")
 # llama.cpp's type, and whether the lm_head gets the bits of the other matrices; its own presets give it more.
 PRESETS = {
     "preset": (lib.LLAMA_FTYPE_MOSTLY_Q4_0, False),
@@ -35,9 +32,11 @@ PRESETS = {
 
 def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
     """Write matrices in float16 and vectors in float32."""
-    architecture, _ = _ARCHITECTURES[config["model_type"]]
-    writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[architecture])
-    _write_shape(writer, config)
+    family = GGUF_FAMILIES[config["model_type"]]
+    # Tensors wait in a file: mixtures of experts take gigabytes.
+    writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[family.architecture], use_temp_file=True)
+    _write_shape(writer, config, _feed_forward_length(config, weights))
+    family.describe(writer, config)
     for name, tensor in _tensors(config, weights):
         writer.add_tensor(name, tensor)
     writer.write_header_to_file()
@@ -46,21 +45,17 @@ def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
     writer.close()
 
 
-def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
+def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any], feed_forward_length: int) -> None:
     head = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
     writer.add_name("random weights")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_feed_forward_length(feed_forward_length)
     writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    rope = config.get("rope_parameters") or config
-    writer.add_rope_freq_base(rope["rope_theta"])
-    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
-    if "linear_num_value_heads" in config:
-        _write_recurrences(writer, config)
+    writer.add_head_count_kv(kv_heads(config))
+    writer.add_layer_norm_rms_eps(config.get("rms_norm_eps") or config["norm_eps"])
+    _write_rope(writer, config.get("rope_parameters") or config, head)
     writer.add_key_length(head)
     writer.add_value_length(head)
     writer.add_vocab_size(config["vocab_size"])
@@ -68,50 +63,34 @@ def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_tokenizer_model("no_vocab")
 
 
-def _write_recurrences(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
-    """The shape of Gated DeltaNet layers, under the names of state-space models."""
-    writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
-    writer.add_ssm_state_size(config["linear_key_head_dim"])
-    writer.add_ssm_group_count(config["linear_num_key_heads"])
-    writer.add_ssm_time_step_rank(config["linear_num_value_heads"])
-    writer.add_ssm_inner_size(config["linear_value_head_dim"] * config["linear_num_value_heads"])
-    writer.add_full_attention_interval(config["full_attention_interval"])
-    # Positions of text are the same in all sections, which only images tell apart.
-    writer.add_rope_dimension_sections([11, 11, 10, 0])
+def _write_rope(writer: gguf.GGUFWriter, rope: Mapping[str, Any], head: int) -> None:
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
+    if rope.get("rope_type") == "yarn":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+
+
+def _feed_forward_length(config: Mapping[str, Any], weights: Path) -> int:
+    """The width between a layer's two matrices; LFM2 rounds that of its config, so that the tensor says it."""
+    if config["model_type"] != "lfm2":
+        return int(config["intermediate_size"])
+    with safe_open(weights, framework="np") as file:
+        return int(file.get_slice("model.layers.0.feed_forward.w1.weight").get_shape()[0])
 
 
 def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    architecture, neighbours = _ARCHITECTURES[config["model_type"]]
-    names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
-    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    family = GGUF_FAMILIES[config["model_type"]]
+    names = gguf.get_tensor_name_map(family.architecture, config["num_hidden_layers"])
     with safe_open(weights, framework="np") as file:
         for key in file.keys():  # noqa: SIM118  (a file is not a mapping)
-            tensor, projection = file.get_tensor(key), key.split(".")[-2]
-            if neighbours and projection in heads:
-                tensor = _halves_to_neighbours(tensor, heads[projection])
-            recurrent = "linear_num_value_heads" in config
-            named, tensor = _as_recurrent(key, tensor) if recurrent else (key, tensor)
-            small = tensor.ndim == 1 or "conv1d" in key
-            kept = tensor.astype(np.float32 if small else np.float16)
-            yield names.get_name(named, try_suffixes=(".weight", ".bias")), kept
-
-
-def _as_recurrent(key: str, tensor: NDArray[Any]) -> tuple[str, NDArray[Any]]:
-    """A tensor of Gated DeltaNet and its model's norms, which scale by 1 + w, in llama.cpp's form."""
-    if key.endswith(".A_log"):
-        return key, -np.exp(tensor.astype(np.float32))
-    if key.endswith(".dt_bias"):
-        return key.removesuffix(".dt_bias") + ".dt_proj.bias", tensor
-    if key.endswith("conv1d.weight"):
-        return key, tensor.squeeze(1)
-    plain = not key.endswith("norm.weight") or key.endswith("linear_attn.norm.weight")
-    return key, tensor if plain else tensor.astype(np.float32) + 1.0
-
-
-def _halves_to_neighbours(matrix: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Reorder the rows of each head, as llama.cpp's own converter does for this architecture."""
-    rows, columns = matrix.shape
-    return matrix.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+            for named, tensor in family.forms(config, key, file.get_tensor(key)):
+                name = names.get_name(named, try_suffixes=(".weight", ".bias"))
+                small = tensor.ndim == 1 or name.endswith((*_FLOAT32, ".bias"))
+                yield name, np.ascontiguousarray(tensor, np.float32 if small else np.float16)
 
 
 def quantize(source: Path, out: Path, preset: str) -> None:

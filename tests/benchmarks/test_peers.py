@@ -21,6 +21,40 @@ from benchmarks.peers.tokenizer import folder_with_tokenizer
 TOKENS = [(7 * i * i + 3) % 512 for i in range(24)]
 # Neighbours and halves: the two rotary layouts that llama.cpp knows.
 ROTATED = Model("rotated", "long-context-window", "a Mistral with another rotary layout")
+_SMALL = (
+    *(("hidden_size", 64), ("intermediate_size", 96), ("vocab_size", 512), ("max_position_embeddings", 1024)),
+    *(("num_attention_heads", 4), ("num_key_value_heads", 2), ("head_dim", 32), ("dtype", "float32")),
+    *(("num_experts_per_tok", 2), ("pad_token_id", None), ("bos_token_id", 1), ("eos_token_id", 2)),
+)
+# llama.cpp rounds the ends of YaRN's range of frequencies to whole numbers.
+_YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": True,
+    "original_max_position_embeddings": 256,
+}
+HYBRIDS = (
+    Model(
+        "small-lfm2",
+        "lfm2-1.2b",
+        "short convolutions",
+        4,
+        (*_SMALL, ("head_dim", 16), ("block_multiple_of", 32), ("full_attn_idxs", [1, 3])),
+    ),
+    Model(
+        "small-qwen3-moe", "qwen3-30b-a3b", "experts", 2, (*_SMALL, ("num_experts", 6), ("moe_intermediate_size", 32))
+    ),
+    Model(
+        "small-gpt-oss",
+        "gpt-oss-20b",
+        "experts, windows, sink logits",
+        2,
+        (*_SMALL, ("num_local_experts", 6), ("sliding_window", 8), ("rope_parameters", _YARN)),
+    ),
+)
 
 
 @pytest.fixture
@@ -49,7 +83,7 @@ def reference(shop: Workshop, model: Model) -> Any:
         return built(torch.tensor([TOKENS])).logits[0]
 
 
-@pytest.mark.parametrize("model", [TINY, ROTATED], ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [TINY, ROTATED, *HYBRIDS], ids=lambda model: model.name)
 def test_a_converted_model_gives_the_same_logits(model: Model, shop: Workshop) -> None:
     import torch
 

@@ -27,13 +27,17 @@ pytestmark = pytest.mark.long
 
 SESSIONS, CONTEXT, CHUNK = 4, 96, 64
 BUDGETS = {"kl_mean": 50.0, "top1_agreement": 0.0}
-BY_NAME = {family.name: family for family in (*FAMILIES, *STATE_FAMILIES)}
+# Its router divides the chosen experts' weights by their sum.
+EXPERTS = Family(
+    "qwen3_moe", {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": True}
+)
+BY_NAME = {family.name: family for family in (*FAMILIES, *STATE_FAMILIES, EXPERTS)}
 # A family, its recipe, and its cache. Rings, full caches, soft caps and convolutions run in every CI.
 QUICK = (("gemma3_text", "4bit", "int8"), ("lfm2", "4bit", "float16"))
 SLOW = (
     *(("llama", "4bit", kind) for kind in ("float32", "int4")),
     *(("gemma2", "float", "float16"), ("qwen3", "8bit", "float32"), ("gemma3n_text", "4bit", "float16")),
-    *(("mistral", "4bit", "int4"), ("gemma4_text", "4bit", "int8")),
+    *(("mistral", "4bit", "int4"), ("gemma4_text", "4bit", "int8"), ("qwen3_moe", "4bit", "float16")),
     *((family.name, "4bit", "float16") for family in STATE_FAMILIES if family.name != "lfm2"),
 )
 
