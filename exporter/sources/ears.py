@@ -125,7 +125,8 @@ def _window(config: Any, extractor: Mapping[str, Any], stride: int, folder: Path
     """How the features of one window are made: as long as the extractor says, else as the encoder has positions."""
     audio, name = config.audio_config, extractor.get("feature_extractor_type") or EXTRACTOR
     positions = next((value for key in _LENGTHS if isinstance(value := getattr(audio, key, None), int)), 0)
-    mels, seconds = getattr(audio, "num_mel_bins", None), extractor.get("chunk_length")
+    mels: Any = getattr(audio, "num_mel_bins", None)
+    seconds = extractor.get("chunk_length")
     faults = {
         f"the sound is prepared by {name!r}, not {EXTRACTOR}": name != EXTRACTOR,
         "the feature extractor normalises the sound or adds noise": bool(
