@@ -142,9 +142,11 @@ def nearest_grid(width: int, height: int, edge: int, fewest: int, most: int) -> 
     """The columns and rows whose proportions are next to an image's; (1, 1) where no number of tiles is allowed.
 
     Args:
-        width, height: of the image, pixels.
+        width: of the image, pixels.
+        height: of the image, pixels.
         edge: of a tile, pixels.
-        fewest, most: tiles.
+        fewest: tiles of a grid.
+        most: tiles of a grid.
     """
     grids = [each for each in product(range(1, most + 1), repeat=2) if fewest <= each[0] * each[1] <= most]
     if not grids:

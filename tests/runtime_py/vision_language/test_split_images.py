@@ -120,7 +120,8 @@ def test_a_grid_and_its_pixels_are_those_of_transformers_with_torchvision(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "changed", [{"tile_size": "x"}, {"max_tiles": 1 << 20}, {"image_mean": [0.5]}, {"rescale_factor": 0}, {"resample": 9}]
+    "changed",
+    [{"tile_size": "x"}, {"max_tiles": 1 << 20}, {"image_mean": [0.5]}, {"rescale_factor": 0}, {"resample": 9}],
 )
 def test_descriptions_that_make_no_sense_are_refused(changed: dict[str, Any], tmp_path: Path) -> None:
     file = save_processor("lfm2_vl", tmp_path) / "preprocessor_config.json"

@@ -105,6 +105,8 @@ NORMALIZATION = [
         lambda i: i["image"] * torch.rsqrt(i["image"].square().sum((1, 2, 3), keepdim=True) + 1e-3),
     ),
 ]
+
+
 def _resampled(padding: str, aligned: bool, mode: str) -> Case:
     """Values at places that reach beyond the image on all sides, as coremltools writes ``grid_sample``."""
     outside = {"zeros": "constant", "border": "border", "reflection": "reflection" if aligned else "symmetric"}
@@ -158,9 +160,7 @@ POOLS = [
     ),
     *(
         _resampled(padding, aligned, mode)
-        for padding, aligned, mode in product(
-            ("zeros", "border", "reflection"), (False, True), ("bilinear", "nearest")
-        )
+        for padding, aligned, mode in product(("zeros", "border", "reflection"), (False, True), ("bilinear", "nearest"))
     ),
 ]
 CASES = [*LINEAR, *NORMALIZATION, *POOLS]
