@@ -145,14 +145,15 @@ class EncoderDecoderInfo(JsonPart):
         return self
 
 
-PatchOrder = Literal["blocks", "lines"]
+PatchOrder = Literal["blocks", "lines", "tiles"]
 
 
 class PatchesInfo(JsonPart):
     """How a processor cuts an image: squares of ``size`` pixels, of which ``merge`` by ``merge`` become a row.
 
-    ``order``: block by block and colour by colour, as Qwen's, or line by line and pixel by pixel, as Gemma 4's;
-    ``frames``: how often a patch repeats an image, which stands for a video.
+    ``order``: block by block and colour by colour, as Qwen's, line by line and pixel by pixel, as Gemma 4's, or not at
+    all, where edgec itself makes tiles, as for LFM2-VL; ``frames``: how often a patch repeats an image, which stands
+    for a video.
     """
 
     size: JsonSize

@@ -189,9 +189,10 @@ def shown(family: str, image: Any) -> Any:
     scale = min(height / image.height, width / image.width)
     inner = (round(image.width * scale), round(image.height * scale))
     mean = processor(family).image_processor.image_mean
+    mixed = Image.Resampling.BILINEAR if family == "lfm2_vl" else Image.Resampling.BICUBIC
     tile = Image.new("RGB", (width, height), tuple(round(255 * part) for part in mean))
     place = (round((width - inner[0]) / 2), round((height - inner[1]) / 2))
-    tile.paste(image.resize(inner, Image.Resampling.BICUBIC), place)
+    tile.paste(image.resize(inner, mixed), place)
     return tile
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy as np
 
 from edgec.runtime_py.vision_language.processor import of_images
 from tests.vision_words import IMAGE_TOKEN, MARKS, TEMPLATE, TEXT, VISION, VOCABULARY, tokenizer
@@ -59,12 +61,27 @@ def _gemma4() -> Any:
     return made
 
 
+def _lfm2_vl() -> Any:
+    from transformers import Lfm2VlConfig, Lfm2VlForConditionalGeneration
+
+    kinds = {"model_type": "lfm2", "layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}
+    patches = {"model_type": "siglip2_vision_model", "patch_size": 4, "num_patches": 16, "vision_use_head": False}
+    config = Lfm2VlConfig(
+        text_config={**TEXT, **kinds, "vocab_size": VOCABULARY, "eos_token_id": 2},
+        vision_config={**VISION, **patches},
+        image_token_id=IMAGE_TOKEN,
+        projector_hidden_size=40,
+    )
+    return Lfm2VlForConditionalGeneration(config)
+
+
 SIZED: Mapping[str, Callable[[], Any]] = {
     "qwen2_vl": lambda: _qwen("Qwen2VL", {"embed_dim": 24, "hidden_size": 32, "mlp_ratio": 2}),
     "qwen2_5_vl": lambda: _qwen("Qwen2_5_VL", {**_WINDOWS, "fullatt_block_indexes": [1]}),
     "qwen3_vl": lambda: _qwen("Qwen3VL", {**_STRETCHED, "deepstack_visual_indexes": [0, 2]}, head_dim=8),
     "qwen3_5": lambda: _qwen("Qwen3_5", _STRETCHED, head_dim=8, **_DELTA),
     "gemma4": _gemma4,
+    "lfm2_vl": _lfm2_vl,
 }
 """Families whose images have the size that the export gives them."""
 SIZE = (32, 40)
@@ -102,10 +119,51 @@ def _gemma4_processor() -> Any:
     return of_images(Gemma4Processor)(None, images, words, None, chat_template=TEMPLATE)
 
 
+class WholeImages:
+    """What transformers' image processor of LFM2-VL, which needs torchvision, makes of images of ``SIZE``."""
+
+    image_mean = (0.5, 0.5, 0.5)
+    use_thumbnail, tile_size, encoder_patch_size, downsample_factor = True, 512, 4, 2
+
+    def fetch_images(self, images: Any) -> Any:
+        """The images themselves."""
+        return images
+
+    def __call__(self, images: Sequence[Sequence[Any]], **_: Any) -> Mapping[str, Any]:
+        """Patches line by line, none of which is padding."""
+        every = [np.asarray(image, np.float32) for several in images for image in several]
+        assert {each.shape[:2] for each in every} == {SIZE}, "it scales nothing"
+        high, wide = SIZE[0] // 4, SIZE[1] // 4
+        cut = [each.reshape(high, 4, wide, 4, 3).transpose(0, 2, 1, 3, 4).reshape(high * wide, -1) for each in every]
+        count = len(every)
+        return {
+            "pixel_values": (np.stack(cut) - 127.5) / 127.5,
+            "pixel_attention_mask": np.ones((count, high * wide), np.int32),
+            "spatial_shapes": np.array([[high, wide]] * count),
+            **{"image_rows": [1] * count, "image_cols": [1] * count, "image_sizes": [list(SIZE)] * count},
+        }
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Describe it as the published models do; tiles of a grid are 32 pixels high and wide."""
+        sizes = {"tile_size": 32, "max_image_tokens": 16, "encoder_patch_size": 4}
+        described = {"image_processor_type": "Lfm2VlImageProcessorFast", "resample": 2, **sizes}
+        (folder / "preprocessor_config.json").write_text(json.dumps(described))
+
+
+def _lfm2_vl_processor() -> Any:
+    from transformers import Lfm2VlProcessor
+
+    marks = {"image_start_token": MARKS[5], "image_end_token": MARKS[6], "image_thumbnail_token": MARKS[7]}
+    words = tokenizer(extra_special_tokens={**marks, "image_token": "<image>"})
+    made = type("Lfm2VlProcessor", (Lfm2VlProcessor,), {"check_argument_for_proper_class": lambda *_: None})
+    return made(WholeImages(), words, chat_template=TEMPLATE)
+
+
 SIZED_PROCESSORS: Mapping[str, Callable[[], Any]] = {
     "qwen2_vl": partial(_qwen_processor, "Qwen2VLProcessor"),
     "qwen2_5_vl": partial(_qwen_processor, "Qwen2_5_VLProcessor"),
     "qwen3_vl": partial(_qwen_processor, "Qwen3VLProcessor"),
     "qwen3_5": partial(_qwen_processor, "Qwen3VLProcessor", "qwen3_5"),
     "gemma4": _gemma4_processor,
+    "lfm2_vl": _lfm2_vl_processor,
 }

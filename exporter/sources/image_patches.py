@@ -100,6 +100,14 @@ def cut_lines(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor]:
     return {"pixel_values": cut.reshape(1, high * wide, -1), **_lines(high, wide)}
 
 
+def cut_whole(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor]:
+    """A tile [1, C, H, W] as the processor of LFM2-VL would hand it over, without the padding to its largest image."""
+    cut = cut_lines(patches, pixels)["pixel_values"]
+    assert patches is not None
+    shape = _grid(patches, *pixels.shape[2:])[:, 1:]
+    return {"pixel_values": cut, "spatial_shapes": shape, "pixel_attention_mask": torch.ones(1, cut.shape[1]).int()}
+
+
 def _lines(high: int, wide: int) -> dict[str, Tensor]:
     """The column and line of each patch, int64 [1, P, 2]."""
     places = torch.cartesian_prod(torch.arange(high), torch.arange(wide)).flip(1)

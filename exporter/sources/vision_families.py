@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from edgec.bundle.entry_points import Ahead, PatchesInfo, PatchOrder
 from edgec.exporter.sources.image_patches import (
@@ -19,6 +20,7 @@ from edgec.exporter.sources.image_patches import (
     attended,
     cut_lines,
     cut_patches,
+    cut_whole,
     in_lines,
     in_windows,
     stretched,
@@ -65,6 +67,7 @@ class Family:
         first_place: the position that the model gives to the first token.
         computed: what an encoder of images of any size computes of that size; none: its tiles have one size.
         order: how the processor of such a family hands over patches.
+        merged_by: the field of the config that says how many patches a row covers, along each side.
         mrope: whether positions have three parts.
         lacking: a config -> why a model of the family cannot be exported with its eyes; empty where it can.
     """
@@ -77,6 +80,7 @@ class Family:
     first_place: int = 0
     computed: tuple[Computed, ...] = ()
     order: PatchOrder = "blocks"
+    merged_by: str = "spatial_merge_size"
     mrope: bool = False
     lacking: Callable[[Any], str] = lambda _: ""
 
@@ -119,6 +123,18 @@ def _pooled(model: Any, given: Mapping[str, Any]) -> Tensor:
         rows = (rows - tower.std_bias) * tower.std_scale
     made: Tensor = model.model.embed_vision(inputs_embeds=rows)
     return made
+
+
+def _unshuffled(model: Any, given: Mapping[str, Any]) -> Tensor:
+    """The rows of LFM2-VL, whose own function cuts padding off: learned positions are stretched to one size."""
+    tower, (high, wide) = model.model.vision_tower, given["grid"]
+    learned = tower.embeddings.position_embedding.weight.float()
+    square = learned.reshape(1, *[tower.embeddings.position_embedding_size] * 2, -1).permute(0, 3, 1, 2)
+    places = F.interpolate(square, size=(high, wide), mode="bilinear", align_corners=False, antialias=True)
+    embedded = tower.embeddings.patch_embedding(given["pixel_values"]) + places.flatten(2).transpose(1, 2)
+    seen = tower.post_layernorm(tower.encoder(inputs_embeds=embedded, attention_mask=None).last_hidden_state)
+    made: Tensor = model.model.multi_modal_projector(seen.reshape(1, high, wide, -1))
+    return made.flatten(0, 2)
 
 
 def _with_layer_embeddings(model: Any, call: DecoderCall) -> Tensor:
@@ -175,7 +191,14 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3_vl": _qwen(stretched, read=_deepened),
     "qwen3_5": _qwen(stretched),
     "gemma4": Family(
-        _pooled, cut_lines, _with_layer_embeddings, computed=(in_lines,), order="lines", lacking=_gemma4_lacks
+        _pooled,
+        cut_lines,
+        _with_layer_embeddings,
+        computed=(in_lines,),
+        order="lines",
+        merged_by="pooling_kernel_size",
+        lacking=_gemma4_lacks,
     ),
+    "lfm2_vl": Family(_unshuffled, cut_whole, computed=(in_lines,), order="tiles", merged_by="downsample_factor"),
 }
 """By the config's ``model_type``; other families export without their eyes."""

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.entry_points import PatchesInfo, PatchOrder
+from edgec.bundle.entry_points import PatchesInfo
 from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
 from edgec.exporter.sources.image_patches import Size, constants_of, fixed_size, refuse_size
@@ -104,7 +104,7 @@ def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
     """
     vision: Any = config.vision_config
     family = FAMILIES[config.model_type]
-    patches = _patches(vision, family.order, folder) if family.computed else None
+    patches = _patches(config, family, folder) if family.computed else None
     if patches is None:
         refuse_size(size, config.model_type)
     height, width = fixed_size(patches, size) if patches else _stated_size(vision)
@@ -123,13 +123,14 @@ def _stated_size(vision: Any) -> tuple[Any, Any]:
     return (size[0], size[1]) if isinstance(size, list | tuple) and len(size) == 2 else (size, size)
 
 
-def _patches(vision: Any, order: PatchOrder, folder: Path) -> PatchesInfo:
-    names = ("patch_size", "spatial_merge_size" if order == "blocks" else "pooling_kernel_size", "temporal_patch_size")
-    size, merge, frames = numbers = [getattr(vision, name, 1) for name in names]
+def _patches(config: Any, family: Family, folder: Path) -> PatchesInfo:
+    names = ("patch_size", family.merged_by, "temporal_patch_size")
+    # LFM2-VL joins patches in its projector, not in the encoder.
+    size, merge, frames = numbers = [getattr(config.vision_config, name, getattr(config, name, 1)) for name in names]
     for name, value in zip(names, numbers, strict=True):
         if not isinstance(value, int) or not 1 <= value <= _LARGEST_PATCH:
             raise _unstated(folder, f"{name} is {value!r}")
-    return PatchesInfo(size=size, merge=merge, frames=frames, order=order)
+    return PatchesInfo(size=size, merge=merge, frames=frames, order=family.order)
 
 
 def _unstated(folder: Path, why: str) -> InputError:

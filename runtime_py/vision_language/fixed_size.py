@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LIMITS = ("size", "min_pixels", "max_pixels")
 # What Gemma 4's processor pads an image to.
 _MOST_ROWS = (70, 140, 280, 560, 1120)
+# Of Pillow's ways to scale; the module imports Pillow where images are at hand.
+_BICUBIC = 3
 _GRID, _PLACES = "image_grid_thw", "image_position_ids"
 
 
@@ -35,12 +37,21 @@ def keeping_size(described: Mapping[str, Any], info: VisionLanguageInfo) -> dict
     return {**kept, "size": {"shortest_edge": pixels, "longest_edge": pixels}}
 
 
-def fitted(image: PillowImage, info: VisionLanguageInfo, mean: Sequence[float]) -> PillowImage:
-    """An image [height, width] with all of ``image`` in its middle; ``mean``: the background, 0..1 for each colour."""
-    from PIL import Image, ImageOps
+def fitted(
+    image: PillowImage, info: VisionLanguageInfo, mean: Sequence[float], resample: int = _BICUBIC
+) -> PillowImage:
+    """An image [height, width] with all of ``image`` in its middle.
+
+    Args:
+        image: of any size.
+        info: says how large a tile is.
+        mean: the background, 0..1 for each colour.
+        resample: how pixels are mixed, by Pillow's number.
+    """
+    from PIL import ImageOps
 
     colour = tuple(round(255 * part) for part in mean)
-    return ImageOps.pad(image, (info.width, info.height), Image.Resampling.BICUBIC, colour)
+    return ImageOps.pad(image, (info.width, info.height), resample, colour)
 
 
 def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo) -> NDArray[np.float32]:
@@ -48,7 +59,7 @@ def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo) -> NDArray[n
 
     Args:
         made: its ``pixel_values``, [N * P, C * frames * size * size] block by block or [N, most, size * size * C] line
-            by line; and where the patches lie.
+            by line; and where the patches lie. Tiles that edgec made itself are left as they are.
         info: says how they were cut.
 
     Raises:
@@ -57,6 +68,8 @@ def joined_tiles(made: Mapping[str, Any], info: VisionLanguageInfo) -> NDArray[n
     patches = info.patches
     assert patches is not None
     values, high, wide = np.asarray(made["pixel_values"], np.float32), info.height, info.width
+    if patches.order == "tiles":
+        return values
     grid = (high // patches.size, wide // patches.size)
     if patches.order == "lines":
         return _joined_lines(values, np.asarray(made[_PLACES]), info, grid)

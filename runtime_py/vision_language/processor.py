@@ -1,7 +1,8 @@
 """Text and images as the input of a vision-language model, by transformers' own processor of its family.
 
 The classes are looked up by the names in the bundle's files, and only among transformers' own: no code of the bundle
-runs. Image processors are those over Pillow and numpy, so that torchvision is not needed.
+runs. Image processors are those over Pillow and numpy, so that torchvision is not needed; for LFM2-VL, of which
+transformers has none, edgec's own stands in.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.errors import InputError
 from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles, keeping_size
+from edgec.runtime_py.vision_language.split_images import SplitImages, SplittingDescription
 
 # The same for images; the one of SmolVLM needs libraries for videos.
 _STAND_INS = {"SmolVLMProcessor": "Idefics3Processor"}
 _SUFFIXES = ("Fast", "Pil")
 _UNUSED = ("video_processor", "feature_extractor")
+# Image processors that transformers has over torchvision only.
+_OWN = ("Lfm2VlImageProcessor",)
 _MASK = "pixel_attention_mask"
 _KIND = JsonKind("The bundle's image processor cannot be read.", "export the model again", "E656", infinite=True)
 
@@ -91,7 +95,7 @@ class PromptProcessor:
         return self._checked(made)
 
     def _sized(self, image: Any) -> Any:
-        if self.info.patches is None:
+        if self.info.patches is None or self.info.patches.order == "tiles":
             return image
         return fitted(image, self.info, self._processor.image_processor.image_mean)
 
@@ -130,26 +134,34 @@ def _processor(
     for part in ("image_processor", "tokenizer", "chat_template", *_UNUSED):
         options.pop(part, None)
     unused = [part for part in _UNUSED if part in signature(maker.__init__).parameters]
-    if unused:
+    prepares = _image_processor(images, info)
+    if unused or isinstance(prepares, SplitImages):
         maker, options = of_images(maker), {**options, **dict.fromkeys(unused)}
-    images = images if info.patches is None else keeping_size(images, info)
-    return maker(image_processor=_image_processor(images), tokenizer=tokenizer, **options)
+    return maker(image_processor=prepares, tokenizer=tokenizer, **options)
 
 
 def of_images(maker: Any) -> Any:
-    """A processor's class that needs no processors of videos, which would need torchvision, and of sound."""
+    """A processor's class that needs no processors of videos, which would need torchvision, and of sound.
+
+    It takes edgec's own image processor as well as transformers'.
+    """
 
     def check(self: Any, name: str, argument: Any) -> Any:
-        return None if name in _UNUSED else maker.check_argument_for_proper_class(self, name, argument)
+        if name in _UNUSED or isinstance(argument, SplitImages):
+            return None
+        return maker.check_argument_for_proper_class(self, name, argument)
 
     return type(maker.__name__, (maker,), {"check_argument_for_proper_class": check})
 
 
-def _image_processor(described: Mapping[str, Any]) -> Any:
+def _image_processor(described: Mapping[str, Any], info: VisionLanguageInfo) -> Any:
     name = str(described.get("image_processor_type") or "")
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
-    return _class(f"{name}Pil", "BaseImageProcessor").from_dict(dict(described))
+    if name in _OWN and info.patches is not None:
+        return SplitImages(SplittingDescription.model_validate(described), info)
+    sized = dict(described) if info.patches is None else keeping_size(described, info)
+    return _class(f"{name}Pil", "BaseImageProcessor").from_dict(sized)
 
 
 def _class(name: str, base: str) -> Any:

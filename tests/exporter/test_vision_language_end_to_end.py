@@ -16,11 +16,13 @@ from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 import edgec
+from edgec.bundle.entry_points import PatchesInfo
 from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices.embed.embed import embed
 from edgec.errors import InputError
 from edgec.exporter.report.headline import next_commands
+from edgec.exporter.sources.image_patches import cut_whole
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
@@ -245,6 +247,23 @@ def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp
         said = list(edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=12).tokens)
         words_of = tiny_vision_language(family).config.get_text_config().vocab_size
         assert said[:same] == wanted[:same] and all(0 <= token < words_of for token in said) and said
+
+
+@pytest.mark.slow
+def test_parts_of_a_large_image_and_the_whole_are_read_one_after_the_other(tmp_path: Path) -> None:
+    folder = save_vision_language("lfm2_vl", tmp_path / "lfm2_vl")
+    out = tmp_path / "x.edgec"
+    model = edgec.load(edgec.export(folder, recipe="float", out=out, context=CONTEXT, image_size="32"))
+    image = picture(100, 60)
+    seen = model.see("what is this", [image])
+    assert len(seen.pixels) == 7
+    cut = [cut_whole(PatchesInfo(size=4, merge=2), torch.from_numpy(tile[None])) for tile in seen.pixels]
+    given = {name: torch.cat([each[name] for each in cut]) for name in cut[0]}
+    tokens = torch.tensor([seen.tokens])
+    with torch.no_grad():
+        wanted = tiny_vision_language("lfm2_vl").generate(tokens, **given, max_new_tokens=16, do_sample=False)
+    said = model.generate("what is this", images=[image], max_new_tokens=16).tokens
+    assert list(said) == wanted[0, len(seen.tokens) :].tolist()
 
 
 @pytest.mark.slow

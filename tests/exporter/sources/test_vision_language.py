@@ -73,7 +73,7 @@ AHEAD = {"text_config": {"use_bidirectional_attention": "vision"}}
 @pytest.mark.parametrize(
     "config, why",
     [
-        ({"model_type": "lfm2_vl"}, "with torchvision only"),
+        ({"model_type": "cohere2_vision"}, "with torchvision only"),
         ({"model_type": "gemma3n"}, "it knows those of"),
         ({"model_type": "gemma4"}, "no vision_config"),
         ({**AHEAD, "model_type": "gemma4", "vision_config": {}}, "is 'vision'"),

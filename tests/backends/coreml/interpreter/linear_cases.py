@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -12,6 +15,8 @@ KERNEL, GROUPED = constant(6, 4, 3, 3, seed=3), constant(4, 2, 3, 3, seed=4)
 POINT, SCALE, SHIFT = constant(12, 4, 1, 1, seed=5), constant(4, seed=6) + 2, constant(4, seed=7)
 T = torch.from_numpy
 LINE = constant(5, 6, 3, seed=8)
+# Odd multiples of 1/128 are exact in float16, and never as near to one pixel as to the next.
+PLACES = (2 * np.floor(256 * constant(2, 5, 3, 2, seed=9)) + 1) / 128
 
 LINEAR = [
     Case(
@@ -100,6 +105,27 @@ NORMALIZATION = [
         lambda i: i["image"] * torch.rsqrt(i["image"].square().sum((1, 2, 3), keepdim=True) + 1e-3),
     ),
 ]
+
+
+def _resampled(padding: str, aligned: bool, mode: str) -> Case:
+    """Values at places that reach beyond the image on all sides, as coremltools writes ``grid_sample``."""
+    outside = {"zeros": "constant", "border": "border", "reflection": "reflection" if aligned else "symmetric"}
+    return Case(
+        "resample",
+        lambda mb, i, f: mb.resample(
+            x=i["image"],
+            coordinates=f(PLACES),
+            sampling_mode=mode,
+            padding_mode=outside[padding],
+            padding_value=f(0.0),
+            coordinates_mode="normalized_minus_one_to_one",
+            align_corners=aligned,
+        ),
+        lambda i: F.grid_sample(i["image"], T(PLACES), mode, padding, aligned),
+        f"{padding}-{'corners' if aligned else 'edges'}-{mode}",
+    )
+
+
 POOLS = [
     Case(
         "max_pool",
@@ -131,6 +157,10 @@ POOLS = [
             x=i["image"], scale_factor_height=2, scale_factor_width=2, align_corners=False
         ),
         lambda i: F.interpolate(i["image"], scale_factor=2, mode="bilinear", align_corners=False),
+    ),
+    *(
+        _resampled(padding, aligned, mode)
+        for padding, aligned, mode in product(("zeros", "border", "reflection"), (False, True), ("bilinear", "nearest"))
     ),
 ]
 CASES = [*LINEAR, *NORMALIZATION, *POOLS]
