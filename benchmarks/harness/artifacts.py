@@ -28,8 +28,17 @@ _EXPORTS = {
     "openvino": "benchmarks.peers.openvino_export",
     "onnxruntime": "benchmarks.peers.onnxruntime_export",
     "mnn": "benchmarks.peers.mnn_export",
+    "onnx": "benchmarks.peers.onnx_export",
+    "ctranslate2": "benchmarks.peers.ctranslate2_export",
 }
-_FILES = {"executorch": "model.pte", "openvino": "model.xml", "onnxruntime": "model.onnx", "mnn": "config.json"}
+_FILES = {
+    "executorch": "model.pte",
+    "openvino": "model.xml",
+    "onnxruntime": "model.onnx",
+    "mnn": "config.json",
+    "onnx": "forms",
+    "ctranslate2": "forms",
+}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
 
 
@@ -134,13 +143,15 @@ def _make_edgec(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any
     # No stage may come from an earlier export, and the first load packs the weights.
     for kept in ("stages", "packed"):
         shutil.rmtree(shop.cache / kept, ignore_errors=True)
-    job = {"config": str(config), "context": subject.context, "out": str(folder / "model.edgec"), **subject.options}
+    job = {"config": str(config), "out": str(folder / "model.edgec"), **subject.options}
+    # 0: as many tokens as the model reads, or it reads none.
+    job["context"] = subject.context or None
     return {"file": "model.edgec", **_exported(Path(sys.executable), subject, job)}
 
 
 def _make_by_peer(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
     source, file = weights(subject.model, shop.model_folder(subject.model)).parent, _FILES[subject.maker]
-    job = {"folder": str(source), "out": str(folder / file)}
+    job = {"folder": str(source), "out": str(folder / file), **subject.options}
     return {"file": file, **_exported(shop.interpreter(subject), subject, job)}
 
 
@@ -174,4 +185,6 @@ MAKERS: dict[str, Callable[[Workshop, Subject, Path], dict[str, Any]]] = {
     "openvino": _make_by_peer,
     "onnxruntime": _make_by_peer,
     "mnn": _make_by_peer,
+    "onnx": _make_by_peer,
+    "ctranslate2": _make_by_peer,
 }

@@ -150,7 +150,7 @@ def measure_speed(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, 
 
 def measure_memory(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
     """Measure the peak resident bytes of a load, a prefill and a few tokens, and those of the idle process before."""
-    resettable = _reset_peak()
+    resettable = reset_peak()
     idle = status_bytes("VmRSS")
     feeder = Feeder(open_engine(job))
     prompt, new = job["prompt_tokens"], job["new_tokens"]
@@ -161,7 +161,8 @@ def measure_memory(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str,
     return {"peak_bytes": status_bytes("VmHWM"), "idle_bytes": idle, "obtained": f"measured: {source}"}
 
 
-def _reset_peak() -> bool:
+def reset_peak() -> bool:
+    """Let the peak of this process's memory begin anew; returns whether the kernel can."""
     try:
         _CLEAR.write_text(_RESET_PEAK)
     except OSError:

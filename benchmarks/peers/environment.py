@@ -101,8 +101,22 @@ MNN = Environment(
         *_TORCH,
     ),
 )
+# For models that are not decoders alone: graphs by torch's exporter, without GenAI.
+ONNX = Environment(
+    "onnx",
+    ("onnxruntime==1.32.0", "onnx==1.23.2", "onnxscript==0.7.2", "transformers==5.23.0", *_TORCH),
+)
+CTRANSLATE2 = Environment("ctranslate2", ("ctranslate2==4.8.5", "transformers==5.23.0", *_TORCH))
 # By maker, and the instruction set that it is held to; other makers run in edgec's own environment.
-ENVIRONMENTS = {"gguf": LLAMA, "gguf avx2": LLAMA_AVX2, "openvino": OPENVINO, "onnxruntime": ONNXRUNTIME, "mnn": MNN}
+ENVIRONMENTS = {
+    "gguf": LLAMA,
+    "gguf avx2": LLAMA_AVX2,
+    "openvino": OPENVINO,
+    "onnxruntime": ONNXRUNTIME,
+    "mnn": MNN,
+    "onnx": ONNX,
+    "ctranslate2": CTRANSLATE2,
+}
 
 
 def peers_python(build: Path) -> Path:

@@ -1,0 +1,1 @@
+"""The comparison of eyes, ears and encoders with other runtimes: what `benchmarks.senses` consists of."""
