@@ -94,7 +94,7 @@ class _Encoder(nn.Module):
 class _Cross(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layer.encoder_attn for layer in model.model.decoder.layers)
+        self.layers: Any = nn.ModuleList(layer.encoder_attn for layer in model.model.decoder.layers)
 
     def forward(self, states: Tensor) -> tuple[Tensor, ...]:
         return tuple(
@@ -139,7 +139,7 @@ def _speech(folder: Path) -> dict[str, OnnxGraph]:
         # Tensors of their own: one that is given twice becomes one input.
         return tuple(torch.zeros(1, heads, length, config.d_model // heads) for _ in kept)
 
-    given = {"tokens": torch.zeros(1, _EXAMPLE, dtype=torch.long), "past": memory(_PAST)}
+    given: dict[str, Any] = {"tokens": torch.zeros(1, _EXAMPLE, dtype=torch.long), "past": memory(_PAST)}
     states = torch.zeros(1, config.max_source_positions, config.d_model)
     features = torch.zeros(1, config.num_mel_bins, 2 * config.max_source_positions)
     crossed, present = tuple(f"cross_{name}" for name in kept), tuple(f"present_{name}" for name in kept)

@@ -32,8 +32,9 @@ def difference(actual: NDArray[Any], expected: NDArray[Any]) -> float:
 
 def _levelled(logits: NDArray[Any], end: int) -> NDArray[np.float32]:
     """Logits without the constant that some runtimes take off, and without the token that is never chosen."""
-    kept = np.delete(np.asarray(logits, np.float32), end, axis=-1)
-    return kept - kept.mean(-1, keepdims=True)
+    kept: NDArray[np.float32] = np.delete(np.asarray(logits, np.float32), end, axis=-1)
+    levelled: NDArray[np.float32] = kept - kept.mean(-1, keepdims=True)
+    return levelled
 
 
 def _speech(folder: Path, given: Mapping[str, Any]) -> Expected:

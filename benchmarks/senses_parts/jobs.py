@@ -90,8 +90,8 @@ def _measure_memory(job: Job, open_sense: OpenSense) -> dict[str, Any]:
 
 
 def _write_outputs(job: Job, open_sense: OpenSense) -> dict[str, Any]:
-    made = open_sense(job).outputs()
-    np.savez(Path(job["out"]), **dict(made))
+    made: dict[str, Any] = dict(open_sense(job).outputs())
+    np.savez(Path(job["out"]), **made)
     return {"names": sorted(made)}
 
 

@@ -67,8 +67,8 @@ def _figure(speed: Speed | None) -> str:
     if speed.case == _DECODE:
         middle, high, low = (1e3 / value for value in values)
         values = [middle, low, high]
-    median, low, high = map(number, values)
-    return f"{median} ({low} to {high})"
+    median, first, last = map(number, values)
+    return f"{median} ({first} to {last})"
 
 
 def ratio(result: SenseResult, speed: Speed) -> float | None:
@@ -124,7 +124,7 @@ def plot(result: SenseResult) -> str:
     """A chart for each number of threads: edgec's time and how many times as long peers of equal bits take, as SVG."""
     from edgec.runtime_py.svg import Points, point_chart, stack
 
-    charts, names = [], []
+    charts, names = list[str](), list[str]()
     for threads in _threads(result):
         groups: dict[str, list[tuple[float, float, str]]] = {}
         for speed in result.speeds:
