@@ -21,7 +21,7 @@ from benchmarks.senses_parts.result import SenseFacts, SenseResult, SenseSubject
 from benchmarks.senses_parts.subjects import bits_of, subjects_of
 
 AGREEMENT = "benchmarks.senses_parts.agreement"
-TOLERANCES: Mapping[str, float] = {"float": 2e-3, "8 bits": 0.15, "4 bits": 0.8}
+TOLERANCES: Mapping[str, float] = {"float": 2e-3, "8 bits": 0.25, "4 bits": 0.8}
 """By the bits of the matrices, how far outputs may be from transformers', relative to the largest value.
 
 Float differs by 5e-7 at most in the tiny models; keys given in the wrong place differed by 0.15. With random weights 8
@@ -173,7 +173,7 @@ def _own_versions() -> dict[str, str]:
 def forecast_bytes(model: SenseModel, recipe: str) -> tuple[int, int] | None:
     """Low and high end of the peak of memory that ``edgec plan`` forecasts, of the text part of a model with eyes.
 
-    None for encoders and encoder-decoders, which it does not forecast.
+    None for the others: it takes Whisper and BERT for text decoders of these names, without an encoder.
     """
     if model.sense != "seeing":
         return None
