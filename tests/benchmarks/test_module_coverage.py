@@ -13,8 +13,8 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 
 # A mask that a table of relative positions makes, windows of an image, two encoders, a detector, points, features.
 SAMPLE = ("deberta", "mpnet", "swin", "clip", "siglip", "detr", "sam", "whisper")
-# Tables that code makes from ranges, indices among them; group norms and filters over sound; points in six dimensions.
-PACKAGES = ("mpnet", "deberta-v2", "wav2vec2", "rt_detr")
+# Tables that code makes from ranges, indices among them; group norms and filters over sound.
+PACKAGES = ("mpnet", "deberta-v2", "wav2vec2")
 TEXT = MethodInfo(
     name="forward",
     inputs=[
