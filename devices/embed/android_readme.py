@@ -10,6 +10,7 @@ from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.page_sizes import LibraryPages, android_project
 from edgec.devices.embed.readme import plain
+from edgec.devices.embed.readme_sections import key_section, kotlin_schema_section
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
@@ -52,6 +53,8 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         "target_sdk": str(target_sdk),
         "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,
+        "schemas": kotlin_schema_section(facts),
+        "key": key_section(facts, "PinnedKey.kt", "`LoadOptions(bundle = ...)`"),
     }
     return fill(load("edgec.devices.embed.kotlin", "README.md"), values)
 

@@ -100,7 +100,10 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
 """(format, backend) -> the runtime that runs its artifacts."""
 _OWN = AndroidRuntime(
     (),
-    {"NativeEngine": "NativeEngine", "ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
+    {
+        **{"NativeEngine": "NativeEngine", "EngineSchemas": "EngineSchemas"},
+        **{"ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
+    },
     _COMPILED,
     kept=(),
     absent=(),

@@ -42,6 +42,7 @@ _MODEL = (
     "PartsList",
     "PinnedKey",
     "Sampling",
+    "Schemas",
     "Session",
     "SignatureFile",
     "SignedBundle",

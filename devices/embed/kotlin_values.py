@@ -10,6 +10,7 @@ from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
+from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import manifest_values
 from edgec.installation import __version__
 
@@ -63,6 +64,7 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
         "repetition_penalty": single("repetition_penalty", facts.texts.repetition_penalty),
         "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
+        "schemas": kotlin_schemas(facts),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.app_settings import entitlements, needs_more_memory
 from edgec.devices.embed.glue import Glue, executorch_branch
+from edgec.devices.embed.readme_sections import key_section, swift_schema_section
 from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
@@ -48,6 +49,8 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
         "engine": fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)}) if glue.engine else "",
+        "schemas": swift_schema_section(facts),
+        "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
         "sample": _SAMPLE if facts.texts is not None else "",
         "limits": _limits(facts),
         "delivery": _delivery(facts),

@@ -36,6 +36,7 @@ _DECODER = (
     "DecoderFacts",
     "Session",
     "Sampling",
+    "Schemas",
     "TextStream",
     "Timings",
     "Tokenization",
@@ -98,7 +99,7 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
 def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     where = "AssetPack" if facts.in_asset_pack else "Resources"
     own = (*_DECODER, glue.decoder) if facts.texts is not None else _MODULE
-    return (*_SHARED, where, glue.runtime, *own)
+    return (*_SHARED, where, glue.runtime, *(["EngineSchema"] if glue.engine else []), *own)
 
 
 def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:

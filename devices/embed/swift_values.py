@@ -10,6 +10,7 @@ from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.number_text import integer, integers, single
+from edgec.devices.embed.schema_constants import swift_schemas
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
 from edgec.devices.embed.template_text import manifest_values, module_name
@@ -102,6 +103,7 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "slots": integer("slots", min(slots, default=context)),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "methods_share_state": boolean(glue.methods_share_state),
+        "schemas": swift_schemas(facts),
     }
 
 
