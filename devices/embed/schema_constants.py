@@ -7,14 +7,11 @@ import re
 from edgec.devices.embed import kotlin_text, swift_text
 from edgec.devices.embed.app_facts import AppFacts
 
-# `.none` and `.some` of an optional are those of Optional.
-_TAKEN_IN_SWIFT = ("none", "some")
-
 
 def swift_schemas(facts: AppFacts) -> str:
     """Lines that declare the constants of `ModelSchema`; none where the app's runtime holds no text to a schema."""
     names = _names(facts)
-    constants = swift_text.unique([_swift_name(name) for name in names])
+    constants = swift_text.unique([swift_text.identifier(" ".join(_words(name)), "schema") for name in names])
     return "".join(
         f"\n\n    /// `schemas/{name}.json` of the bundle.\n"
         f"    public static let {constant} = ModelSchema({swift_text.string(name)})"
@@ -46,8 +43,3 @@ def _names(facts: AppFacts) -> list[str]:
 def _words(name: str) -> list[str]:
     """The words of a name; one begins at every capital letter after a small one."""
     return re.findall(r"[A-Za-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name))
-
-
-def _swift_name(name: str) -> str:
-    constant = swift_text.identifier(" ".join(_words(name)), "schema")
-    return f"{constant}Schema" if constant in _TAKEN_IN_SWIFT else constant

@@ -15,9 +15,9 @@ from tests.devices.embed.android_bundles import CPU, EXAMPLE, ONNX, tokenizer_co
 from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest
 from tests.devices.embed.swift_syntax import assert_sound
 
-NAMES = ["answerKind", "answer-kind", "class", "none", "HTTPReply_2", "person"]
-SWIFT = ["answerKind", "answerKind2", "classValue", "noneSchema", "httpreply2", "person"]
-KOTLIN = ["ANSWER_KIND", "ANSWER_KIND2", "CLASS", "NONE", "HTTPREPLY_2", "PERSON"]
+NAMES = ["answerKind", "answer-kind", "class", "none", "some", "HTTPReply_2", "person"]
+SWIFT = ["answerKind", "answerKind2", "classValue", "noneValue", "someValue", "httpreply2", "person"]
+KOTLIN = ["ANSWER_KIND", "ANSWER_KIND2", "CLASS", "NONE", "SOME", "HTTPREPLY_2", "PERSON"]
 ENGINE, OTHER = b"EdgecLinear", b"XnnpackBackend"
 
 
