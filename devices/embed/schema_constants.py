@@ -31,9 +31,8 @@ def kotlin_schemas(facts: AppFacts) -> str:
 
 
 def first_constant(lines: str) -> str:
-    """The name of the first constant in such lines, for examples; empty where there is none."""
-    found = re.search(r"\b(?:let|val) (\w+) =", lines)
-    return found[1] if found else ""
+    """The name of the first constant in such lines, for an example."""
+    return str(re.findall(r"\b(?:let|val) (\w+) =", lines)[0])
 
 
 def _names(facts: AppFacts) -> list[str]:

@@ -21,7 +21,7 @@ from tests.devices.runner.test_structured_text import PERSON
 NAME, PROMPT = "person", "Lily has a friend: "
 MOST, FEW = 120, 4
 """Tokens that suffice for the shortest text, and tokens that do not."""
-# Under random weights the first two tokens are often nearly as likely, and the runner's build for this machine's own CPU
+# Under random weights two tokens are often nearly as likely, and the runner's build for this machine's own CPU
 # (-march=native) rounds sums of floats otherwise than an app's.
 _SURELY_EQUAL = 24
 

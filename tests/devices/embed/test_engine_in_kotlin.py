@@ -79,7 +79,11 @@ def assert_held(said: dict[str, str], wanted: RunnerAnswers) -> None:
     assert all(map(is_person, drawn)) and len(drawn) > 1
     assert said["cut finish"] == "LENGTH" and said["cut"] and on_one_line(wanted.free["text"]).startswith(said["cut"])
     assert said["unfinished"].startswith("AnswerUnfinished: ") and "(LENGTH)" in said["unfinished"]
-    refused = {"absent schema": "the bundle has no schema absent", "damaged schema": "damaged", "stopped schema": "stop texts"}
+    refused = {
+        "absent schema": "the bundle has no schema absent",
+        "damaged schema": "damaged",
+        "stopped schema": "stop texts",
+    }
     for name, why in refused.items():
         assert said[name].startswith("SchemaRefused: ") and why in said[name]
     assert said["long schema"].startswith("PromptTooLong: ")
