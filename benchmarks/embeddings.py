@@ -1,0 +1,145 @@
+"""How far an exported sentence encoder's vectors turn: python -m benchmarks.embeddings FOLDER [--json].
+
+FOLDER is a trained encoder in the layout of sentence-transformers. It is exported by each recipe for each target, and
+every bundle embeds the sentences of ``embedding_sentences.txt`` (or of ``--texts``), one a line. The cosine of each
+vector to the one that the model itself gives in torch, in float32, is measured; bundles for iPhones are executed by
+edgec's interpreter of Core ML. Nothing is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SENTENCES = Path(__file__).parent / "embedding_sentences.txt"
+TARGETS = "host,iphone,android-cpu"
+RECIPES = "float,8bit,4bit"
+GOAL = 0.999
+_FORMATS = {"iphone": "mlpackage"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of one bundle.
+
+    Attributes:
+        megabytes: of the artifact.
+        lowest: the smallest cosine of any sentence.
+        lowest_tokens: tokens of that sentence.
+        mean: of all cosines.
+        reached: share of the sentences with a cosine of at least ``GOAL``, 0..1.
+        refused: the error's code where the export stopped; the figures are then 0.
+    """
+
+    target: str
+    recipe: str
+    megabytes: float = 0.0
+    lowest: float = 0.0
+    lowest_tokens: int = 0
+    mean: float = 0.0
+    reached: float = 0.0
+    refused: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="a trained sentence encoder")
+    parser.add_argument("--targets", default=TARGETS, help="targets, separated by commas")
+    parser.add_argument("--recipes", default=RECIPES, help="recipes or their files, separated by commas")
+    parser.add_argument("--texts", type=Path, default=SENTENCES, help="a file with a sentence per line")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(arguments)
+    texts = [line for line in options.texts.read_text(encoding="utf-8").splitlines() if line]
+    rows = measure(options.folder, texts, options.targets.split(","), options.recipes.split(","))
+    if options.json:
+        print(json.dumps({"sentences": len(texts), "rows": [asdict(row) for row in rows]}, indent=1))
+        return
+    print(f"{len(texts)} sentences.\n\n| target | recipe | MB | lowest cosine | mean | at least {GOAL} |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        print(line(row), flush=True)
+
+
+def line(row: Row) -> str:
+    """The row as a line of Markdown."""
+    if row.refused:
+        return f"| {row.target} | {row.recipe} | refused: {row.refused} | | | |"
+    lowest = f"{row.lowest:.5f} ({row.lowest_tokens} tokens)"
+    return f"| {row.target} | {row.recipe} | {row.megabytes:.1f} | {lowest} | {row.mean:.5f} | {row.reached:.0%} |"
+
+
+def measure(folder: Path, texts: Sequence[str], targets: Sequence[str], recipes: Sequence[str]) -> Iterator[Row]:
+    """A row for each target and recipe."""
+    wanted = float_vectors(folder, texts)
+    for target in targets:
+        for recipe in recipes:
+            yield _row(folder, texts, wanted, target, recipe)
+
+
+def float_vectors(folder: Path, texts: Sequence[str]) -> NDArray[np.float64]:
+    """The vectors that the model itself gives in torch, [N, D], of length 1."""
+    import torch
+
+    from edgec.bundle.encoding import token_ids
+    from edgec.bundle.tokenizer_folder import untrusted_tokenizer
+    from edgec.exporter.sources.resolve import resolve
+
+    source, tokenizer = resolve(str(folder)), untrusted_tokenizer(folder)
+    assert source.factory is not None and source.tokens is not None
+    model, _ = source.factory()
+    vectors = []
+    with torch.no_grad():
+        for text in texts:
+            ids = torch.tensor([token_ids(tokenizer, text, most=source.tokens.high)])
+            vectors.append(model(ids, torch.ones_like(ids))[0][0])
+    return _unit(torch.stack(vectors).numpy())
+
+
+def _row(folder: Path, texts: Sequence[str], wanted: NDArray[np.float64], target: str, recipe: str) -> Row:
+    import edgec
+    from edgec.errors import EdgecError
+
+    with TemporaryDirectory() as aside:
+        try:
+            out = edgec.export(
+                str(folder), target=target, format=_FORMATS.get(target), recipe=recipe, out=Path(aside) / "x.edgec"
+            )
+        except EdgecError as error:
+            return Row(target, Path(recipe).stem, refused=error.code)
+        model = edgec.load(out)
+        cosines = (_unit(model.embed(texts, truncate=True)) * wanted).sum(-1)
+        worst = int(cosines.argmin())
+        return Row(
+            target,
+            Path(recipe).stem,
+            megabytes=_bytes(model.bundle.artifact_path) / 1e6,
+            lowest=float(cosines[worst]),
+            lowest_tokens=model.embedded_tokens(texts[worst], truncate=True),
+            mean=float(cosines.mean()),
+            reached=float((cosines >= GOAL).mean()),
+        )
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    exact = vectors.astype(np.float64)
+    return np.asarray(exact / np.linalg.norm(exact, axis=-1, keepdims=True))
+
+
+def _bytes(path: Path) -> int:
+    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    return sum(each.stat().st_size for each in files)
+
+
+if __name__ == "__main__":
+    main()
