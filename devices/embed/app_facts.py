@@ -125,7 +125,7 @@ def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None) -> AppF
 
     Raises:
         InputError: E460 the bundle was made for another system, E462 a decoder or a sentence encoder without a
-            tokenizer, E138 unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E745 a
+            tokenizer, E138 unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a
             sentence encoder's tokenizer that the app cannot follow.
     """
     manifest = bundle.manifest

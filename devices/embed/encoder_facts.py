@@ -71,7 +71,7 @@ def encoder_facts(bundle: Bundle) -> EncoderFacts | None:
     """Read the facts from a bundle; None where it is not a sentence encoder's.
 
     Raises:
-        InputError: E462 it has no tokenizer, E158 or E152 its tokenizer cannot be used, E745 the tokenizer does not put
+        InputError: E462 it has no tokenizer, E158 or E152 its tokenizer cannot be used, E741 the tokenizer does not put
             the same tokens around every text.
     """
     if not is_encoder(bundle.manifest):
@@ -110,7 +110,7 @@ def _around(tokenizer: Any, where: str) -> tuple[int, int]:
         where=where,
         why="the tokenizer does not put the same tokens around every text",
         fix="use the model on this machine (edgec run --embed), or export one with another tokenizer",
-        code="E745",
+        code="E741",
     )
 
 

@@ -76,7 +76,7 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: Public
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
-            number without a literal, E470 or E745 a tokenizer that the app does not support, E471 native libraries that
+            number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
             Google Play refuses, E472 ``target_sdk``.
     """
     _check_target(target_sdk)

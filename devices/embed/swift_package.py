@@ -70,7 +70,7 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
-            typed function, E469 a number without a literal, E745 a sentence encoder's tokenizer that the app cannot
+            typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
             follow.
     """
     facts = app_facts(bundle, "ios", key)

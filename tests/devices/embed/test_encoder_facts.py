@@ -60,7 +60,7 @@ def test_tokens_that_change_with_the_text_are_refused(tmp_path: Path, monkeypatc
     monkeypatch.setattr("edgec.devices.embed.encoder_facts.token_ids", odd)
     with pytest.raises(InputError) as caught:
         encoder_facts(placeholder_bundle(tmp_path / "bundle", "pte-cpu", encoder_method(padded=False)))
-    assert caught.value.code == "E745"
+    assert caught.value.code == "E741"
 
 
 def test_a_number_that_kotlin_cannot_hold_is_refused() -> None:

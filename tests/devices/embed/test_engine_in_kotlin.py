@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 from tests.devices.embed.schema_answers import (
     PROMPT,
     RunnerAnswers,
-    is_adapted,
+    assert_greedy,
     is_person,
     runner_answers,
     schema_option,
@@ -65,13 +66,14 @@ def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
     assert said["adapted"] == str(adapted) != said["generated"] and said["still"] == f"({adapted}, a.adapter)"
     assert said["without"] == said["generated"]
     assert said["damaged adapter"].startswith("AdapterRefused: ") and "checksum" in said["damaged adapter"]
-    assert_held(said, runner_answers(bundle, tmp_path / "a.adapter", golden.prompt_ids))
+    assert_held(said, runner_answers(bundle, golden.prompt_ids))
+    assert said["held adapted"] != said["held tokens"]
+    assert_greedy(bundle, adapter, golden.prompt_ids, json.loads(said["held adapted"]))
 
 
 def assert_held(said: dict[str, str], wanted: RunnerAnswers) -> None:
     """Assert what the program printed of schemas: the runner's texts, cut ones, and refusals as exceptions."""
     assert said["held"] == on_one_line(wanted.free["text"])
-    assert is_adapted(said["held adapted"].replace("\\n", "\n"), wanted)
     assert said["held finish"] == {"complete": "COMPLETE", "eos": "END_OF_TEXT"}[wanted.free["finish"]]
     assert said["held tokens"] == str(wanted.tokens)
     assert said["held pieces"] == said["held whole"] == "true" and said["free again"] == said["generated"]

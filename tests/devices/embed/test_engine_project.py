@@ -119,7 +119,6 @@ def test_an_app_calls_the_same_functions_whatever_the_runtime(package: AppPackag
     for source in ("EngineRuntime", "ModelRuntime", "OnnxRuntime"):
         own = (KOTLIN / f"{source}.kt.template").read_text()
         assert re.search(r"fun open\(.*context: Context, artifact: File\)", own) and "override fun close()" in own
-        assert re.search(r"fun holdTo\(schema: ModelSchema, folder: File, budget: Int\): SchemaText", own)
     for source in ("DecoderEngine", "DecoderDynamic", "DecoderStatic"):
         own = (KOTLIN / f"{source}.kt.template").read_text()
         assert "class ModelDecoder(private val runtime: ModelRuntime)" in own

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from edgec.bundle.manifest import Runtime
+from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.written_package import AppPackage
 from edgec.errors import InputError
+from tests.devices.embed.android_bundles import CPU, ONNX, android_bundle
 from tests.devices.embed.encoder_bundles import encoder_method, placeholder_bundle
+from tests.devices.embed.test_engine_project import OWN
 from tests.devices.embed.test_gradle_modules import TEMPLATES
 from tests.exporter.tiny_sentence_encoder import POSITIONS
 
@@ -53,6 +56,28 @@ def test_kernels_of_edgec_are_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         gradle_modules(replace(bundle, manifest=bundle.manifest.model_copy(update={"runtime": runtime})))
     assert caught.value.code == "E464" and "--kernels standard" in caught.value.fix
+
+
+DECLARED = re.compile(r"^(?:internal |private )?(?:(?:data|enum|sealed|open) )?(?:class|object|interface) (\w+)", re.M)
+
+
+def _kotlin(package: AppPackage) -> dict[str, str]:
+    """The package's Kotlin sources by their names, without comments."""
+    sources = [(Path(name).name, content) for name, content in package.files.items() if name.endswith(".kt")]
+    comment = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+    return {name: comment.sub("", bytes(content).decode()) for name, content in sources}
+
+
+@pytest.mark.parametrize("manifest", [CPU, ONNX, OWN])
+def test_no_file_names_what_only_language_models_have(manifest: Manifest, tmp_path: Path) -> None:
+    """Files that all modules share would not compile here; the Kotlin compiler that tells so is not everywhere."""
+    own = _kotlin(_package(tmp_path))
+    others = _kotlin(gradle_modules(android_bundle(tmp_path / "decoder", manifest)))
+    declared, absent = ({name for text in files.values() for name in DECLARED.findall(text)} for files in (own, others))
+    absent -= declared
+    assert {"FinishReason", "ModelSchema", "SchemaText", "AnswerUnfinished", "Session"} <= absent
+    named = {name: absent & set(re.findall(r"\w+", text)) for name, text in own.items()}
+    assert not {name: words for name, words in named.items() if words}
 
 
 def test_templates_of_encoders_are_used(tmp_path: Path) -> None:

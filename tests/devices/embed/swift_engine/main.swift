@@ -74,16 +74,17 @@ func tellSchema(_ model: EdgecModel, _ asked: Asked, _ prompt: [Int]) async thro
     print("held finish=\(await model.lastFinish?.rawValue ?? "none") \(pieces.count > 5)")
     let value = try await model.generate(prompt: asked.text, options: options, as: Person.self, schema: .person)
     show("held value", String(decoding: try JSONEncoder().encode(value), as: UTF8.self))
-    var tokens: [Int] = []
-    for try await token in model.generate(tokens: prompt, options: options, schema: .person) { tokens.append(token) }
-    print("held tokens=\(tokens)")
+    func tokens() async throws -> [Int] {
+        try await model.generate(tokens: prompt, options: options, schema: .person).reduce(into: []) { $0.append($1) }
+    }
+    print("held tokens=\(try await tokens())")
     for seed in 0..<3 {
         let drawn = GenerationOptions(
             maxNewTokens: asked.most, temperature: 1.5, topK: 40, minP: 0.01, repetitionPenalty: 1, seed: UInt64(seed))
         show("drawn \(seed)", try await held(model, asked, drawn).joined())
     }
     try await model.useAdapter(URL(fileURLWithPath: asked.adapter))
-    show("held adapted", try await held(model, asked, options).joined())
+    print("held adapted=\(try await tokens())")
     try await model.useAdapter(nil)
 }
 
