@@ -74,12 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--targets", default=TARGETS, help="targets, separated by commas")
     parser.add_argument("--recipes", default=RECIPES, help="recipes or their files, separated by commas")
     parser.add_argument("--texts", type=Path, default=SENTENCES, help="a file with a sentence per line")
-    parser.add_argument("--context", type=int, help="tokens of the longest text, where not the model's own limit")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(arguments)
     sentences = [line for line in options.texts.read_text(encoding="utf-8").splitlines() if line]
     texts = [*sentences, *joined(sentences)]
-    rows = measure(options.folder, texts, options.targets.split(","), options.recipes.split(","), options.context)
+    rows = measure(options.folder, texts, options.targets.split(","), options.recipes.split(","))
     if options.json:
         print(json.dumps({"texts": len(texts), "rows": [asdict(row) for row in rows]}, indent=1))
         return
@@ -107,17 +106,15 @@ def line(row: Row) -> str:
     return f"| {row.target} | {row.recipe} | {figures} |"
 
 
-def measure(
-    folder: Path, texts: Sequence[str], targets: Sequence[str], recipes: Sequence[str], context: int | None = None
-) -> Iterator[Row]:
-    """A row for each target and recipe; ``context``: tokens of the longest text, None for the model's own limit."""
-    wanted = float_vectors(folder, texts, context)
+def measure(folder: Path, texts: Sequence[str], targets: Sequence[str], recipes: Sequence[str]) -> Iterator[Row]:
+    """A row for each target and recipe."""
+    wanted = float_vectors(folder, texts)
     for target in targets:
         for recipe in recipes:
-            yield _row(folder, texts, wanted, target, recipe, context)
+            yield _row(folder, texts, wanted, target, recipe)
 
 
-def float_vectors(folder: Path, texts: Sequence[str], context: int | None = None) -> NDArray[np.float64]:
+def float_vectors(folder: Path, texts: Sequence[str]) -> NDArray[np.float64]:
     """The vectors that the model itself gives in torch, [N, D], of length 1."""
     import torch
 
@@ -131,26 +128,20 @@ def float_vectors(folder: Path, texts: Sequence[str], context: int | None = None
     vectors = []
     with torch.no_grad():
         for text in texts:
-            ids = torch.tensor([token_ids(tokenizer, text, most=context or source.tokens.high)])
+            ids = torch.tensor([token_ids(tokenizer, text, most=source.tokens.high)])
             vectors.append(model(ids, torch.ones_like(ids))[0][0])
     return _unit(torch.stack(vectors).numpy())
 
 
-def _row(
-    folder: Path,
-    texts: Sequence[str],
-    wanted: NDArray[np.float64],
-    target: str,
-    recipe: str,
-    context: int | None,
-) -> Row:
+def _row(folder: Path, texts: Sequence[str], wanted: NDArray[np.float64], target: str, recipe: str) -> Row:
     import edgec
     from edgec.errors import EdgecError
 
     with TemporaryDirectory() as aside:
-        given: dict[str, Any] = {"target": target, "format": _FORMATS.get(target), "recipe": recipe, "context": context}
         try:
-            out = edgec.export(str(folder), **given, out=Path(aside) / "x.edgec")
+            out = edgec.export(
+                str(folder), target=target, format=_FORMATS.get(target), recipe=recipe, out=Path(aside) / "x.edgec"
+            )
         except EdgecError as error:
             return Row(target, Path(recipe).stem, refused=error.code)
         model = edgec.load(out)
