@@ -27,7 +27,8 @@ def token_ids(
         InputError: E152, the text is not valid Unicode; E158, the tokenizer cannot read it.
     """
     check_unicode(text)
-    if enough is not None:
+    # A tokenizer that cuts texts at their beginning needs the end.
+    if enough is not None and getattr(tokenizer, "truncation_side", "right") != "left":
         size = _CHARACTERS * (enough + _MARGIN_TOKENS)
         while size < len(text):
             ids = _ids(tokenizer, text[:size], special)

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.encoder_facts import EncoderFacts
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.page_sizes import LibraryPages, android_project
 from edgec.devices.embed.readme import plain
+from edgec.devices.embed.readme_sections import key_section, kotlin_schema_section
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
@@ -28,11 +30,15 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         libraries: the archives with what is known about their page sizes.
         target_sdk: of the app.
     """
+    own = _decoder_values(facts, has_chat) if facts.encoder is None else _encoder_values(facts.encoder)
+    name = "README.md" if facts.encoder is None else "README.encoder.md"
+    return fill(load("edgec.devices.embed.kotlin", name), {**_values(facts, libraries, target_sdk), **own})
+
+
+def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int) -> dict[str, str]:
     manifest, pack = facts.manifest, facts.in_asset_pack
-    assert manifest.limits is not None  # gradle_modules refuses models without
     runtime = runtime_of(facts)
-    call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
-    values = {
+    return {
         "module": module_name(facts),
         "package": package_name(manifest.name),
         "title": plain(manifest.name),
@@ -40,11 +46,8 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         "edgec_version": __version__,
         "pack_copy": " and `model_pack/`" if pack else "",
         "pack_use": ', and `assetPacks += listOf(":model_pack")` in its `android` block' if pack else "",
-        "example": f"model.{call}.collect {{ print(it) }}",
         "digest_text": plain(manifest.digest),
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
-        "context": f"{manifest.limits.context:,}",
-        "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
         "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
         "format_text": plain(str(manifest.format)),
         "libraries": "\n".join(map(_row, libraries)),
@@ -52,8 +55,28 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         "target_sdk": str(target_sdk),
         "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,
+        "schemas": kotlin_schema_section(facts),
+        "key": key_section(facts, "PinnedKey.kt", "`LoadOptions(bundle = ...)`"),
     }
-    return fill(load("edgec.devices.embed.kotlin", "README.md"), values)
+
+
+def _decoder_values(facts: AppFacts, has_chat: bool) -> dict[str, str]:
+    limits = facts.manifest.limits
+    assert limits is not None  # gradle_modules refuses other models
+    call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
+    return {
+        "example": f"model.{call}.collect {{ print(it) }}",
+        "context": f"{limits.context:,}",
+        "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
+    }
+
+
+def _encoder_values(encoder: EncoderFacts) -> dict[str, str]:
+    return {
+        "most_tokens": f"{encoder.most_tokens:,}",
+        "vector_width": f"{encoder.width:,}",
+        "padded": ", padding" if encoder.padded else "",
+    }
 
 
 def _published(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.app_facts import AppFacts
@@ -16,8 +16,8 @@ no outputs. On the first device, compare its answers with those of a bundle for 
 """
 _HEXAGON = """
 The contexts are made for one chip (`model.qnn/soc_model.txt`). An app that links this module must unpack its native
-libraries, as `bench/` does (`packaging { jniLibs { useLegacyPackaging = true } }`); it needs API level 27. Plug-in and
-Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
+libraries (`packaging { jniLibs { useLegacyPackaging = true } }` in its `android` block); it needs API level 27. Plug-in
+and Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
 """
 _UNFIT = "no app glue fits this bundle"
 _COMPILED = """
@@ -39,6 +39,8 @@ _JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0
 _STATIC = {"ModelDecoder": "DecoderStatic"}
 _TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "HeldState": "HeldState"}
 _ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "HeldState": "OnnxState"}
+_TORCH_ENCODER = {"ModelRuntime": "ModelRuntime", "ModelEncoder": "EncoderTorch"}
+_ONNX_ENCODER = {"ModelRuntime": "OnnxRuntime", "ModelEncoder": "EncoderOnnx"}
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
 _ORT_CLASSES = ("ai.onnxruntime",)
 # QNN version that each plug-in was built with (``onnxruntime_qnn.build_and_package_info``; its release notes).
@@ -59,6 +61,7 @@ class AndroidRuntime:
         accelerated: models run on Hexagon through ONNX Runtime's plug-in.
         uncompressed: extensions of files that the runtime maps into memory.
         compiled: the app compiles edgec's engine and kernels (``engine_project``).
+        encoder: as ``templates``, for sentence encoders; empty where apps cannot hold them.
     """
 
     dependencies: tuple[str, ...]
@@ -70,10 +73,15 @@ class AndroidRuntime:
     accelerated: bool = False
     uncompressed: tuple[str, ...] = ("pte",)
     compiled: bool = False
+    encoder: Mapping[str, str] = field(default_factory=dict)
+
+    def sources(self, facts: AppFacts) -> Mapping[str, str]:
+        """The templates for a bundle: file name in the app -> name of the Kotlin template."""
+        return self.templates if facts.encoder is None else self.encoder
 
 
 def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
-    return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), templates, note)
+    return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), templates, note, encoder=_TORCH_ENCODER)
 
 
 _DYNAMIC = {"ModelRuntime": "ModelRuntime", "ModelDecoder": "DecoderDynamic"}
@@ -81,7 +89,14 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ("pte", "xnnpack"): _executorch("executorch-android", _DYNAMIC),
     ("pte", "vulkan"): _executorch("executorch-android-vulkan", _TORCH_STATIC, _NEVER_RUN),
     ("pte", "qnn_delegate"): _executorch("executorch-android-qnn", _TORCH_STATIC, _NEVER_RUN),
-    ("onnx", "onnx"): AndroidRuntime((_ORT,), _ONNX_STATIC, kept=_ORT_CLASSES, absent=(), uncompressed=("onnx", "bin")),
+    ("onnx", "onnx"): AndroidRuntime(
+        (_ORT,),
+        _ONNX_STATIC,
+        kept=_ORT_CLASSES,
+        absent=(),
+        uncompressed=("onnx", "bin"),
+        encoder=_ONNX_ENCODER,
+    ),
     ("qnn", "qnn"): AndroidRuntime(
         (
             _ORT,
@@ -95,12 +110,16 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
         minimum_sdk=27,
         accelerated=True,
         uncompressed=("onnx", "bin"),
+        encoder=_ONNX_ENCODER,
     ),
 }
 """(format, backend) -> the runtime that runs its artifacts."""
 _OWN = AndroidRuntime(
     (),
-    {"NativeEngine": "NativeEngine", "ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
+    {
+        **{"NativeEngine": "NativeEngine", "EngineSchemas": "EngineSchemas"},
+        **{"ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
+    },
     _COMPILED,
     kept=(),
     absent=(),
@@ -122,6 +141,9 @@ def runtime_of(facts: AppFacts) -> AndroidRuntime:
         return RUNTIMES[place]
     if place != ("pte", "xnnpack"):
         why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
+        raise InputError(_UNFIT, facts.manifest.name, why, "export it with --kernels standard", "E464")
+    if facts.encoder is not None:
+        why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which apps call for language models only"
         raise InputError(_UNFIT, facts.manifest.name, why, "export it with --kernels standard", "E464")
     return _OWN
 

@@ -55,9 +55,9 @@ def embed(
     Raises:
         InputError: E130-E137 not an intact bundle, E460 another system's bundle, E461 the output exists, E462 no
             tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function, E466 unknown platform, E469 a
-            number without a literal, E470 a tokenizer that the app does not support, E471 native libraries that Google
-            Play refuses, E472 ``target_sdk``; with a key E601 no signature, E602 no readable one, E603 not by this key,
-            E604 the bundle is not what was signed, E605 no usable key.
+            number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
+            Google Play refuses, E472 ``target_sdk``; with a key E601 no signature, E602 no readable one, E603 not by
+            this key, E604 the bundle is not what was signed, E605 no usable key.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 from edgec.bundle.folder import Bundle
-from edgec.bundle.manifest import Manifest
 from edgec.bundle.prefix import Files
 from edgec.bundle.signing_keys import PublicKey
 from edgec.devices.embed.android_readme import android_readme
@@ -26,29 +25,22 @@ from edgec.installation import __version__
 
 _TEMPLATES = "edgec.devices.embed.kotlin"
 _SYSTEMS = {26: "8.0", 27: "8.1"}
-_MODEL = (
-    "BundleDownload",
-    "BundleFiles",
-    "BundleFit",
+_SHARED = (
+    *("BundleDownload", "BundleFiles", "BundleFit", "DownloadFolder", "EdgecException", "LoadStep", "MemoryCheck"),
+    *("ModelFacts", "PartFetch", "PartsList", "PinnedKey", "SignatureFile", "SignedBundle"),
+)
+_DECODER = (
     "DecoderFacts",
-    "DownloadFolder",
-    "EdgecException",
     "EdgecModel",
     "GoldenReplay",
-    "LoadStep",
-    "MemoryCheck",
-    "ModelFacts",
-    "PartFetch",
-    "PartsList",
-    "PinnedKey",
     "Sampling",
+    "Schemas",
     "Session",
-    "SignatureFile",
-    "SignedBundle",
     "TextStream",
     "Timings",
     "Tokenization",
 )
+_ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
 TOKENIZER = (
     "AddedTokens",
     "CharacterClasses",
@@ -71,6 +63,7 @@ _JOB = {
     "loads": 3,
     "sustained_seconds": 0,
 }
+_JOB_FILE: Files = {"bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode()}
 
 
 def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None) -> AppPackage:
@@ -83,25 +76,25 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: Public
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
-            number without a literal, E470 a tokenizer that the app does not support, E471 native libraries that Google
-            Play refuses, E472 ``target_sdk``.
+            number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
+            Google Play refuses, E472 ``target_sdk``.
     """
     _check_target(target_sdk)
     facts = app_facts(bundle, "android", key)
-    _check(facts.manifest)
+    _check(facts)
     runtime = runtime_of(facts)
     libraries = library_pages(dependencies(runtime, facts.manifest))
     check_page_sizes(libraries, bundle, target_sdk)
     compiled = [engine_pages(facts)] if runtime.compiled else []
-    assert bundle.tokenizer_dir is not None  # app_facts refuses a decoder without one
-    pieces = chat_pieces(bundle.tokenizer_dir)
+    assert bundle.tokenizer_dir is not None  # app_facts refuses decoders and encoders without one
+    pieces = chat_pieces(bundle.tokenizer_dir) if facts.texts is not None else None
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
     values = {**kotlin_values(facts, pieces), **gradle_values(facts, target_sdk), **tokenizer.values}
     contents: Files = {
         **{path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()},
         **(engine_project(facts) if runtime.compiled else {}),
         "README.md": android_readme(facts, pieces is not None, [*libraries, *compiled], target_sdk).encode(),
-        "bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode(),
+        **(_JOB_FILE if facts.texts is not None else {}),
         **_assets(facts, bundle),
     }
     return AppPackage(
@@ -133,32 +126,41 @@ def _check_target(target_sdk: int) -> None:
         raise InputError(f"the target SDK {target_sdk} is out of range", "--target-sdk", why, fix, "E472")
 
 
-def _check(manifest: Manifest) -> None:
-    if manifest.limits is None:
-        why, fix = "the Kotlin wrapper is for language models", "call the runtime's own classes yourself"
-        raise InputError("no app glue fits this bundle", manifest.name, why, fix, "E464")
+def _check(facts: AppFacts) -> None:
+    if not facts.reads_texts:
+        why = "the Kotlin wrapper is for language models and sentence encoders"
+        fix = "call the runtime's own classes yourself"
+        raise InputError("no app glue fits this bundle", facts.manifest.name, why, fix, "E464")
 
 
 def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
     """Path in the modules -> name of the template that is written there."""
     folder = package_name(facts.manifest.name).replace(".", "/")
     model = f"model/src/main/kotlin/{folder}"
+    own = _DECODER if facts.encoder is None else _ENCODER
     places = {
         "settings.gradle.kts": "settings.gradle.kts",
         "build.gradle.kts": "build.gradle.kts",
         "gradle.properties": "gradle.properties",
         "gradlew": "gradlew",
         "gradle/wrapper/gradle-wrapper.properties": "gradle-wrapper.properties",
-        "buildSrc/build.gradle.kts": "buildSrc.gradle.kts",
-        "buildSrc/src/main/java/dev/edgec/PageSizeCheck.java": "PageSizeCheck.java",
         "model/build.gradle.kts": "model.gradle.kts",
         "model/consumer-rules.pro": "consumer-rules.pro",
         "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
-        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_MODEL, *TOKENIZER, tokenizer.model)},
-        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).templates.items()},
-        **{path: name for app in _APPS for path, name in _app(app, folder).items()},
+        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *own, *TOKENIZER, tokenizer.model)},
+        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).sources(facts).items()},
+        **(_apps(folder) if facts.texts is not None else {}),
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+
+
+def _apps(folder: str) -> dict[str, str]:
+    """The places of the apps, and of the check of what they are built into."""
+    return {
+        "buildSrc/build.gradle.kts": "buildSrc.gradle.kts",
+        "buildSrc/src/main/java/dev/edgec/PageSizeCheck.java": "PageSizeCheck.java",
+        **{path: name for app in _APPS for path, name in _app(app, folder).items()},
+    }
 
 
 def _app(app: str, folder: str) -> dict[str, str]:

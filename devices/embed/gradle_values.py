@@ -46,6 +46,7 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         "accelerated": boolean(runtime.accelerated),
         "native_library": _LIBRARY if runtime.accelerated else "",
         "unpacked_libraries": _UNPACKED if runtime.accelerated else "",
+        "app_includes": ', ":bench", ":sample"' if facts.texts is not None else "",
         "pack_include": ', ":model_pack"' if pack else "",
         "pack_plugin": f'\n        id("com.android.ai-pack") version "{plug_in}"' if pack else "",
         "pack_applied": '\n    id("com.android.ai-pack") apply false' if pack else "",

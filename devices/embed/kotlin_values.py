@@ -8,8 +8,10 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.chat_pieces import ChatPieces
+from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
+from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import manifest_values
 from edgec.installation import __version__
 
@@ -20,6 +22,8 @@ _NO_PIECES = ChatPieces("", "", {}, False)
 
 def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
     """The text for every placeholder of the Kotlin templates."""
+    if facts.encoder is not None:
+        return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
     return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}
 
 
@@ -63,6 +67,7 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
         "repetition_penalty": single("repetition_penalty", facts.texts.repetition_penalty),
         "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
+        "schemas": kotlin_schemas(facts),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.app_settings import entitlements, needs_more_memory
 from edgec.devices.embed.glue import Glue, executorch_branch
+from edgec.devices.embed.readme_sections import key_section, swift_schema_section
 from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
@@ -22,6 +23,16 @@ on Linux; no one has linked them with ExecuTorch's frameworks yet.
 
 `try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for a language model's bundle, from the
 next answer on; nil takes it away.
+"""
+_ACCEPTED = (
+    "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
+    "  `LoadOptions.acceptedTexts`"
+)
+_TEXTS = """## Texts
+
+A text has at most {most:,} tokens (`EncoderLimits.mostTokens`). A longer one throws `EdgecError.textTooLong`, unless
+`embed(text, truncate: true)` cuts it as the model's tokenizer does. Mask, pooling and length of the vector are the
+model's own, as in `edgec run --embed` with the same bundle.
 """
 _SAMPLE = """## Sample
 
@@ -48,6 +59,8 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
         "engine": fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)}) if glue.engine else "",
+        "schemas": swift_schema_section(facts),
+        "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
         "sample": _SAMPLE if facts.texts is not None else "",
         "limits": _limits(facts),
         "delivery": _delivery(facts),
@@ -83,6 +96,8 @@ def _steps(facts: AppFacts, glue: Glue) -> list[str]:
 
 
 def _example(facts: AppFacts) -> str:
+    if facts.encoder is not None:
+        return 'let vectors = try await model.embed(["A red ball.", "The big dog."])  // an [Float] each'
     if facts.texts is None:
         return "// One `predict` function per method of the model: see EdgecModule.swift."
     call = 'messages: [ChatMessage(.user, "Hello")]' if facts.texts.chat_template else 'prompt: "Once upon a time"'
@@ -90,17 +105,20 @@ def _example(facts: AppFacts) -> str:
 
 
 def _golden(facts: AppFacts) -> str:
+    if facts.encoder is not None:
+        return f"token ids of texts in many scripts, and values of a vector;\n{_ACCEPTED}"
     if facts.texts is None:
         return "values of the outputs for inputs that every language can compute alike"
     return (
         "token ids of texts in many scripts, the chat template where there is one, and a greedy continuation;\n"
-        "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
-        "  `LoadOptions.acceptedTexts`"
+        f"{_ACCEPTED}"
     )
 
 
 def _limits(facts: AppFacts) -> str:
     limits = facts.manifest.limits
+    if facts.encoder is not None:
+        return _TEXTS.format(most=facts.encoder.most_tokens)
     if limits is None or facts.texts is None:
         return "## Limits\n\nShapes are fixed; each parameter's documentation states its own.\n"
     lines = [f"Prompt and answer share a context of {limits.context:,} tokens (`ModelLimits`)."]
@@ -144,12 +162,13 @@ def _bench(facts: AppFacts) -> str:
 
 
 def _open(facts: AppFacts, glue: Glue) -> list[str]:
-    lines = ["that the sources compile and link", "memory in use, time to first token, tokens per second"]
+    speed = "time per text" if facts.encoder is not None else "time to first token, tokens per second"
+    lines = ["that the sources compile and link", f"memory in use, {speed}"]
     if facts.target.unit == "npu":
         lines.append("that the Neural Engine executes the operators that edgec made for it")
     if glue.products:
         lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
-    if facts.texts is not None:
+    if facts.reads_texts:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(

@@ -36,6 +36,7 @@ _DECODER = (
     "DecoderFacts",
     "Session",
     "Sampling",
+    "Schemas",
     "TextStream",
     "Timings",
     "Tokenization",
@@ -43,6 +44,7 @@ _DECODER = (
     "EdgecModel",
 )
 _MODULE = ("EdgecModule", "GoldenFunctions")
+_ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
 # Apps next to the package: folder -> the app's name and its sources.
 _APPS = {
     "Bench": (BENCH, ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
@@ -68,7 +70,8 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
-            typed function, E469 a number without a literal.
+            typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
+            follow.
     """
     facts = app_facts(bundle, "ios", key)
     glue = glue_for(facts)
@@ -97,8 +100,11 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
 
 def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     where = "AssetPack" if facts.in_asset_pack else "Resources"
-    own = (*_DECODER, glue.decoder) if facts.texts is not None else _MODULE
-    return (*_SHARED, where, glue.runtime, *own)
+    if facts.texts is not None:
+        own: tuple[str, ...] = (*_DECODER, glue.decoder)
+    else:
+        own = _MODULE if facts.encoder is None else _ENCODER
+    return (*_SHARED, where, glue.runtime, *(["EngineSchema"] if glue.engine else []), *own)
 
 
 def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:

@@ -8,8 +8,10 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.manifest import FileInfo
 from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.bundle_interface import interface
+from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
-from edgec.devices.embed.number_text import integer, integers, single
+from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
+from edgec.devices.embed.schema_constants import swift_schemas
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
 from edgec.devices.embed.template_text import manifest_values, module_name
@@ -36,8 +38,15 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         **_state_values(facts),
         **_package_values(facts, glue),
         **engine_package_values(facts, glue),
-        "predictions": predictions(facts.manifest.methods) if facts.texts is None else "",
+        **_module_values(facts),
     }
+
+
+def _module_values(facts: AppFacts) -> Mapping[str, str]:
+    """The placeholders of models that are not decoders: an encoder's facts, or other models' typed functions."""
+    if facts.encoder is not None:
+        return {**encoder_values(facts.encoder, LONG_BITS), "largest_size": str(facts.encoder.most_tokens)}
+    return {"predictions": predictions(facts.manifest.methods) if facts.texts is None else "", "largest_size": "0"}
 
 
 def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
@@ -102,6 +111,7 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "slots": integer("slots", min(slots, default=context)),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "methods_share_state": boolean(glue.methods_share_state),
+        "schemas": swift_schemas(facts),
     }
 
 
@@ -147,7 +157,7 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
             if glue.engine
             else map(executorch_product, glue.products)
         )
-    if facts.texts is not None:
+    if facts.reads_texts:
         packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
         products.append('                .product(name: "Transformers", package: "swift-transformers"),')
     resources = f',\n            resources: [.copy("Resources/{bundle_folder(facts)}")]'

@@ -53,7 +53,7 @@ class ModuleStages:
 
     def passes(self) -> list[Pass]:
         """The passes of this model, in order."""
-        return module_passes(self.request.recipe)
+        return module_passes(self.request.recipe, rotated=self.request.source.task == SENTENCE_TASK)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""

@@ -132,3 +132,17 @@ def test_text_that_gives_few_tokens_is_read_whole(model: Model) -> None:
             return {"input_ids": [len(word) for word in text.split()]}
 
     assert token_ids(Words(), "a " + " " * 100_000 + "bb", enough=5) == [1, 2]
+
+
+def test_a_text_that_loses_its_beginning_is_read_whole() -> None:
+    """The beginning of a long text says nothing of its end."""
+    from edgec.bundle.encoding import token_ids
+
+    class Words:
+        truncation_side = "left"
+
+        def __call__(self, text: str, max_length: int | None = None, **options: Any) -> dict[str, list[int]]:
+            ids = [len(word) for word in text.split()]
+            return {"input_ids": ids if max_length is None else ids[-max_length:]}
+
+    assert token_ids(Words(), "aaa " * 10_000 + "bb", enough=5, most=5) == [3, 3, 3, 3, 2]

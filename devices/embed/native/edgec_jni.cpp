@@ -1,5 +1,5 @@
-// The functions of NativeEngine.kt over the engine's C interface. A handle is the address of an Opened; Kotlin passes only
-// handles that `open` gave and `close` has not taken, one call at a time.
+// The functions of NativeEngine.kt over the engine's C interface. A handle is the address of an Opened, of a structure or of
+// a text; Kotlin passes only handles that were given and have not been closed, one call at a time.
 #include <jni.h>
 
 #include <algorithm>
@@ -65,6 +65,11 @@ struct Opened {
 Opened& opened(jlong handle) {
   if (handle == 0) throw Failed{"the model is closed"};
   return *reinterpret_cast<Opened*>(handle);
+}
+
+EdgecText* begun(jlong handle) {
+  if (handle == 0) throw Failed{"the text is closed"};
+  return reinterpret_cast<EdgecText*>(handle);
 }
 
 // Texts of a broken artifact may hold any bytes; Java takes modified UTF-8 only.
@@ -186,4 +191,55 @@ EDGEC_JNI(void, useAdapter)(JNIEnv* env, jobject, jlong handle, jbyteArray file,
 
 EDGEC_JNI(void, close)(JNIEnv*, jobject, jlong handle) {
   delete reinterpret_cast<Opened*>(handle);
+}
+
+// Opens a compiled schema with the bytes of the tokens.
+EDGEC_JNI(jlong, openSchema)(JNIEnv* env, jobject, jbyteArray grammar, jbyteArray vocabulary) {
+  return guarded(env, [&]() -> jlong {
+    const std::string path = text(env, grammar), tokens = text(env, vocabulary);
+    return reinterpret_cast<jlong>(checked([&](char* error, size_t capacity) {
+      return edgec_structure_open(path.c_str(), tokens.c_str(), error, capacity);
+    }));
+  });
+}
+
+// Begins a text of at most `budget` tokens that is held to a schema.
+EDGEC_JNI(jlong, beginText)(JNIEnv* env, jobject, jlong schema, jint budget) {
+  return guarded(env, [&]() -> jlong {
+    return reinterpret_cast<jlong>(checked([&](char* error, size_t capacity) {
+      return edgec_text_open(reinterpret_cast<const EdgecStructure*>(schema), budget, error, capacity);
+    }));
+  });
+}
+
+// Sets the logits of tokens that may not come next to -infinity.
+EDGEC_JNI(void, maskLogits)(JNIEnv* env, jobject, jlong handle, jfloatArray array) {
+  guarded(env, [&] {
+    EdgecText* held = begun(handle);
+    if (array == nullptr) throw Failed{"the logits are null"};
+    const jsize count = env->GetArrayLength(array);
+    std::vector<jfloat> values(static_cast<size_t>(count));
+    env->GetFloatArrayRegion(array, 0, count, values.data());
+    checked([&](char* error, size_t capacity) {
+      return edgec_text_mask(held, values.data(), values.size(), error, capacity);
+    });
+    env->SetFloatArrayRegion(array, 0, count, values.data());
+  });
+}
+
+// Moves a text on by a token; returns its EdgecTextState.
+EDGEC_JNI(jint, takeToken)(JNIEnv* env, jobject, jlong handle, jint token) {
+  return guarded(env, [&]() -> jint {
+    EdgecText* held = begun(handle);
+    checked([&](char* error, size_t capacity) { return edgec_text_take(held, token, error, capacity); });
+    return edgec_text_state(held);
+  });
+}
+
+EDGEC_JNI(void, closeText)(JNIEnv*, jobject, jlong handle) {
+  edgec_text_close(reinterpret_cast<EdgecText*>(handle));
+}
+
+EDGEC_JNI(void, closeSchema)(JNIEnv*, jobject, jlong handle) {
+  edgec_structure_close(reinterpret_cast<EdgecStructure*>(handle));
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,14 @@ from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from tests.devices.embed.android_engine import build, lacking
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
+from tests.devices.embed.schema_answers import (
+    PROMPT,
+    RunnerAnswers,
+    assert_greedy,
+    is_person,
+    runner_answers,
+    schema_option,
+)
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 pytestmark = [
@@ -29,7 +38,8 @@ pytestmark = [
 
 
 def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
-    bundle = edgec.export(EXAMPLE, target="android-cpu", out=tmp_path / "tiny.edgec")
+    schemas = schema_option(tmp_path)
+    bundle = edgec.export(EXAMPLE, target="android-cpu", out=tmp_path / "tiny.edgec", schemas=schemas)
     package = embed(bundle, "android", tmp_path / "kit").package
     engine = build(tmp_path / "kit", f"edgec_{package.module.rpartition('.')[2]}", arm=False)
     main = tmp_path / "Main.kt"
@@ -43,7 +53,7 @@ def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
     line = ["java", "-Xcheck:jni", f"-Djava.library.path={engine.folder}", "-cp", classes, f"{package.module}.MainKt"]
     adapter = random_adapter(opened, 8, seed=1, deviation=0.2)
     write_adapter(adapter, tmp_path / "a.adapter")
-    words = [str(bundle), str(tmp_path / "own"), str(tmp_path / "a.adapter"), *map(str, golden.prompt_ids)]
+    words = [str(bundle), str(tmp_path / "own"), str(tmp_path / "a.adapter"), PROMPT, *map(str, golden.prompt_ids)]
     (tmp_path / "own").mkdir()
     done = subprocess.run([*line, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -56,6 +66,35 @@ def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
     assert said["adapted"] == str(adapted) != said["generated"] and said["still"] == f"({adapted}, a.adapter)"
     assert said["without"] == said["generated"]
     assert said["damaged adapter"].startswith("AdapterRefused: ") and "checksum" in said["damaged adapter"]
+    assert_held(said, runner_answers(bundle, golden.prompt_ids))
+    assert said["held adapted"] != said["held tokens"]
+    assert_greedy(bundle, adapter, golden.prompt_ids, json.loads(said["held adapted"]))
+
+
+def assert_held(said: dict[str, str], wanted: RunnerAnswers) -> None:
+    """Assert what the program printed of schemas: the runner's texts, cut ones, and refusals as exceptions."""
+    assert said["held"] == on_one_line(wanted.free["text"])
+    assert said["held finish"] == {"complete": "COMPLETE", "eos": "END_OF_TEXT"}[wanted.free["finish"]]
+    assert said["held tokens"] == str(wanted.tokens)
+    assert said["held pieces"] == said["held whole"] == "true" and said["free again"] == said["generated"]
+    drawn = {said[f"drawn {seed}"].replace("\\n", "\n") for seed in range(3)}
+    assert all(map(is_person, drawn)) and len(drawn) > 1
+    assert said["cut finish"] == "LENGTH" and said["cut"] and on_one_line(wanted.free["text"]).startswith(said["cut"])
+    assert said["unfinished"].startswith("AnswerUnfinished: ") and "(LENGTH)" in said["unfinished"]
+    refused = {
+        "absent schema": "the bundle has no schema absent",
+        "damaged schema": "damaged",
+        "stopped schema": "stop texts",
+    }
+    for name, why in refused.items():
+        assert said[name].startswith("SchemaRefused: ") and why in said[name]
+    assert said["long schema"].startswith("PromptTooLong: ")
+    assert said["closed schema"] == said["closed"]
+
+
+def on_one_line(text: str) -> str:
+    """The text as the program prints it."""
+    return text.replace("\n", "\\n")
 
 
 def assert_facts(said: dict[str, str], continuation: list[int]) -> None:

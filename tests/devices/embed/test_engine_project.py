@@ -89,7 +89,8 @@ def content(package: AppPackage, path: str) -> bytes:
 def test_kotlin_c_and_r8_name_the_same_functions(package: AppPackage) -> None:
     declared = set(re.findall(r"external fun (\w+)\(", kotlin(package, "NativeEngine")))
     defined = set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/edgec_jni.cpp")))
-    assert declared == defined == {"open", "forward", "state", "reset", "useAdapter", "close"}
+    texts = {"openSchema", "beginText", "maskLogits", "takeToken", "closeText", "closeSchema"}
+    assert declared == defined == {"open", "forward", "state", "reset", "useAdapter", "close"} | texts
     project, place = text(package, f"{CPP}/CMakeLists.txt"), package.module.replace(".", "_")
     assert f"EDGEC_JNI_PREFIX=Java_{place}_NativeEngine_" in project
     assert f'EDGEC_JNI_FAILURE="{package.module.replace(".", "/")}/EngineFailed"' in project
@@ -109,7 +110,7 @@ def interface(source: str) -> set[str]:
 
 def test_an_app_calls_the_same_functions_whatever_the_runtime(package: AppPackage, tmp_path: Path) -> None:
     others = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, ONNX))]
-    names = ("EdgecModel", "Sampling", "Tokenization", "EdgecException")
+    names = ("EdgecModel", "Sampling", "Schemas", "Tokenization", "EdgecException")
     for other in others:
         for name in names:
             assert interface(kotlin(package, name)) == interface(kotlin(other, name)), name

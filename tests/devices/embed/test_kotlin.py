@@ -97,6 +97,7 @@ def _assert_facts(said: dict[str, str]) -> None:
     assert said["text"] == once and said["finish"] == "LENGTH"
     assert said["stopped"] == once[: once.index(once[4:7])] and said["finish stopped"] == "STOP_TEXT"
     assert said["drawn"] == str(sorted([*rule([65], 1), 0, 1])) and said["option"] == "OptionOutOfRange"
+    assert said["schema"] == "SchemaRefused", "only edgec's engine holds answers to schemas"
     assert said["too long"] == "PromptTooLong" and said["altered"] == "BundleAltered"
     assert said["unknown"] == "[TokenUnknown, TokenUnknown]"
     # Neither a failure nor a reader that leaves has the reason of the answer before it.

@@ -57,6 +57,8 @@ def test_the_package_holds_the_key_and_the_whole_signed_bundle(signed: Path, pla
     assert load_der_public_key(b64decode(der)) == key("own").public_key() and own.fingerprint in source
     assert made.to_json()["public_key_sha256"] == own.fingerprint
     assert ("P256.Signing" if platform == "ios" else "SHA256withECDSA") in source
+    readme = (made.path / "README.md").read_text()
+    assert "## Signed bundles" in readme and own.fingerprint in readme
 
 
 def test_without_a_key_the_signature_stays_out(signed: Path, platform: str, tmp_path: Path) -> None:
@@ -66,6 +68,7 @@ def test_without_a_key_the_signature_stays_out(signed: Path, platform: str, tmp_
     assert not (resource / SIGNATURE).exists() and not (resource / "report.html").exists()
     (source,) = (path.read_text() for path in made.path.rglob("PinnedKey.*"))
     assert 'sha256 = ""' in source.replace("const val SHA256", "sha256")
+    assert "Signed bundles" not in (made.path / "README.md").read_text()
 
 
 @pytest.mark.parametrize(("curve", "words"), [("P-384", ("P384", "SHA384")), ("P-521", ("P521", "SHA512"))])

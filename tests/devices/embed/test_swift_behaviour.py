@@ -65,6 +65,10 @@ FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     "above the vocabulary": ({"tokens": [33, 34, 512]}, "tokenUnknown(512)"),
     "below the vocabulary": ({"tokens": [33, -1]}, "tokenUnknown(-1)"),
     "option": ({"text": "plain", "topP": 0}, 'optionOutOfRange("topP")'),
+    "schema": (
+        {"text": "plain", "schema": "person"},
+        'schemaRefused("only edgec\'s engine does that, and this artifact has another runtime")',
+    ),
     "model fails": ({"tokens": [33, 34], "maxNewTokens": 9, "failAt": 4}, "ModelFails()"),
 }
 LEFT = {

@@ -59,7 +59,8 @@ def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Pat
 
 @pytest.mark.parametrize("kit", ["pte-cpu decoder", "pte-cpu module", "odd names"])
 def test_a_kit_with_the_engine_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
-    manifest = decoder_manifest("pte-cpu", name=ODD, recipe={"name": ODD}) if kit == "odd names" else KITS[kit]
+    odd = {"name": ODD, "recipe": {"name": ODD}, "schemas": ["answer-kind", "class", "none", "some", "init"]}
+    manifest = decoder_manifest("pte-cpu", **odd) if kit == "odd names" else KITS[kit]
     assert _said(manifest, swift, swift_folder, own=True) == ""
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64encode
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,11 +23,22 @@ from edgec.devices.embed.engine_sources import RUNNER, engine_functions, engine_
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage
 from edgec.errors import InputError
-from edgec.runtime_py.adapters.adapter_file import write_adapter
+from edgec.runtime_py.adapters.adapter_file import Adapter, write_adapter
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from tests.devices.embed.ios_bundles import MODULE, bundle_of, decoder_manifest, module_manifest
+from tests.devices.embed.schema_answers import (
+    FEW,
+    MOST,
+    PROMPT,
+    RunnerAnswers,
+    assert_greedy,
+    is_person,
+    runner_answers,
+    schema_option,
+    token_pieces,
+)
 from tests.devices.embed.swift_builds import Built, build
 from tests.devices.embed.swift_syntax import assert_sound, sources
 from tests.devices.embed.swift_toolchain import WORK, Swift
@@ -125,15 +137,20 @@ class Ran:
 
     built: Built
     module: str
+    bundle: Path
+    adapter: Adapter
     golden: OutputVector
     said: dict[str, str]
     adapted: list[int]  # what Python says under the adapter
+    held: RunnerAnswers
 
 
 @pytest.fixture(scope="module")
 def ran(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The example model with the default recipe, exported for an iPhone's processor, embedded, built and run."""
-    bundle = edgec.export(EXAMPLE, target="iphone-16-pro-cpu", out=tmp_path_factory.mktemp("own") / "tiny.edgec")
+    own = tmp_path_factory.mktemp("own")
+    schemas = schema_option(own)
+    bundle = edgec.export(EXAMPLE, target="iphone-16-pro-cpu", out=own / "tiny.edgec", schemas=schemas)
     folder = swift.work / "engine"
     folder.mkdir()
     module = embed(bundle, "ios", folder / "kit").package.module
@@ -145,19 +162,24 @@ def ran(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     assert opened.golden_path is not None
     golden = read_golden(opened.golden_path)
     _break(opened.path, opened.manifest.artifact, folder / "broken")
+    shutil.copytree(bundle, folder / "other")
     accepted = [*(vector.label for vector in golden.texts), "chat"]
     adapter = random_adapter(opened, 8, seed=1, deviation=0.2)
     write_adapter(adapter, folder / "a.adapter")
+    held = runner_answers(bundle, golden.outputs[0].prompt_ids)
     prompt = [*map(str, golden.outputs[0].prompt_ids)]
     asked = {"prompt": prompt, "accepted": accepted, "new": NEW, "adapter": f"{WORK}/{folder.name}/a.adapter"}
+    asked |= {"most": MOST, "few": FEW, "text": PROMPT, "textTokens": held.prompt}
+    asked["pieces"] = [b64encode(piece).decode() for piece in token_pieces(bundle)]
     (folder / "asked.json").write_text(json.dumps(asked))
-    words = [f"{WORK}/{folder.name}/asked.json", f"{WORK}/{folder.name}/broken"]
+    words = [f"{WORK}/{folder.name}/{name}" for name in ("asked.json", "broken", "other")]
     done = swift.run(["env", f"HOME={WORK}/{folder.name}", "timeout", "300", built.program, *words])
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     said = dict(row.split("=", 1) for row in done.stdout.splitlines())
     session = Session(opened)
     session.adapter = adapter
-    return Ran(built, module, golden.outputs[0], said, said_by(session, golden.outputs[0].prompt_ids))
+    adapted = said_by(session, golden.outputs[0].prompt_ids)
+    return Ran(built, module, bundle, adapter, golden.outputs[0], said, adapted, held)
 
 
 def said_by(session: Session, prompt: list[int]) -> list[int]:
@@ -184,6 +206,31 @@ def test_the_package_replays_and_continues_the_golden_tokens(ran: Ran) -> None:
 def test_an_adapter_changes_the_answer_as_in_python_and_is_taken_away_again(ran: Ran) -> None:
     assert ran.said["adapted"] == str(ran.adapted) != ran.said["generated"] == ran.said["without"]
     assert ran.said["refused"].startswith("adapterRefused(") and ran.said["refused"].endswith(" a.adapter")
+
+
+@pytest.mark.slow
+def test_answers_under_a_schema_are_those_of_the_runner(ran: Ran) -> None:
+    free = ran.held.free["text"]
+    assert ran.said["held"] == free.replace("\n", "\\n")
+    assert ran.said["held adapted"] != ran.said["held tokens"]
+    assert_greedy(ran.bundle, ran.adapter, ran.golden.prompt_ids, json.loads(ran.said["held adapted"]))
+    finish = {"complete": "complete", "eos": "endOfText"}[ran.held.free["finish"]]
+    assert ran.said["held finish"] == f"{finish} true" and ran.said["held tokens"] == str(ran.held.tokens)
+    assert ran.said["free again"] == ran.said["generated"]
+    wanted = {name: json.loads(free)[name] for name in ("name", "age", "pet")}
+    assert json.loads(ran.said["held value"]) == wanted
+    drawn = {ran.said[f"drawn {seed}"].replace("\\n", "\n") for seed in range(3)}
+    assert all(map(is_person, drawn)) and len(drawn) > 1
+
+
+@pytest.mark.slow
+def test_cut_answers_and_schemas_that_cannot_be_used_are_errors(ran: Ran) -> None:
+    said, free = ran.said, ran.held.free["text"].replace("\n", "\\n")
+    assert said["cut finish"] == "length" and said["cut"] and free.startswith(said["cut"])
+    assert said["unfinished"].startswith("answerUnfinished(text: ") and 'why: "length"' in said["unfinished"]
+    assert "typeMismatch" in said["other type"]
+    for name, why in (("stopped", "stop texts"), ("damaged", "damaged"), ("absent", "has no schema person")):
+        assert said[f"{name} schema"].startswith("schemaRefused(") and why in said[f"{name} schema"]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from edgec.devices.embed import template_text
 from edgec.devices.embed.glue import executorch_branch
 from edgec.devices.embed.swift_package import swift_package
 from edgec.errors import InputError
+from tests.devices.embed.encoder_bundles import encoder_method, placeholder_bundle
 from tests.devices.embed.ios_bundles import (
     FORMATS,
     MODULE,
@@ -54,6 +55,19 @@ def test_a_module_function_needs_fixed_shapes_and_known_types(tmp_path: Path) ->
         assert caught.value.code == "E465"
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_sentence_encoders_get_a_function_of_texts(kind: str, tmp_path: Path) -> None:
+    padded = kind != "pte-cpu"
+    package = swift_package(placeholder_bundle(tmp_path / "encoder", kind, encoder_method(padded)))
+    assert_sound(package)
+    files = sources(package)
+    facts = files[f"Sources/{package.module}/EncoderFacts.swift"]
+    assert "mostTokens = 48" in facts and f"isPadded = {str(padded).lower()}" in facts and "width = 24" in facts
+    assert "@@" not in "".join(files.values()) and "EdgecModule" not in "".join(files)
+    manifest, readme = (bytes(package.files[name]).decode() for name in ("Package.swift", "README.md"))
+    assert "swift-transformers" in manifest and "at most 48 tokens" in readme and "time per text" in readme
+
+
 def test_typed_functions_take_turns(tmp_path: Path) -> None:
     """An actor alone would let a second call in while the first one awaits the model."""
     package = swift_package(bundle_of(module_manifest("mlpackage", MODULE), tmp_path))
@@ -70,6 +84,8 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     for kind in FORMATS:
         for manifest in (decoder_manifest(kind), module_manifest(kind, MODULE)):
             used |= {Path(name).name for name in swift_package(bundle_of(manifest, tmp_path)).files}
+    encoder = placeholder_bundle(tmp_path / "encoder", "mlpackage", encoder_method(True, "int32"))
+    used |= {Path(name).name for name in swift_package(encoder).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
     used |= {Path(name).name for name in swift_package(own).files}

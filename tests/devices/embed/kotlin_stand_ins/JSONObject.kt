@@ -22,6 +22,8 @@ class JSONObject(private val fields: JsonObject) {
 
     fun getJSONArray(name: String): JSONArray = JSONArray(fields.getValue(name).jsonArray)
 
+    fun getJSONObject(name: String): JSONObject = JSONObject(fields.getValue(name).jsonObject)
+
     fun optJSONObject(name: String): JSONObject? =
         fields[name].takeIf { it != null && it !is JsonNull }?.let { JSONObject(it.jsonObject) }
 
@@ -40,6 +42,8 @@ class JSONArray(private val values: JsonArray) {
     fun getInt(index: Int): Int = values[index].jsonPrimitive.int
 
     fun getDouble(index: Int): Double = values[index].jsonPrimitive.double
+
+    fun getString(index: Int): String = values[index].jsonPrimitive.content
 
     fun getJSONObject(index: Int): JSONObject = JSONObject(values[index].jsonObject)
 }

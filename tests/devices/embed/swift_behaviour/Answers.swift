@@ -7,6 +7,7 @@ struct Request: Decodable {
     let chat: [[String]]?
     let maxNewTokens: Int?
     let stop: [String]?
+    let schema: String?
     let topP: Float?
     let repetitionPenalty: Float?
     /// Of this request's calls the one that fails, and how long each takes.
@@ -72,7 +73,8 @@ struct Answers {
                 let stream = model.generate(messages: messages, options: request.options)
                 for try await piece in stream where take(piece) { break }
             } else {
-                let stream = model.generate(prompt: request.text!, options: request.options)
+                let stream = model.generate(
+                    prompt: request.text!, options: request.options, schema: request.schema.map { ModelSchema($0) })
                 for try await piece in stream where take(piece) { break }
             }
             return (pieces, nil)

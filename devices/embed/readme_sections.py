@@ -1,0 +1,87 @@
+"""Sections that the READMEs of both platforms have where they apply: schemas, and a pinned key."""
+
+from __future__ import annotations
+
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.schema_constants import first_constant, kotlin_schemas, swift_schemas
+
+_SWIFT_USE = """
+```swift
+struct Answer: Decodable, Sendable {{ /* the schema's properties */ }}
+
+let answer = try await model.generate(prompt: "...", as: Answer.self, schema: .{constant})
+for try await piece in model.generate(prompt: "...", schema: .{constant}) {{
+    print(piece, terminator: "")
+}}
+```
+
+The first call decodes the whole answer, the second gives its JSON piece by piece; `generate(messages:)` takes the
+same arguments. Tokens that run out first leave the JSON unfinished: `lastFinish` is then `length` or `context`
+instead of `complete` or `endOfText`, and the first call throws `answerUnfinished`. `EdgecError.schemaRefused` is
+the error of a schema that cannot be used."""
+_KOTLIN_USE = """
+```kotlin
+val json = model.generateJson("...", Schemas.{constant})
+model.generate("...", schema = Schemas.{constant}).collect {{ print(it) }}
+```
+
+The first call returns the whole JSON, for the app's own parser, the second gives it piece by piece; `chatJson`
+and `chat` take the same arguments. Tokens that run out first leave the JSON unfinished: `lastFinish` is then
+`LENGTH` or `CONTEXT` instead of `COMPLETE` or `END_OF_TEXT`, and the first call throws `AnswerUnfinished`.
+`SchemaRefused` is the error of a schema that cannot be used."""
+_SCHEMAS = """
+## Schemas
+
+The bundle ships JSON Schemas ({names}), and edgec's engine can hold answers to them: such an answer is JSON that
+fulfils its schema.
+{use}
+
+A model does not see the schema: say in the prompt what the answer is to hold. Stop texts would cut an answer and
+are refused.
+"""
+_NO_SCHEMAS = """
+## Schemas
+
+The bundle ships JSON Schemas ({names}), but only edgec's engine holds answers to them, and this artifact has
+another runtime.
+"""
+_KEY = """
+## Signed bundles
+
+A public key is pinned in this package (`{source}`; sha256 of its PEM text: `{sha256}`). `load()` also takes other
+bundles that this key signed, from the folder in {options}, where they fit what this code was made for: newer
+weights need no new app. Their signature is checked before anything in them is read. A signature has no date, so
+older bundles pass too: the app decides what it downloads.
+"""
+
+
+def swift_schema_section(facts: AppFacts) -> str:
+    """The Swift package's section on schemas; empty where the bundle has none."""
+    return _schema_section(facts, _SWIFT_USE, swift_schemas(facts))
+
+
+def kotlin_schema_section(facts: AppFacts) -> str:
+    """The Gradle modules' section on schemas; empty where the bundle has none."""
+    return _schema_section(facts, _KOTLIN_USE, kotlin_schemas(facts))
+
+
+def _schema_section(facts: AppFacts, use: str, constants: str) -> str:
+    names = ", ".join(f"`{name}`" for name in facts.manifest.schemas)
+    if not names or facts.texts is None:
+        return ""
+    if not constants:
+        return _NO_SCHEMAS.format(names=names)
+    return _SCHEMAS.format(names=names, use=use.format(constant=first_constant(constants)))
+
+
+def key_section(facts: AppFacts, source: str, options: str) -> str:
+    """The section on the pinned key; empty where none is pinned.
+
+    Args:
+        facts: about the bundle.
+        source: the file that holds the key.
+        options: how the code gives a folder to `load()`.
+    """
+    if facts.key is None:
+        return ""
+    return _KEY.format(source=source, sha256=facts.key.fingerprint, options=options)

@@ -1,0 +1,109 @@
+"""The generated Swift of a sentence encoder compiles in language mode 6, and reads texts as the runtime in Python does.
+
+swift-transformers and the artifact are stand-ins here: a list of ids that the tokenizers library gave, and a rule.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec.bundle import golden
+from edgec.devices.embed import app_facts
+from edgec.devices.embed.swift_package import swift_package
+from edgec.devices.embed.written_package import write_package
+from tests.devices.embed.encoder_bundles import TEXTS, WIDTH, encoder_method, placeholder_bundle, rule, tokenizer
+from tests.devices.embed.ios_bundles import FORMATS, target
+from tests.devices.embed.swift_bundles import for_linux
+from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.exporter.tiny_sentence_encoder import POSITIONS
+
+pytestmark = pytest.mark.slow
+
+DRIVER = Path(__file__).parent / "swift_encoder"
+# A .pte of edgec's varies in length; one with a Core ML delegate is padded, and cuts beginnings here.
+CASES = {"pte-cpu": (encoder_method(padded=False), "right"), "pte": (encoder_method(True, "int32"), "left")}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_kit_compiles_without_a_word(kind: str, swift: Swift, swift_folder: Path) -> None:
+    method = encoder_method(padded=kind != "pte-cpu", dtype="int64" if kind == "pte-cpu" else "int32")
+    package = swift_package(placeholder_bundle(swift_folder / "bundle", kind, method))
+    write_package(package, swift_folder / "kit")
+    assert not (swift_folder / "kit" / "Bench").exists()
+    sources = sorted((swift_folder / "kit" / "Sources" / package.module).glob("*.swift"))
+    assert swift.compile(package.module, sources) == ""
+
+
+def _ids(kind: str) -> dict[str, list[int]]:
+    read = tokenizer(CASES[kind][1])
+    return {text: read(text)["input_ids"] for text in (*TEXTS, *(text for _, text in golden.TEXTS))}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the compiled kit does with the texts."""
+    kind, (method, side) = request.param, CASES[request.param]
+    work = swift.work / f"encoder_{kind.replace('-', '_')}"
+    bundle = placeholder_bundle(work / "bundle", kind, method, truncation_side=side)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app_facts, "load_target", target)
+        package = swift_package(bundle)
+    write_package(package, work / "kit")
+    sources = work / "kit" / "Sources" / package.module
+    for_linux(sources)
+    shutil.copytree(DRIVER, work / "driver")
+    told = swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")])
+    assert told == ""
+    label, odd = golden.TEXTS[0]
+    cases = {"ids": _ids(kind), "texts": TEXTS, "odd": odd, "oddLabel": label}
+    (work / "cases.json").write_text(json.dumps(cases))
+    return {**_run(swift, package.module, work), "kind": kind}
+
+
+def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
+    objects = [f"modules/{name}.o" for name in (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")]
+    linked = swift.run(["swiftc", *objects, "-o", f"{work.name}/run"])
+    assert linked.returncode == 0, linked.stderr
+    done = swift.run(["env", "-C", work.name, f"HOME={WORK}/{work.name}/home", "timeout", "300", "./run"])
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    facts: dict[str, Any] = json.loads((work / "facts.json").read_text())
+    return facts
+
+
+def _call(kind: str, text: str) -> list[list[int]]:
+    """The ids and the mask that Python's runtime would call the artifact with."""
+    side = CASES[kind][1]
+    ids = tokenizer(side)(text, truncation=True, max_length=POSITIONS)["input_ids"]
+    spare = POSITIONS - len(ids) if kind == "pte" else 0
+    return [[*ids, *[0] * spare], [1] * len(ids) + [0] * spare]
+
+
+def test_tokens_cuts_padding_and_mask_are_pythons(said: dict[str, Any]) -> None:
+    whole = [count <= POSITIONS for count in said["counts"]]
+    assert said["counts"] == [len(ids) for ids in map(_ids(said["kind"]).get, TEXTS) if ids is not None]
+    assert whole == [True] * 8 + [False] * 2
+    calls = [_call(said["kind"], text) for text, once in zip(TEXTS, whole, strict=True) for _ in range(1 + once)]
+    assert said["calls"] == calls
+
+
+def test_vectors_are_the_artifacts(said: dict[str, Any]) -> None:
+    for text, count, whole, cut in zip(TEXTS, said["counts"], said["whole"], said["cut"], strict=True):
+        vector = [float(number) for number in cut.split()]
+        # Float32 written and read again.
+        assert vector == pytest.approx(rule(*_call(said["kind"], text)), rel=1e-6) and len(vector) == WIDTH
+        refused = f"textTooLong(tokens: {count}, most: {POSITIONS})"
+        assert whole == (refused if count > POSITIONS else cut)
+    assert said["together"] == " ".join(said["cut"])
+    assert said["oneTooLong"].startswith("textTooLong(")
+
+
+def test_the_first_start_compares_ids_and_a_vector(said: dict[str, Any]) -> None:
+    label = golden.TEXTS[0][0]
+    assert said["loads"]["odd text"] == f'tokenizerDiffers(labels: ["{label}"])'
+    assert said["loads"]["odd text, accepted"] == "loaded"
+    assert said["loads"]["other model"].startswith("outputDiffers(")
