@@ -2,9 +2,9 @@
 
     1600 x 1200 -> 1536 x 1024 -> 3 x 2 tiles of 512 x 512, row by row -> the whole image in a seventh tile
 
-transformers prepares these images with torchvision only; here it is Pillow. The tiles of a grid are transformers' but
-for a grey level, as the two libraries round; an image in one tile keeps its proportions on the mean colour, since the
-export fixed the size that transformers would choose for each image.
+transformers prepares these images with torchvision only; here it is Pillow, which rounds otherwise. The tiles of a grid
+are those that transformers cuts; an image in one tile keeps its proportions on the mean colour, since the export fixed
+the size that transformers would choose for each image.
 """
 
 from __future__ import annotations
