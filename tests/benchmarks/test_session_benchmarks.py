@@ -15,7 +15,7 @@ def test_the_prefix_is_measured_both_ways(prefix_bundle: Path) -> None:
     row = prefix.measure("tiny", edgec.load(prefix_bundle, threads=1), 1, repeats=2)
     assert row.same_token and row.prompt_tokens == row.prefix_tokens + prefix.QUESTION_TOKENS
     assert row.without.low_ms <= row.without.wall_ms <= row.without.high_ms
-    assert 0 < row.restore_ms < row.restored.high_ms
+    assert row.restore_ms > 0 and row.restored.wall_ms > 0
     assert f"| tiny | 1 | {row.prefix_tokens} + 20 |" in prefix.table([row])
 
 
