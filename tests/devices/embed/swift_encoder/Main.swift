@@ -63,7 +63,7 @@ final class ScriptedEncoder: @unchecked Sendable {
 }
 
 /// Runs the generated kit of a sentence encoder, whose module this is compiled into, and writes what it did as JSON.
-@main struct Main {
+@main @MainActor struct Main {
     static func main() async throws {
         let cases = try JSONDecoder().decode(Cases.self, from: Data(contentsOf: URL(fileURLWithPath: "cases.json")))
         let scripted = ScriptedEncoder()
@@ -114,5 +114,5 @@ final class ScriptedEncoder: @unchecked Sendable {
         do { return try await body() } catch { return String(describing: error) }
     }
 
-    private static func numbers(_ vector: [Float]) -> String { vector.map { "\($0)" }.joined(separator: " ") }
+    private nonisolated static func numbers(_ vector: [Float]) -> String { vector.map { "\($0)" }.joined(separator: " ") }
 }
