@@ -177,7 +177,10 @@ def check(made: SenseResult, model: SenseModel, names: set[str]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", TINY, ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(each, id=each.name, marks=[] if each.name == "tiny-minilm" else [pytest.mark.slow]) for each in TINY],
+)
 def test_edgec_is_measured_from_the_export_to_the_table(
     model: SenseModel, build: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,10 @@ from edgec.passes.contract import nodes_of, run_passes
 from tests.audio_language import FAMILIES, FRAMES, MASKED, ROWS, save_audio_language
 
 LIMITS = Limits(context=96, prefill_chunk=64, logit_rows=16)
+EACH = [
+    pytest.param(family, marks=[] if family in ("voxtral", "qwen2_audio") else [pytest.mark.slow])
+    for family in FAMILIES
+]
 # float32, through two layers.
 TOLERANCE = 2e-5
 
@@ -40,7 +44,7 @@ def probe_of(source: ModelSource, family: str) -> SoundProbe:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
     assert source.weights is not None and made.hear.interface.outputs[0].shape == (ROWS[family], 32)
@@ -55,7 +59,7 @@ def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_silence_after_a_sound_matters_where_attention_is_not_told_of_it(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
     probe, frames = probe_of(source, family), torch.tensor([120])
@@ -68,7 +72,7 @@ def test_silence_after_a_sound_matters_where_attention_is_not_told_of_it(family:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_the_passes_leave_nothing_that_executorch_has_no_kernel_for(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
     probe, aten = probe_of(source, family), torch.ops.aten
