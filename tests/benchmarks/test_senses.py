@@ -176,11 +176,8 @@ def check(made: SenseResult, model: SenseModel, names: set[str]) -> None:
             assert min(each.unrelated.values()) > 5 * each.tolerance
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "model",
-    [pytest.param(each, id=each.name, marks=[] if each.name == "tiny-minilm" else [pytest.mark.slow]) for each in TINY],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model", TINY, ids=lambda model: model.name)
 def test_edgec_is_measured_from_the_export_to_the_table(
     model: SenseModel, build: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
