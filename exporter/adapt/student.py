@@ -68,7 +68,8 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     traced = capture_for_training(source, settings)
     recipe = as_recorded(recipe, source.config)
     program = run_passes(traced.program, reshaping_passes(recipe))
-    _refuse_products(program, traced.names, settings.adapter)
+    products = transposed(program.graph) - transposed(traced.program.graph)
+    _refuse_products(program, traced.names, bool(products) and settings.adapter)
     if settings.adapter:
         record_grids(program.graph, recorded_grids(source))
         program = run_passes(program, adapter_passes(recipe, settings.low_rank), in_place=True)
@@ -83,15 +84,15 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     return Traced(program, traced.names)
 
 
-def _refuse_products(program: Program, names: Mapping[str, str], adapter: bool) -> None:
+def _refuse_products(program: Program, names: Mapping[str, str], beside_adapter: bool) -> None:
     """Refuse layers written as products, as GPT-2's, beside an adapter, and any whose matrix something else reads.
 
     Raises:
         InputError: E509.
     """
-    turned = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"} - set(names)
-    copies = [name for name in turned if isinstance(attribute(program.graph, name), nn.Parameter)]
-    if copies or (adapter and transposed(program.graph) & set(names)):
+    unnamed = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"} - set(names)
+    copies = [name for name in unnamed if isinstance(attribute(program.graph, name), nn.Parameter)]
+    if copies or beside_adapter:
         raise InputError(
             what="layers of this model cannot be trained" if copies else "no adapter can be trained for this model",
             where=program.spec.family if program.spec else "the model",

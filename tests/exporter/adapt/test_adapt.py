@@ -224,6 +224,12 @@ def test_no_adapter_stands_beside_layers_that_are_written_as_products(tmp_path: 
         build_student(resolve(str(tmp_path)), load_recipe("4bit"), Settings(length=16, low_rank=2, merge=False))
 
 
+@pytest.mark.slow
+def test_an_adapter_stands_beside_experts_that_are_stored_transposed(tmp_path: Path) -> None:
+    tiny_model(tiny_config("gpt_oss")).save_pretrained(tmp_path)
+    assert build_student(resolve(str(tmp_path)), load_recipe("4bit"), Settings(length=16, low_rank=2)).names
+
+
 def test_a_recipe_against_the_record_is_refused() -> None:
     config = {"num_hidden_layers": 8, "edgec": {"mode": "reuse", "boundary": 5}}
     assert as_recorded(Recipe("plain"), config).shared_kv == "reuse"
