@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgec.bundle.audio_language import AudioLanguageInfo
+from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.request import ExportRequest
@@ -32,14 +32,15 @@ def _known(tokenizer: Any, mark: str) -> list[int]:
 
 def heard_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:
     """The artifact's greedy text after a window that is easy to generate again in any language."""
-    from edgec.exporter.parity.audio_language import ExecutedAudioLanguage, sound_probe
+    from edgec.exporter.parity.audio_language import sound_probe
     from edgec.exporter.parity.placed_rows import rows_placed
+    from edgec.exporter.parity.rows_and_text import ExecutedRows
 
-    ears, methods = request.source.ears, ExecutedAudioLanguage(artifact)
+    ears, methods = request.source.ears, ExecutedRows(artifact, AUDIO_LANGUAGE_METHODS)
     assert ears is not None
     sound = ears.sound
     window = torch.from_numpy(probe_values([1, sound.mels, sound.frames], "float32", 0))
-    rows = methods.rows(window, sound.frames)
+    rows = methods.rows([window, torch.tensor([sound.frames])])
     probe = sound_probe(ears.info(request.limits, len(rows)), request.probe)
     # As in the ladder's text, but with all rows of the window.
     begin = probe.tokens.index(ears.audio_token)

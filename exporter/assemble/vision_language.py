@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from edgec.bundle.entry_points import VisionLanguageInfo
+from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, VisionLanguageInfo
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
 from edgec.bundle.prefix import Files
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
@@ -54,11 +54,12 @@ def image_files(request: ExportRequest) -> Files:
 
 def seen_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:
     """The artifact's greedy text after a tile that is easy to generate again in any language."""
-    from edgec.exporter.parity.vision_language import ExecutedVisionLanguage, image_probe
+    from edgec.exporter.parity.rows_and_text import ExecutedRows
+    from edgec.exporter.parity.vision_language import image_probe
 
-    eyes, methods = request.source.eyes, ExecutedVisionLanguage(artifact)
+    eyes, methods = request.source.eyes, ExecutedRows(artifact, VISION_LANGUAGE_METHODS)
     assert eyes is not None
-    features = methods.features(torch.from_numpy(probe_values([1, *eyes.shape], "float32", 0)))
+    features = methods.rows([torch.from_numpy(probe_values([1, *eyes.shape], "float32", 0))])
     probe = image_probe(eyes, len(features), request.probe, request.limits)
     prompt, placed = list(probe.tokens[: probe.prompt]), probe.placed(features)
     rows, tokens = methods.text.greedy(prompt, placed, request.limits, count)

@@ -10,7 +10,6 @@ others do not read it. All rows of a window are an output; a runtime drops those
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
+from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, trace_module
 from edgec.exporter.capture.encoder_program import encoder_program
@@ -31,18 +31,10 @@ from edgec.passes.contract import nodes_of
 HEARD, FRAMES = "features", "frames"
 
 
-@dataclass(frozen=True)
-class CapturedAudioLanguage:
-    """The programs of a speech-language model."""
-
-    hear: Program
-    forward: Program
-
-
 def capture_audio_language(
     build: Callable[[], Skeleton], ears: Ears, spec: ModelSpec, weights: TensorSource, max_tokens: int
-) -> CapturedAudioLanguage:
-    """Trace a speech-language model and bind its weights.
+) -> dict[str, Program]:
+    """Trace a speech-language model and bind its weights; the programs by the names of their methods.
 
     Args:
         build: makes the model without weights; called for each program.
@@ -57,7 +49,8 @@ def capture_audio_language(
     hear = _capture_hear(build(), ears, weights)
     width = hear.interface.outputs[0].shape[-1]
     assert isinstance(width, int)
-    return CapturedAudioLanguage(hear, capture_forward(build(), EARS, spec, weights, width, max_tokens))
+    forward = capture_forward(build(), EARS, spec, weights, width, max_tokens)
+    return dict(zip(AUDIO_LANGUAGE_METHODS, (hear, forward), strict=True))
 
 
 class _Hear(nn.Module):

@@ -7,12 +7,12 @@ forward  tokens, positions, features, seen, ...                      -> logits  
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, trace_module
 from edgec.exporter.capture.encoder_program import encoder_program
 from edgec.exporter.capture.rows_in_text import capture_forward
@@ -21,18 +21,10 @@ from edgec.ir.program import Program, TensorType
 from edgec.ir.spec import ModelSpec
 
 
-@dataclass(frozen=True)
-class CapturedVisionLanguage:
-    """The programs of a vision-language model."""
-
-    see: Program
-    forward: Program
-
-
 def capture_vision_language(
     build: Callable[[], Skeleton], eyes: Eyes, spec: ModelSpec, weights: TensorSource, max_tokens: int
-) -> CapturedVisionLanguage:
-    """Trace a vision-language model and bind its weights.
+) -> dict[str, Program]:
+    """Trace a vision-language model and bind its weights; the programs by the names of their methods.
 
     Args:
         build: makes the model without weights; called for each program.
@@ -47,7 +39,8 @@ def capture_vision_language(
     see = _capture_see(build(), eyes, weights)
     width = see.interface.outputs[0].shape[-1]
     assert isinstance(width, int)
-    return CapturedVisionLanguage(see, capture_forward(build(), eyes.asked, spec, weights, width, max_tokens))
+    forward = capture_forward(build(), eyes.asked, spec, weights, width, max_tokens)
+    return dict(zip(VISION_LANGUAGE_METHODS, (see, forward), strict=True))
 
 
 class _See(nn.Module):

@@ -1,33 +1,27 @@
-"""Run any form of a speech-language model on the same window of sound and the same text with its rows in it."""
+"""A window of sound and a text with its rows, and what transformers' own speech-language model computes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS as METHODS
 from edgec.bundle.audio_language import AudioLanguageInfo
 from edgec.errors import InputError
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
-from edgec.exporter.parity.placed_rows import ExecutedText, placed_part, rows_placed
+from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
-from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
-from edgec.exporter.parity.probed_method import Executed, ProbedMethod
+from edgec.exporter.parity.rows_and_text import RowsReference
 from edgec.exporter.sources.audio_language import mask_name, unknown_ears
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.call_plan import Call, call_plan, compared_positions
-from edgec.ir.program import Interface
 
 # Tokens before a sound and, at least, after it.
 _BEFORE, _AFTER = 3, 16
@@ -52,6 +46,16 @@ class SoundProbe:
     frames: int
     tokens: tuple[int, ...]
     plan: tuple[Call, ...]
+
+    @property
+    def whole(self) -> Sequence[Tensor]:
+        """The inputs of hear for a window that is all sound."""
+        return [self.features, torch.tensor([self.info.sound.frames])]
+
+    @property
+    def in_text(self) -> Sequence[Tensor]:
+        """The inputs of hear for the window whose sound stands in the text."""
+        return [self.features, torch.tensor([self.frames])]
 
     @property
     def rows(self) -> int:
@@ -94,30 +98,6 @@ def sound_probe(info: AudioLanguageInfo, text: Probe) -> SoundProbe:
     return SoundProbe(info, features, frames, tokens, plan)
 
 
-@dataclass(frozen=True)
-class AudioLanguageReference:
-    """What transformers' own model computes.
-
-    Attributes:
-        window: the rows of a window that is all sound, float32 [T, hidden].
-        heard: those of the part in the text.
-        logits: float32 [P, V], at the text's compared positions.
-    """
-
-    window: Tensor
-    heard: Tensor
-    logits: Tensor
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors by name, to be stored with the rungs."""
-        return {"window": self.window, "heard": self.heard, "logits": self.logits}
-
-    @classmethod
-    def read(cls, kept: Mapping[str, Tensor]) -> AudioLanguageReference:
-        """Restore a reference from what ``tensors`` returned."""
-        return cls(kept["window"], kept["heard"], kept["logits"])
-
-
 class _Heard(Exception):
     """The model's decoder was called: the rows of a sound are known."""
 
@@ -155,12 +135,12 @@ class HearingModel:
             hook.remove()
         return kept[0]
 
-    def reference(self, probe: SoundProbe) -> AudioLanguageReference:
+    def reference(self, probe: SoundProbe) -> RowsReference:
         """The model's own answers from features and tokens, without a cache."""
         info, features = probe.info, probe.features
         window, heard = (self.rows(info, features, frames) for frames in (info.sound.frames, probe.frames))
         logits = self._call(probe.tokens, features, probe.frames).logits
-        return AudioLanguageReference(window, heard, logits[0, compared_positions(probe.plan)].float())
+        return RowsReference(window, heard, logits[0, compared_positions(probe.plan)].float())
 
     def _call(self, tokens: Sequence[int], features: Tensor, frames: int) -> Any:
         name = mask_name(self._model)
@@ -172,59 +152,3 @@ class HearingModel:
         }
         with torch.no_grad(), InFloat32(None):
             return self._model(**given, use_cache=False)
-
-
-@dataclass(frozen=True)
-class ProbedAudioLanguage:
-    """What a speech-language model is compared on, and what transformers' own model computes."""
-
-    probe: SoundProbe
-    reference: AudioLanguageReference
-
-    def methods(self) -> Mapping[str, ProbedMethod]:
-        """The methods; text is written after transformers' own rows of the sound."""
-        probe, wanted, (hear, forward) = self.probe, self.reference.window, METHODS
-        window = [ProbeCall([probe.features, torch.tensor([probe.info.sound.frames])])]
-        return {
-            hear: ProbedMethod(hear, lambda _: window, flatten_outputs(wanted), sizes_of(wanted)),
-            forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
-        }
-
-    def _text_calls(self, interface: Interface) -> Sequence[ProbeCall]:
-        placed = self.probe.placed(self.reference.heard)
-        return text_calls(interface, self.probe.tokens, self.probe.plan, partial(placed_part, placed))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors of the reference by name, to be stored with the rungs."""
-        return self.reference.tensors()
-
-    def execute(self, artifact: Path) -> Executed:
-        """Execute the methods of an artifact, each alone, and both of them from the features to the logits."""
-        methods, probe, (hear, forward) = ExecutedAudioLanguage(artifact), self.probe, METHODS
-        window = methods.rows(probe.features, probe.info.sound.frames)
-        heard = methods.rows(probe.features, probe.frames)[: probe.rows]
-        written, whole = (
-            methods.text.plan_logits(probe.tokens, probe.plan, probe.placed(rows))
-            for rows in (self.reference.heard, heard)
-        )
-        return Executed({hear: flatten_outputs(window), forward: written}, whole)
-
-
-class ExecutedAudioLanguage:
-    """The methods of an artifact in ExecuTorch's runtime, in this process."""
-
-    def __init__(self, artifact: Path) -> None:
-        """Load the artifact.
-
-        Raises:
-            InputError: E157, the runtime refuses it.
-        """
-        from edgec.runtime_py.engines.open_artifact import TorchMethod
-
-        hear, forward = METHODS
-        self._hear, self.text = TorchMethod(artifact, hear), ExecutedText(artifact, forward)
-
-    def rows(self, features: Tensor, frames: int) -> Tensor:
-        """All rows of a window, float32 [T, hidden]."""
-        rows: Tensor = self._hear([features, torch.tensor([frames])])[0]
-        return rows.float().clone()

@@ -1,28 +1,23 @@
-"""Run any form of a vision-language model on the same tile and the same text with the tile's rows in it."""
+"""A tile and a text with its rows, and what transformers' own vision-language model computes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle, islice
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS as METHODS
 from edgec.bundle.entry_points import Ahead, Limits
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
 from edgec.exporter.capture.rows_in_text import MROPE
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
-from edgec.exporter.parity.placed_rows import ExecutedText, placed_part, rows_placed
+from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
-from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
-from edgec.exporter.parity.probed_method import Executed, ProbedMethod
+from edgec.exporter.parity.rows_and_text import RowsReference
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.vision_families import rows_of
@@ -30,7 +25,6 @@ from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH
 from edgec.ir.call_plan import Call, call_plan, compared_positions
-from edgec.ir.program import Interface
 
 # Tokens before an image and, at least, after it.
 _BEFORE, _AFTER = 3, 16
@@ -59,6 +53,21 @@ class ImageProbe:
     ahead: Ahead
     prompt: int
     grid: tuple[int, int] | None = None
+
+    @property
+    def whole(self) -> Sequence[Tensor]:
+        """The inputs of see."""
+        return [self.pixels]
+
+    @property
+    def in_text(self) -> Sequence[Tensor]:
+        """The same: a tile is all image."""
+        return self.whole
+
+    @property
+    def rows(self) -> int:
+        """The rows of the tile in the text."""
+        return self.tokens.count(self.image_token)
 
     @property
     def seen(self) -> Tensor:
@@ -127,23 +136,6 @@ def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
     return (Call(0, prompt, min(prompt, limits.logit_rows)), *calls)
 
 
-@dataclass(frozen=True)
-class VisionLanguageReference:
-    """What transformers' own model computes: a tile's rows [T, width], and logits [P, V] at the compared positions."""
-
-    features: Tensor
-    logits: Tensor
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors by name, to be stored with the rungs."""
-        return {"features": self.features, "logits": self.logits}
-
-    @classmethod
-    def read(cls, kept: Mapping[str, Tensor]) -> VisionLanguageReference:
-        """Restore a reference from what ``tensors`` returned."""
-        return cls(kept["features"], kept["logits"])
-
-
 class EagerModel:
     """Transformers' own model in float32 over the weights as they are stored."""
 
@@ -159,65 +151,11 @@ class EagerModel:
             given = self.eyes.asked.given(self.eyes.patches, pixels)
             return rows_of(self._model.get_image_features(**given, return_dict=True)).float()
 
-    def reference(self, probe: ImageProbe) -> VisionLanguageReference:
+    def reference(self, probe: ImageProbe) -> RowsReference:
         """The model's own answers from pixels and tokens, without a cache."""
         with torch.no_grad(), InFloat32(None):
             asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
             given = {**asked.given(self.eyes.patches, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
             logits: Tensor = self._model(input_ids=tokens, use_cache=False, **given).logits
-        return VisionLanguageReference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
-
-
-@dataclass(frozen=True)
-class ProbedVisionLanguage:
-    """What a vision-language model is compared on, and what transformers' own model computes."""
-
-    probe: ImageProbe
-    reference: VisionLanguageReference
-
-    def methods(self) -> Mapping[str, ProbedMethod]:
-        """The methods; text is written after transformers' own rows of the tile."""
-        seen, features, (see, forward) = [ProbeCall([self.probe.pixels])], self.reference.features, METHODS
-        return {
-            see: ProbedMethod(see, lambda _: seen, flatten_outputs(features), sizes_of(features)),
-            forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
-        }
-
-    def _text_calls(self, interface: Interface) -> Sequence[ProbeCall]:
-        placed = self.probe.placed(self.reference.features)
-        return text_calls(interface, self.probe.tokens, self.probe.plan, partial(placed_part, placed))
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All tensors of the reference by name, to be stored with the rungs."""
-        return self.reference.tensors()
-
-    def execute(self, artifact: Path) -> Executed:
-        """Execute the methods of an artifact, each alone, and both of them from the pixels to the logits."""
-        methods, (see, forward) = ExecutedVisionLanguage(artifact), METHODS
-        rows = methods.features(self.probe.pixels)
-        written = methods.plan_logits(self.probe, self.reference.features)
-        return Executed({see: flatten_outputs(rows), forward: written}, methods.plan_logits(self.probe, rows))
-
-
-class ExecutedVisionLanguage:
-    """The methods of an artifact in ExecuTorch's runtime, in this process."""
-
-    def __init__(self, artifact: Path) -> None:
-        """Load the artifact.
-
-        Raises:
-            InputError: E157, the runtime refuses it.
-        """
-        from edgec.runtime_py.engines.open_artifact import TorchMethod
-
-        see, forward = METHODS
-        self._see, self.text = TorchMethod(artifact, see), ExecutedText(artifact, forward)
-
-    def features(self, pixels: Tensor) -> Tensor:
-        """The rows of a tile, float32 [T, hidden]."""
-        rows: Tensor = self._see([pixels])[0]
-        return rows.float().clone()
-
-    def plan_logits(self, probe: ImageProbe, rows: Tensor) -> Tensor:
-        """Logits [P, V] at the probe's compared positions, with these rows in the image's place."""
-        return self.text.plan_logits(probe.tokens, probe.plan, probe.placed(rows))
+        features = self.features(probe.pixels)
+        return RowsReference(features, features, logits[0, compared_positions(probe.plan)].float())

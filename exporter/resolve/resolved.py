@@ -27,11 +27,7 @@ from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.several_methods import (
-    check_audio_language,
-    check_encoder_decoder,
-    check_vision_language,
-)
+from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_several_methods
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
@@ -89,12 +85,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     if source.kind == "decoder":
         check_held(source, recipe, form_of(asked))
         check_recurrences(source)
-    elif source.kind == "encoder-decoder":
-        check_encoder_decoder(recipe, form_of(asked), _asked_options(options))
-    elif source.kind == "vision-language":
-        check_vision_language(recipe, form_of(asked), _asked_options(options))
-    elif source.kind == "audio-language":
-        check_audio_language(recipe, form_of(asked), _asked_options(options))
+    elif source.kind in SEVERAL_METHODS:
+        check_several_methods(source.kind, recipe, form_of(asked), _asked_options(options))
     else:
         recipe = _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)

@@ -3,109 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from edgec.backends.forms import Form
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 
-_ENCODER_DECODER_OPTIONS = {
-    "--draft-heads": "draft heads need a decoder that continues a text",
-    "--system-prompt": "the prompt is read by the encoder, which keeps no state",
-    "--calibrate": "calibration would need text for both the encoder and the decoder",
-    "--target-bits": "bits are searched for decoders only",
-}
-_AUDIO_LANGUAGE_OPTIONS = {
-    "--draft-heads": "draft heads were trained on texts without sound",
-    "--system-prompt": "its state is computed by a decoder without ears",
-    "--calibrate": "calibration would need sound as well as text",
-    "--target-bits": "bits are searched for decoders only",
-}
-_VISION_LANGUAGE_OPTIONS = {
-    "--draft-heads": "draft heads were trained on texts without images",
-    "--system-prompt": "its state is computed by a decoder without eyes",
-    "--calibrate": "calibration would need images as well as text",
-    "--target-bits": "bits are searched for decoders only",
-}
+_ON_CPUS = "export for a CPU with edgec's kernels (--target host or android-cpu) without this option"
+_OR_TEXT = ", or only the text part with --task text-generation"
 
 
-def check_encoder_decoder(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
-    """Refuse targets and options for which the methods encode, cross and forward do not exist.
+@dataclass(frozen=True)
+class _Kind:
+    """What a kind of model cannot be exported with.
+
+    Attributes:
+        model: what it is called.
+        kernels: why ExecuTorch's standard kernels do not do.
+        options: why an option is refused, by its name.
+        fix: what to do instead.
+        code: of the error.
+        entries: why an entry of a recipe is refused, by its name there.
+    """
+
+    model: str
+    kernels: str
+    options: Mapping[str, str]
+    fix: str
+    code: str
+    entries: Mapping[str, str]
+
+
+_BITS = {"--target-bits": "bits are searched for decoders only"}
+_KINDS = {
+    ENCODER_DECODER: _Kind(
+        "an encoder-decoder",
+        "ExecuTorch's standard kernels do not attend to an encoder",
+        {
+            "--draft-heads": "draft heads need a decoder that continues a text",
+            "--system-prompt": "the prompt is read by the encoder, which keeps no state",
+            "--calibrate": "calibration would need text for both the encoder and the decoder",
+            **_BITS,
+        },
+        _ON_CPUS,
+        "E534",
+        {
+            "shared_kv": "its layers attend to an encoder as well",
+            "early_exit": "its layers attend to an encoder as well",
+            "cache.sink_tokens": "its layers have no window",
+        },
+    ),
+    VISION_LANGUAGE: _Kind(
+        "a vision-language model",
+        "ExecuTorch's standard kernels cannot run the image encoder",
+        {
+            "--draft-heads": "draft heads were trained on texts without images",
+            "--system-prompt": "its state is computed by a decoder without eyes",
+            "--calibrate": "calibration would need images as well as text",
+            **_BITS,
+        },
+        _ON_CPUS + _OR_TEXT,
+        "E652",
+        {},
+    ),
+    AUDIO_LANGUAGE: _Kind(
+        "a speech-language model",
+        "ExecuTorch's standard kernels cannot run the encoder of sound",
+        {
+            "--draft-heads": "draft heads were trained on texts without sound",
+            "--system-prompt": "its state is computed by a decoder without ears",
+            "--calibrate": "calibration would need sound as well as text",
+            **_BITS,
+        },
+        _ON_CPUS + _OR_TEXT,
+        "E752",
+        {},
+    ),
+}
+SEVERAL_METHODS = tuple(_KINDS)
+
+
+def check_several_methods(kind: str, recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
+    """Refuse targets, kernels and options for which the methods of such a model do not exist.
 
     Args:
+        kind: one of SEVERAL_METHODS.
         recipe: with the kernels that the artifact will call.
         form: of the target's artifact.
         given: whether each of the options in question was given.
 
     Raises:
-        InputError: E534.
+        InputError: E534 for an encoder-decoder, E652 for a vision-language model, E752 for a speech-language model.
     """
-    refusals = {
-        "--target": form.static and "its methods have fixed shapes, which edgec cannot give to encoder-decoders yet",
-        "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels do not attend to an encoder",
-        **_not_with(_ENCODER_DECODER_OPTIONS, given),
-        f"recipe {recipe.name}, shared_kv": bool(recipe.shared_kv) and "its layers attend to an encoder as well",
-        f"recipe {recipe.name}, early_exit": bool(recipe.early_exit) and "its layers attend to an encoder as well",
-        f"recipe {recipe.name}, cache.sink_tokens": bool(recipe.sink_tokens) and "its layers have no window",
-    }
-    _refuse_first(
-        refusals,
-        what="an encoder-decoder cannot be exported this way",
-        fix="export for a CPU with edgec's kernels: --target host or android-cpu, without this option",
-        code="E534",
-    )
-
-
-def check_vision_language(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
-    """Refuse targets and options for which the methods see and forward do not exist.
-
-    Args:
-        recipe: with the kernels that the artifact will call.
-        form: of the target's artifact.
-        given: whether each of the options in question was given.
-
-    Raises:
-        InputError: E652.
-    """
+    model = _KINDS[kind]
     refusals = {
         "--target": form.static and "its methods have fixed shapes, which edgec cannot give to these models yet",
-        "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels cannot run the image encoder",
-        **_not_with(_VISION_LANGUAGE_OPTIONS, given),
+        "--kernels": recipe.kernels != "edgec" and model.kernels,
+        **{option: given.get(option, False) and why for option, why in model.options.items()},
+        **{f"recipe {recipe.name}, {name}": _holds(recipe, name) and why for name, why in model.entries.items()},
     }
-    _refuse_first(
-        refusals,
-        what="a vision-language model cannot be exported this way",
-        fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only the "
-        "text part with --task text-generation",
-        code="E652",
-    )
-
-
-def check_audio_language(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
-    """Refuse targets and options for which the methods hear and forward do not exist; arguments as above.
-
-    Raises:
-        InputError: E752.
-    """
-    refusals = {
-        "--target": form.static and "its methods have fixed shapes, which edgec cannot give to these models yet",
-        "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels cannot run the encoder of sound",
-        **_not_with(_AUDIO_LANGUAGE_OPTIONS, given),
-    }
-    _refuse_first(
-        refusals,
-        what="a speech-language model cannot be exported this way",
-        fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only the "
-        "text part with --task text-generation",
-        code="E752",
-    )
-
-
-def _not_with(options: Mapping[str, str], given: Mapping[str, bool]) -> dict[str, str | bool]:
-    """Why an option is refused, for each that was given."""
-    return {option: given.get(option, False) and why for option, why in options.items()}
-
-
-def _refuse_first(refusals: Mapping[str, str | bool], *, what: str, fix: str, code: str) -> None:
     for where, why in refusals.items():
         if why:
-            raise InputError(what, where, str(why), fix, code)
+            raise InputError(f"{model.model} cannot be exported this way", where, why, model.fix, model.code)
+
+
+def _holds(recipe: Recipe, entry: str) -> bool:
+    return bool(getattr(recipe, entry.rpartition(".")[2]))

@@ -14,14 +14,9 @@ from torch import Tensor
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS
 from edgec.exporter.capture.audio_language import capture_audio_language
 from edgec.exporter.capture.decoder import build_skeleton
-from edgec.exporter.parity.audio_language import (
-    AudioLanguageReference,
-    HearingModel,
-    ProbedAudioLanguage,
-    SoundProbe,
-    sound_probe,
-)
+from edgec.exporter.parity.audio_language import HearingModel, SoundProbe, sound_probe
 from edgec.exporter.parity.probed_method import Probed
+from edgec.exporter.parity.rows_and_text import ProbedRows, RowsReference
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
@@ -42,7 +37,7 @@ def _begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> 
     rows = captured[HEAR].interface.outputs[0].shape[0]
     assert isinstance(rows, int)
     probe = _probe(request, rows)
-    return captured, ProbedAudioLanguage(probe, HearingModel(request.source, weights).reference(probe))
+    return captured, ProbedRows(AUDIO_LANGUAGE_METHODS, probe, HearingModel(request.source, weights).reference(probe))
 
 
 def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
@@ -51,13 +46,12 @@ def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -
     assert source.ears is not None
     build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
     context = max(request.limits.context, 8)
-    captured = capture_audio_language(build, source.ears, request.spec, weights, context)
-    return dict(zip(AUDIO_LANGUAGE_METHODS, (captured.hear, captured.forward), strict=True))
+    return capture_audio_language(build, source.ears, request.spec, weights, context)
 
 
 def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
-    reference = AudioLanguageReference.read(kept)
-    return ProbedAudioLanguage(_probe(request, len(reference.window)), reference)
+    reference = RowsReference.read(kept)
+    return ProbedRows(AUDIO_LANGUAGE_METHODS, _probe(request, len(reference.whole)), reference)
 
 
 def _probe(request: ExportRequest, rows: int) -> SoundProbe:

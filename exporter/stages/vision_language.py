@@ -16,13 +16,8 @@ from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.vision_language import capture_vision_language
 from edgec.exporter.parity.probed_method import Probed
-from edgec.exporter.parity.vision_language import (
-    EagerModel,
-    ImageProbe,
-    ProbedVisionLanguage,
-    VisionLanguageReference,
-    image_probe,
-)
+from edgec.exporter.parity.rows_and_text import ProbedRows, RowsReference
+from edgec.exporter.parity.vision_language import EagerModel, ImageProbe, image_probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
@@ -44,7 +39,7 @@ def _begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> 
     rows = captured[SEE].interface.outputs[0].shape[0]
     assert isinstance(rows, int)
     probe = _probe(request, rows)
-    return captured, ProbedVisionLanguage(probe, EagerModel(request.source, weights).reference(probe))
+    return captured, ProbedRows(VISION_LANGUAGE_METHODS, probe, EagerModel(request.source, weights).reference(probe))
 
 
 def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
@@ -53,13 +48,12 @@ def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -
     assert source.eyes is not None
     build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
     context = max(request.limits.context, 8)
-    captured = capture_vision_language(build, source.eyes, request.spec, weights, context)
-    return dict(zip(VISION_LANGUAGE_METHODS, (captured.see, captured.forward), strict=True))
+    return capture_vision_language(build, source.eyes, request.spec, weights, context)
 
 
 def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
-    reference = VisionLanguageReference.read(kept)
-    return ProbedVisionLanguage(_probe(request, len(reference.features)), reference)
+    reference = RowsReference.read(kept)
+    return ProbedRows(VISION_LANGUAGE_METHODS, _probe(request, len(reference.whole)), reference)
 
 
 def _probe(request: ExportRequest, rows: int) -> ImageProbe:
