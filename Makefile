@@ -15,6 +15,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-all check docs-check bench bench-all clean
 
+# Compiling every module that is installed takes minutes; those that are imported are compiled then.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
+
 # An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
@@ -23,9 +26,9 @@ $(BIN)/python:
 		|| { rm -rf $(VENV); echo "no venv module: apt install $$(basename $(PYTHON))-venv"; exit 3; }
 
 $(STAMP): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet "setuptools>=77" wheel
-	$(BIN)/python -m pip install --quiet "torch==2.13.*"
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema,serve,eyes]"
+	$(PIP_INSTALL) "setuptools>=77" wheel
+	$(PIP_INSTALL) "torch==2.13.*"
+	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema,serve,eyes]"
 	@touch $(STAMP)
 
 demo: $(STAMP)

@@ -130,6 +130,7 @@ def test_every_form_has_bits_a_tolerance_and_the_cases_of_its_memory(model: Sens
     assert len({each.name for each in subjects}) == len(subjects)
 
 
+@pytest.mark.long
 def test_what_a_runtime_that_reads_another_input_says_is_far_from_the_tolerance(tmp_path: Path) -> None:
     model = BY_SENSE["image"]
     folder = prepared(model, tmp_path / "model")

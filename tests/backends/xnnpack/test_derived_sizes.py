@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 from torch.fx import GraphModule, symbolic_trace
@@ -31,6 +32,7 @@ class Sound(nn.Module):
         return made
 
 
+@pytest.mark.long
 def test_strided_layers_take_sounds_of_any_length(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, samples = Sound(), TensorType("samples", torch.float32, (1, Dynamic("N", 30, 400)))

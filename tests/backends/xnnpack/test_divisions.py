@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -88,13 +89,19 @@ def differing_tokens(artifact: bytes, folder: Path) -> int:
     return sum(not torch.equal(method([X[:, i : i + 1].clone()])[0], whole[:, i : i + 1]) for i in range(TOKENS))
 
 
-@pytest.mark.parametrize("name", [*WRITTEN_OUT, *LEFT_ALONE])
+def one_of(names: Iterable[str]) -> list[Any]:
+    """The first name, and the others for ``make test-all``: each is lowered."""
+    first, *others = names
+    return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+
+
+@pytest.mark.parametrize("name", [*one_of(WRITTEN_OUT), *one_of(LEFT_ALONE)])
 def test_a_token_has_the_same_bits_in_any_call(name: str, tmp_path: Path) -> None:
     body = {**WRITTEN_OUT, **LEFT_ALONE}[name]
     assert differing_tokens(lower(program(body)).artifact, tmp_path) == 0
 
 
-@pytest.mark.parametrize("name", WRITTEN_OUT)
+@pytest.mark.parametrize("name", one_of(WRITTEN_OUT))
 def test_executorch_divides_otherwise_in_calls_of_one_token(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

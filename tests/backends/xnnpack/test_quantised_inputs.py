@@ -25,7 +25,9 @@ def rounded(*first: Pass) -> tuple[Block, Program]:
     return module, run_passes(program, [*first, Quantize(default=WeightScheme(8, 0))])
 
 
-@pytest.mark.parametrize("first", [[], [BatchDimension()]], ids=["rows", "with a batch"])
+@pytest.mark.parametrize(
+    "first", [[], pytest.param([BatchDimension()], marks=pytest.mark.slow)], ids=["rows", "with a batch"]
+)
 def test_eight_bits_and_biases_go_together(first: list[Pass], tmp_path: Path) -> None:
     module, program = rounded(*first)
     (tmp_path / "model.pte").write_bytes(lower(program).artifact)

@@ -37,7 +37,9 @@ def test_powers_of_two_have_entries_of_one_size_and_fit_into_integers() -> None:
     assert torch.allclose(rounded, turn, rtol=2**-8)  # one bfloat16 scale
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in ("qwen2", "qwen3") else []) for name in NAMES]
+)
 def test_rotation_is_exact(name: str) -> None:
     before = uneven(name)
     after = run_pass(before, Rotate())

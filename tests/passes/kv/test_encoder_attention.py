@@ -52,6 +52,7 @@ def test_a_decoder_with_relative_positions_continues_from_its_cache(dtype: str) 
     assert float((got - wanted).abs().mean()) <= allowed * float(wanted.abs().mean())
 
 
+@pytest.mark.long
 def test_layers_share_one_bias_for_the_slots_and_the_bias_of_zeros_is_gone() -> None:
     captured = captured_encoder_decoder("t5").forward
     program = run_passes(captured, [RemoveNoops(), EncoderAttention(), KvCache(CONTEXT, 16)])

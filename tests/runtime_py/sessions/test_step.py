@@ -95,9 +95,8 @@ def calls_of(
     return calls
 
 
-@pytest.mark.parametrize("threads", [1, 2])
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
-@given(ticks=TICKS, seed=st.integers(0, 1000))
+@given(threads=st.sampled_from([1, 2]), ticks=TICKS, seed=st.integers(0, 1000))
 def test_together_is_alone_bit_for_bit(bundle: Path, threads: int, ticks: list[dict[int, Part]], seed: int) -> None:
     set_threads(threads)
     together, alone = ([Session(open_bundle(bundle)) for _ in range(SESSIONS)] for _ in range(2))
