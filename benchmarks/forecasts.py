@@ -22,12 +22,12 @@ def export_peak_forecast(config: Path, recipe: str) -> int:
     return forecast_peak_bytes(resolve(str(config), random_weights=True), load_recipe(recipe))
 
 
-def planned_footprint(config: Mapping[str, Any], recipe: str, context: int) -> Footprint:
-    """The bytes of artifact, cache and peak that ``edgec plan`` forecasts for a CPU."""
+def planned_footprint(config: Mapping[str, Any], recipe: str, context: int | None) -> Footprint:
+    """The bytes of artifact, cache and peak that ``edgec plan`` forecasts for a CPU; context None: the model's own."""
     from edgec.devices.prediction.forecast import plan
     from edgec.devices.targets import load_target
     from edgec.exporter.resolve.widths import named_widths
-    from edgec.exporter.sources.parameters import decoder_shape
+    from edgec.exporter.sources.shapes import model_shape
 
     target = load_target(_PLANNED_TARGET)
-    return plan(decoder_shape(config), target, named_widths(recipe, target.backend), context=context).footprint
+    return plan(model_shape(config), target, named_widths(recipe, target.backend), context=context).footprint

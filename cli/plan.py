@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,7 +32,10 @@ def plan(
     lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the lm_head.")] = None,
     kv_bits: Annotated[int | None, typer.Option(help="Bits of cached keys and values: 4, 8, 16 or 32.")] = None,
     context: Annotated[
-        int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096).")
+        int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096), or an encoder reads.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="As for edgec export: text-generation plans the text part of a model with eyes.")
     ] = None,
     prompt_tokens: Annotated[int | None, typer.Option(help="Prompt length for TTFT; 512, or the context.")] = None,
     json: Annotated[bool, typer.Option("--json", help="The plan as one JSON object.")] = False,
@@ -45,19 +49,22 @@ def plan(
 
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """
+    from edgec.backends.forms import form_of
     from edgec.devices.prediction.unit_choice import unit_choice
     from edgec.devices.targets import load_target
     from edgec.exporter.resolve.target_choice import plan_target
     from edgec.exporter.resolve.widths import model_widths, override_widths
-    from edgec.exporter.sources.parameters import decoder_shape, read_config
+    from edgec.exporter.sources.parameters import read_config
+    from edgec.exporter.sources.shapes import model_shape
 
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = override_widths(model_widths(model, recipe, phone), **given)
-    decoder = decoder_shape(read_config(model))
-    forecast, choice = plan_target(decoder, phone, widths, context=context, prompt_tokens=prompt_tokens)
-    show(forecast, json, choice, unit_choice(decoder, forecast))
+    folder, static = Path(model) if Path(model).is_dir() else None, form_of(phone).static
+    shape = model_shape(read_config(model), static=static, task=task, context=context, folder=folder)
+    forecast, choice = plan_target(shape, phone, widths, context=context, prompt_tokens=prompt_tokens)
+    show(forecast, json, choice, unit_choice(shape, forecast) if forecast.context else ())
 
 
 def show(forecast: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]) -> None:
@@ -101,6 +108,9 @@ def summary_table(forecast: Plan) -> WordTable:
 def _estimates(forecast: Plan) -> Iterator[tuple[str, Range | None, str, float]]:
     prompt = f"{forecast.prompt_tokens} tokens"
     yield "artifact", forecast.footprint.size_bytes, "MB", 1e6
+    if not forecast.context:
+        yield "peak memory", forecast.footprint.peak_bytes, "MB", 1e6
+        return
     yield f"peak memory, context {forecast.context}", forecast.footprint.peak_bytes, "MB", 1e6
     yield f"time to first token, {prompt}", forecast.speeds.ttft_ms, "ms", 1
     yield "prefill", forecast.speeds.prefill_tokens_per_s, "tokens/s", 1
@@ -152,7 +162,8 @@ def closing_lines(forecast: Plan) -> Iterator[str]:
     if forecast.smaller:
         smaller = forecast.smaller
         peak = f"peak at most {smaller.peak_bytes.high / 1e6:,.0f} MB"
-        yield f"smaller: {smaller.widths}, context {smaller.context} ({peak}): {smaller.verdict}"
+        context = f", context {smaller.context}" if smaller.context else ""
+        yield f"smaller: {smaller.widths}{context} ({peak}): {smaller.verdict}"
     yield from (f"note: {note}" for note in forecast.notes)
 
 

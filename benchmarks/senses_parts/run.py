@@ -170,16 +170,11 @@ def _own_versions() -> dict[str, str]:
     return {name: text for name, text in versions().items() if name not in absent}
 
 
-def forecast_bytes(model: SenseModel, recipe: str) -> tuple[int, int] | None:
-    """Low and high end of the peak of memory that ``edgec plan`` forecasts, of the text part of a model with eyes.
-
-    None for the others: it takes Whisper and BERT for text decoders of these names, without an encoder.
-    """
-    if model.sense != "seeing":
-        return None
+def forecast_bytes(model: SenseModel, recipe: str) -> tuple[int, int]:
+    """Low and high end of the peak of memory that ``edgec plan`` forecasts; without what an image encoder needs."""
     from benchmarks.forecasts import planned_footprint
 
-    peak = planned_footprint(model.config, recipe, model.context or 0).peak_bytes
+    peak = planned_footprint(model.config, recipe, model.context).peak_bytes
     return round(peak.low), round(peak.high)
 
 

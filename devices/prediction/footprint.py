@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from edgec.devices.prediction.estimate import Range
-from edgec.devices.prediction.parameters import Kind, Parameter
+from edgec.devices.prediction.parameters import EncoderShape, Kind, Parameter
 from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, fit
 from edgec.ir.spec import LayerSpec, ModelSpec
 from edgec.ir.weight_scheme import WeightScheme, fit_tables, stored_bytes
@@ -117,24 +117,29 @@ def footprint(
     context: int,
     prefill_chunk: int,
     state_bytes: int = 0,
+    encoder: EncoderShape | None = None,
 ) -> Footprint:
     """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
     The cache holds ``context`` tokens, recurrences ``state_bytes``, and a prefill call takes ``prefill_chunk`` tokens.
+    An encoder's parameters and what a decoder keeps of its states are counted, too; its activations are gone when the
+    decoder's come.
     """
-    listed, kernels = tuple(listed), kernels_of(backend, widths)
-    weights = _weight_parts(listed, widths, format, kernels)
+    listed, kernels, encoder = tuple(listed), kernels_of(backend, widths), encoder or EncoderShape(0)
+    weights = _weight_parts((*listed, *encoder.parameters), widths, format, kernels)
     size = sum(part.bytes for part in weights)
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
-    activations = _activation_bytes(listed, prefill_chunk)
-    scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
+    source = 4 * encoder.memory_values
+    activations = max(_activation_bytes(listed, prefill_chunk), encoder.activation_bytes or 0)
+    scores = max((layer.heads for layer in spec.layers), default=0) * prefill_chunk * context * 4
     packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths, kernels))
-    held = cache + state_bytes
+    held = cache + state_bytes + source
     low, high = size + held + activations, size + packed + held + activations + scores
     parts = (
         *weights,
         MemoryPart("KV cache", cache),
         MemoryPart("states of recurrences", state_bytes),
+        MemoryPart("keys and values of the source", source),
         MemoryPart("activations", activations),
         MemoryPart("packed copy of matrices", packed),
     )

@@ -6,13 +6,19 @@ measurements (docs/plan.md says how well it does on phones it has not seen). Eve
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from edgec.devices.prediction.footprint import Footprint, Widths, footprint, kernels_of
 from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
-from edgec.devices.prediction.parameters import STATE_FORMS, DecoderShape, Parameter, macs_per_token
+from edgec.devices.prediction.parameters import (
+    STATE_FORMS,
+    DecoderShape,
+    EncoderShape,
+    Parameter,
+    macs_per_token,
+)
 from edgec.devices.prediction.shared_layers import without_shared
 from edgec.devices.prediction.speed_forecast import Speeds, Task, forecast
 from edgec.devices.targets import Target
@@ -24,6 +30,9 @@ PREFILL_CHUNK = 128
 _DEFAULT_CONTEXT = 4096
 _PROMPT_TOKENS = 512
 _NOT_INCLUDED = "memory of the app itself and of the runtime's code is not included"
+_ENCODER_UNKNOWN = "what the encoder needs while it runs is unknown, and not included"
+_NO_SPEEDS = "speeds are unavailable: no measurements are known of models with an encoder"
+_SENSES = "speeds are those of text: the time in which an image or a sound is read is not known"
 _STATES_UNKNOWN = "what the layers without keys and values remember is unknown, and not included"
 
 
@@ -32,15 +41,16 @@ class Plan:
     """The forecast for one model on one target; every ``Range`` is estimated.
 
     Attributes:
-        context: tokens that the KV cache holds.
-        prompt_tokens: length of the prompt that TTFT and decoding speed are given for.
-        parameters: of the language model, tied ones once.
+        context: tokens that the KV cache holds; 0 for a model that writes no text.
+        prompt_tokens: length of the prompt that TTFT and decoding speed are given for; 0 likewise.
+        parameters: of the model, tied ones once.
         macs_per_token: multiply-accumulates with weights; attention over the context is not in it.
         footprint: bytes of artifact, KV cache and peak memory.
         verdict: whether it fits the app limit without an entitlement; ``verdict_entitled``: with it.
         speeds: prefill, decode and TTFT, each None where unavailable.
         smaller: a recipe that fits, or fits better, where this one does not fit; else None.
         states_known: whether what recurrences remember is part of the memory.
+        remarks: on this model.
     """
 
     target: Target
@@ -55,12 +65,13 @@ class Plan:
     speeds: Speeds
     smaller: Proposal | None
     states_known: bool = True
+    remarks: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on what the estimates assume, and on why one is unavailable."""
         unknown = () if self.states_known else (_STATES_UNKNOWN,)
-        return (_NOT_INCLUDED, *unknown, *self.speeds.notes)
+        return (_NOT_INCLUDED, *self.remarks, *unknown, *self.speeds.notes)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain data; unknown figures are null."""
@@ -90,12 +101,10 @@ def plan(
     """
     widths = _legal(widths or default_widths(target), target)
     spec, listed = _with_shared_layers(decoder, widths)
-    if prompt_tokens is None:
-        prompt_tokens = min(_PROMPT_TOKENS, spec.context if context is None else context)
-    context = _legal_context(spec, context, prompt_tokens)
+    context, prompt_tokens = _lengths(spec, context, prompt_tokens)
     held = STATE_FORMS.get(target.backend, STATE_FORMS["xnnpack"])
     states = sum(state.bytes(held) for state in decoder.states or ())
-    needs = partial(_footprint, listed, spec, target, states)
+    needs = partial(_footprint, listed, spec, target, states, decoder.encoder)
     size = needs(widths, context)
     limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
@@ -103,20 +112,44 @@ def plan(
     kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
     lengths = (prompt_tokens, at_once, context)
     task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, *lengths, states, widths.float_inputs)
+    every = (*listed, *(decoder.encoder.parameters if decoder.encoder else ()))
     return Plan(
         target=target,
         widths=widths,
         context=context,
         prompt_tokens=prompt_tokens,
-        parameters=sum(p.count for p in listed),
+        parameters=sum(p.count for p in every),
         macs_per_token=macs_per_token(listed),
         footprint=size,
         verdict=verdict,
         verdict_entitled=entitled,
-        speeds=forecast(task, target),
+        speeds=_speeds(task, target, decoder.encoder),
         smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
         states_known=decoder.states is not None,
+        remarks=(*decoder.remarks, *_of_encoder(decoder.encoder)),
     )
+
+
+def _lengths(spec: ModelSpec, context: int | None, prompt_tokens: int | None) -> tuple[int, int]:
+    """Tokens of the cache and of the prompt; a model without layers of a decoder has neither."""
+    if not spec.layers:
+        return 0, 0
+    if prompt_tokens is None:
+        prompt_tokens = min(_PROMPT_TOKENS, spec.context if context is None else context)
+    return _legal_context(spec, context, prompt_tokens), prompt_tokens
+
+
+def _speeds(task: Task, target: Target, encoder: EncoderShape | None) -> Speeds:
+    """The speeds of a decoder; those of one whose tokens read an encoder's states were measured nowhere."""
+    if encoder is not None and not encoder.parameters:
+        return Speeds(None, None, None, (_NO_SPEEDS,))
+    speeds = forecast(task, target)
+    known = encoder is not None and speeds.decode_tokens_per_s is not None
+    return replace(speeds, notes=(*speeds.notes, _SENSES)) if known else speeds
+
+
+def _of_encoder(encoder: EncoderShape | None) -> tuple[str, ...]:
+    return (_ENCODER_UNKNOWN,) if encoder is not None and encoder.activation_bytes is None else ()
 
 
 def _with_shared_layers(decoder: DecoderShape, widths: Widths) -> tuple[ModelSpec, tuple[Parameter, ...]]:
@@ -162,7 +195,13 @@ def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> in
 
 
 def _footprint(
-    listed: tuple[Parameter, ...], spec: ModelSpec, target: Target, state_bytes: int, widths: Widths, context: int
+    listed: tuple[Parameter, ...],
+    spec: ModelSpec,
+    target: Target,
+    state_bytes: int,
+    encoder: EncoderShape | None,
+    widths: Widths,
+    context: int,
 ) -> Footprint:
     return footprint(
         listed,
@@ -173,4 +212,5 @@ def _footprint(
         context=context,
         prefill_chunk=min(PREFILL_CHUNK, context),
         state_bytes=state_bytes,
+        encoder=encoder,
     )

@@ -90,16 +90,37 @@ class HeldState:
 
 
 @dataclass(frozen=True)
+class EncoderShape:
+    """What reads an image, a sound or a whole text at once: alone, or before a decoder.
+
+    Attributes:
+        activation_bytes: inputs and outputs of its widest operator, in float32; None where its code does not run
+            without values.
+        memory_values: keys and values that a decoder's layers keep of its states.
+        parameters: those that a decoded token does not read, each once.
+    """
+
+    activation_bytes: int | None
+    memory_values: int = 0
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
 class DecoderShape:
     """The shape of a decoder: its layers, every parameter once, and what its recurrences remember.
 
     Attributes:
+        spec: of a model that writes no text: without layers.
         states: of all recurrences; None where they could not be found out.
+        encoder: of a model that has one.
+        remarks: what a plan says about this model.
     """
 
     spec: ModelSpec
     parameters: tuple[Parameter, ...]
     states: tuple[HeldState, ...] | None = ()
+    encoder: EncoderShape | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def macs_per_token(listed: tuple[Parameter, ...]) -> int:

@@ -39,7 +39,7 @@ from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_layer
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
-from edgec.exporter.sources.tasks import auto_class, task_of
+from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import eyes_of
 from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
@@ -143,7 +143,7 @@ def _with_positions(config: dict[str, Any], shell: nn.Module) -> dict[str, Any]:
 def _as_module(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
     config.use_cache = False
     form = sentence_form(described.path) if options.task in (None, SENTENCE_TASK) else None
-    maker = _module_class(config, "feature-extraction" if form else options.task)
+    maker = module_class(config, "feature-extraction" if form else options.task)
     shell = build(maker, config, device="meta", attn_implementation=None, trust_remote_code=options.trust_remote_code)
     weights, files = _weights(described, shell, options)
     make = partial(_make_module, maker, config, weights, options.trust_remote_code)
@@ -192,14 +192,6 @@ def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[Mode
         return random_weights(shell, options.seed, described.config), ()
     stored = stored_weights(described.path, options.allow_pickle)
     return bind_weights(shell, stored, described.config), stored.files
-
-
-def _module_class(config: Any, task: str | None) -> Any:
-    import transformers
-
-    architecture = next(iter(config.architectures or ()), None)
-    named = getattr(transformers, architecture, None) if architecture and task is None else None
-    return named or auto_class(task or task_of(architecture), config)
 
 
 def _make_module(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
     from edgec.exporter.sources.held_states import held_states
 
     model = _meta_model(config)
-    return DecoderShape(model_spec(effective_config(config)), _parameters(model, config), held_states(model))
+    return DecoderShape(model_spec(effective_config(config)), listed_parameters(model, config), held_states(model))
 
 
 def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
@@ -55,10 +56,11 @@ def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
     Raises:
         InputError: E109 (transformers knows no such decoder) or E111 (a value is invalid).
     """
-    return _parameters(_meta_model(config), config)
+    return listed_parameters(_meta_model(config), config)
 
 
-def _parameters(model: Any, config: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def listed_parameters(model: Any, config: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """All parameters of a model on any device, tied ones once; ``config`` says how many experts a token uses."""
     from edgec.exporter.sources.model_build import tied_parameters
 
     twins = tied_parameters(model)
@@ -109,6 +111,8 @@ class _Roles:
         if isinstance(owner, nn.Embedding):
             return Parameter(name, shape, Kind.EMBEDDING, active=1 / max(1, shape[0]))
         active = self.expert_fraction if ".experts." in name else 1.0
+        if len(shape) > 2 and isinstance(owner, nn.modules.conv._ConvNd):
+            shape = (shape[0], math.prod(shape[1:]))
         # Biases of experts are matrices, and stay in float as others do.
         kind = Kind.OTHER if len(shape) < 2 or name.endswith("_bias") else Kind.LINEAR
         return Parameter(name, shape, kind, active=active)

@@ -54,6 +54,15 @@ def auto_class(task: str, config: Any) -> Any:
     return maker
 
 
+def module_class(config: Any, task: str | None) -> Any:
+    """The class of a model that writes no text: the one that its config names, else that of a task; raises as above."""
+    import transformers
+
+    architecture = next(iter(config.architectures or ()), None)
+    named = getattr(transformers, architecture, None) if architecture and task is None else None
+    return named or auto_class(task or task_of(architecture), config)
+
+
 def _own_class(task: str) -> Any:
     import transformers
 

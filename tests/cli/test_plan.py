@@ -106,6 +106,14 @@ def test_the_kv_cache_is_as_wide_as_the_target_computes(folder: Path) -> None:
         assert json.loads(output(folder, "--target", target, "--json"))["widths"]["kv_bits"] == bits
 
 
+def test_an_encoder_has_size_and_memory_but_no_tokens() -> None:
+    config = Path(__file__).parents[2] / "benchmarks" / "architectures" / "tiny-vit.json"
+    text = output(config, "--target", "galaxy-s24-ultra-cpu")
+    assert "peak memory, MB" in text and "no measurements are known of models with an encoder" in text
+    assert "tokens" not in text and "prefill" not in text
+    assert json.loads(output(config, "--target", "galaxy-s24-ultra-cpu", "--json"))["phase_units"] == []
+
+
 def test_an_unknown_phone_is_a_typed_error(folder: Path) -> None:
     result = CliRunner().invoke(APP, [str(folder), "--target", "iphone-99"])
     assert isinstance(result.exception, InputError)

@@ -1,0 +1,112 @@
+"""The shape of a model of any kind, as `edgec plan` counts it: what `edgec export` would make of its config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from edgec.devices.prediction.parameters import DecoderShape, EncoderShape
+from edgec.exporter.capture.attention import NAME, register
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.encoder_decoder import source_of, with_decoder_numbers
+from edgec.exporter.sources.encoder_run import InputForms, run_of
+from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
+from edgec.exporter.sources.hf_config import (
+    AUDIO_LANGUAGE,
+    DECODER,
+    ENCODER_DECODER,
+    VISION_LANGUAGE,
+    kind_of,
+    load_config,
+    plain_config,
+)
+from edgec.exporter.sources.model_build import build
+from edgec.exporter.sources.model_folder import CONFIG
+from edgec.exporter.sources.model_source import build_generating
+from edgec.exporter.sources.parameters import decoder_shape, listed_parameters
+from edgec.exporter.sources.tasks import module_class
+from edgec.ir.spec import ModelSpec
+
+_SENSES = {VISION_LANGUAGE: "eyes", AUDIO_LANGUAGE: "ears"}
+
+
+def model_shape(
+    config: Mapping[str, Any],
+    *,
+    static: bool = False,
+    task: str | None = None,
+    context: int | None = None,
+    folder: Path | None = None,
+) -> DecoderShape:
+    """The shape of the model that a config describes.
+
+    Args:
+        config: as plain data.
+        static: of a target whose artifacts have fixed shapes: edgec exports only the text part of models with eyes or
+            ears for it.
+        task: as ``edgec export --task``; None: as the config says.
+        context: the most tokens of an encoder's text; None: as many as it has positions for.
+        folder: where descriptions of its inputs may lie.
+
+    Raises:
+        InputError: E109, transformers knows no such model; E111, a value is invalid; E146, it has no class for the
+            task.
+    """
+    stated = {key: value for key, value in config.items() if key != "quantization_config"}
+    register()
+    whole = load_config(folder or Path(CONFIG), stated)
+    kind = kind_of(whole, task)
+    if kind == DECODER:
+        return decoder_shape(config)
+    if kind == ENCODER_DECODER:
+        return _encoder_decoder(whole, config, folder)
+    if kind in _SENSES:
+        return _with_senses(kind, whole, config, static)
+    return _encoder(whole, config, task, context, folder)
+
+
+def _with_senses(kind: str, whole: Any, config: Mapping[str, Any], static: bool) -> DecoderShape:
+    """A decoder with the parameters of its eyes or ears beside it."""
+    text, sense = decoder_shape(config), _SENSES[kind]
+    if static:
+        remark = f"its {sense} are not counted: edgec exports only its text part for this target's format"
+        return replace(text, remarks=(remark,))
+    model = build_generating(kind, whole, "meta", "eager", torch.float32, False)
+    own = {id(parameter) for part in _text_parts(model) for parameter in part.parameters()}
+    names = {name for name, parameter in model.named_parameters() if id(parameter) not in own}
+    beside = tuple(each for each in listed_parameters(model, config) if each.name in names)
+    return replace(text, encoder=EncoderShape(None, parameters=beside))
+
+
+def _text_parts(model: Any) -> tuple[torch.nn.Module, ...]:
+    return tuple(part for part in (model.get_decoder(), model.get_output_embeddings()) if part is not None)
+
+
+def _encoder_decoder(whole: Any, config: Mapping[str, Any], folder: Path | None) -> DecoderShape:
+    """Encoder and decoder as one list of parameters; the decoder's layers keep keys and values of the source."""
+    model = build_generating(ENCODER_DECODER, whole, "meta", NAME, torch.float32, False)
+    plain = with_decoder_numbers(plain_config(whole))
+    spec, source = model_spec(plain), source_of(model, plain, preprocessor_config(folder))
+    longest = max((size.high for size in source.shape if not isinstance(size, int)), default=0)
+    run = run_of(model.get_encoder(), {source.name: (tuple(source.sizes(longest)), source.dtype)})
+    memory = spec.kv_values_per_token() * run.positions if run else 0
+    encoder = EncoderShape(run.activation_bytes if run else None, memory)
+    return DecoderShape(spec, listed_parameters(model, config), encoder=encoder)
+
+
+def _encoder(
+    whole: Any, config: Mapping[str, Any], task: str | None, context: int | None, folder: Path | None
+) -> DecoderShape:
+    """An encoder of text, images or sound alone."""
+    model = build(module_class(whole, task), whole, device="meta", attn_implementation="eager")
+    spec = ModelSpec(whole.model_type, 0, 0, 0, (), False)
+    listed = listed_parameters(model, config)
+    varying = text_lengths(model, context)
+    made = example_inputs(model, folder, longest=varying.high if varying else None)
+    inputs: InputForms = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in made.items()}
+    run = run_of(model, inputs)
+    return DecoderShape(spec, listed, encoder=EncoderShape(run.activation_bytes if run else None))
