@@ -46,8 +46,8 @@ let session = LanguageModelSession(model: FoundationModel(try await EdgecModel.l
 let answer = try await session.respond(to: "Hello")
 ```
 
-`FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes the
-same. Tools and images are refused.
+`FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes
+the same. Tools and images are refused.
 """
 _SAMPLE = """## Sample
 
