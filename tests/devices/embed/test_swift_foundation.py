@@ -12,7 +12,7 @@ import pytest
 from edgec.bundle.folder import open_bundle
 from edgec.devices.embed import app_facts
 from edgec.devices.embed.swift_package import swift_package
-from edgec.devices.embed.written_package import write_package
+from edgec.devices.embed.written_package import AppPackage, write_package
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest, target
 from tests.devices.embed.swift_bundles import LIMITS, for_linux, write_good
@@ -23,11 +23,27 @@ SKIPPED = "#if compiler(>=6.4) && canImport(FoundationModels)"
 NEW = 12
 
 
+def talking_package(folder: Path) -> AppPackage:
+    """The package of a model with a chat template."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app_facts, "load_target", target)
+        return swift_package(open_bundle(write_good(folder / "bundle", "dynamic")))
+
+
 def test_compilers_without_the_protocols_skip_the_file(tmp_path: Path) -> None:
-    package = swift_package(bundle_of(decoder_manifest("pte-cpu"), tmp_path))
-    lines = bytes(package.files[f"Sources/{package.module}/FoundationModel.swift"]).decode().splitlines()
+    package = talking_package(tmp_path)
+    source, guide = package.files[f"Sources/{package.module}/FoundationModel.swift"], package.files["README.md"]
+    assert isinstance(source, bytes) and isinstance(guide, bytes) and b"LanguageModelSession" in guide
+    lines = source.decode().splitlines()
     first = next(line for line in lines if line and not line.startswith("//"))
     assert first == SKIPPED and lines[-1] == "#endif"
+
+
+def test_a_model_without_a_chat_template_has_no_such_file(tmp_path: Path) -> None:
+    package = swift_package(bundle_of(decoder_manifest("pte-cpu"), tmp_path))
+    guide = package.files["README.md"]
+    assert isinstance(guide, bytes) and b"Foundation Models" not in guide
+    assert f"Sources/{package.module}/FoundationModel.swift" not in package.files
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +51,7 @@ def heard(swift: Swift) -> dict[str, Any]:
     """What came of each request."""
     work = swift.work / "foundation"
     work.mkdir()
-    bundle = write_good(work / "bundle", "dynamic")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app_facts, "load_target", target)
-        package = swift_package(open_bundle(bundle))
+    package = talking_package(work)
     write_package(package, work / "kit")
     kit = work / "kit" / "Sources" / package.module
     for_linux(kit)

@@ -71,7 +71,7 @@ actor Ear {
         let ear = Ear()
         let request = LanguageModelExecutorGenerationRequest(
             transcript: Transcript(entries: entries), generationOptions: options)
-        let executor = try FoundationExecutor(configuration: model.executorConfiguration)
+        let executor = FoundationExecutor(configuration: model.executorConfiguration)
         executor.prewarm(model: model, transcript: request.transcript)
         do {
             try await executor.respond(to: request, model: model, streamingInto: .init { await ear.hear($0) })
