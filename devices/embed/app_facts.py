@@ -74,6 +74,11 @@ class AppFacts:
         return self.texts is not None or self.encoder is not None
 
     @property
+    def has_chat_template(self) -> bool:
+        """Whether the app can render conversations."""
+        return self.texts is not None and self.texts.chat_template
+
+    @property
     def own_kernels(self) -> tuple[str, ...]:
         """The operators and backends of the artifact that only edgec's kernels have."""
         operators = (name for name in self.manifest.runtime.operators if name.startswith("edgec::"))

@@ -34,6 +34,21 @@ A text has at most {most:,} tokens (`EncoderLimits.mostTokens`). A longer one th
 `embed(text, truncate: true)` cuts it as the model's tokenizer does. Mask, pooling and length of the vector are the
 model's own, as in `edgec run --embed` with the same bundle.
 """
+_FOUNDATION = """
+## Foundation Models
+
+From iOS 27 on, this model can answer in the place of the system's own (built with Xcode 27; older ones skip it):
+
+```swift
+import FoundationModels
+
+let session = LanguageModelSession(model: FoundationModel(try await EdgecModel.load()))
+let answer = try await session.respond(to: "Hello")
+```
+
+`FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes
+the same. Tools and images are refused.
+"""
 _SAMPLE = """## Sample
 
 `Sample/EdgecChat.xcodeproj` is a conversation on one screen: progress of the first start, timings with each answer,
@@ -60,6 +75,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "golden": _golden(facts),
         "engine": fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)}) if glue.engine else "",
         "schemas": swift_schema_section(facts),
+        "foundation": _FOUNDATION if facts.has_chat_template else "",
         "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
         "sample": _SAMPLE if facts.texts is not None else "",
         "limits": _limits(facts),
@@ -170,6 +186,8 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
         lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
     if facts.reads_texts:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
+    if facts.has_chat_template:
+        lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
             "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"

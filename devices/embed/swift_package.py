@@ -104,6 +104,8 @@ def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
         own: tuple[str, ...] = (*_DECODER, glue.decoder)
     else:
         own = _MODULE if facts.encoder is None else _ENCODER
+    if facts.has_chat_template:
+        own = (*own, "FoundationModel")
     return (*_SHARED, where, glue.runtime, *(["EngineSchema"] if glue.engine else []), *own)
 
 

@@ -38,6 +38,7 @@ _MODULES = (
     "CryptoKit",
     "os",
     "BackgroundAssets",
+    "FoundationModels",
     "SwiftUI",
     "UIKit",
 )

@@ -1,0 +1,89 @@
+import ExecuTorch
+import Foundation
+import FoundationModels
+import KIT
+import Tokenizers
+
+/// What a request's answer sent, or the error that ended it.
+struct Heard: Encodable {
+    var text = ""
+    var entries: Set<String> = []
+    var usage: [Int]?
+    var error: String?
+}
+
+actor Ear {
+    var heard = Heard()
+    func hear(_ event: LanguageModelExecutorGenerationChannel.Event) {
+        heard.entries.insert(event.entryID ?? "")
+        switch event.action {
+        case .appendText(let text, _): heard.text += text
+        case .updateUsage(let input, let output):
+            heard.usage = [input.totalTokenCount, input.cachedTokenCount, output.totalTokenCount, output.reasoningTokenCount]
+        }
+    }
+}
+
+/// Sends transcripts to the kit's model as a session would, and writes what came back.
+@main struct Main {
+    static func main() async throws {
+        let scripted = ScriptedModel([])
+        Module.answers.names = ["forward"]
+        Module.answers.metadata = { name in
+            let shapes = [[1, 64], [64], [1]].enumerated().map { ($0, TensorMetadata(shape: $1, dataType: .long)) }
+            return MethodMetadata(name: name, inputs: Dictionary(uniqueKeysWithValues: shapes))
+        }
+        Module.answers.execute = { try scripted.execute($0, $1) }
+        AutoTokenizer.loaded = ByteTokenizer()
+        let folder = URL(fileURLWithPath: FileManager.default.currentDirectoryPath).appending(path: "bundle")
+        let loaded = try await EdgecModel.load(LoadOptions(bundle: folder))
+        let model = FoundationModel(loaded, options: KIT.GenerationOptions(maxNewTokens: 12, repetitionPenalty: 1))
+        var heard: [String: Heard] = [:]
+        let first = [system("Be kind."), prompt("Hi")]
+        heard["first"] = try await ask(model, first)
+        let answer = Transcript.Entry.response(.init([.text(.init(content: heard["first"]!.text))]))
+        let thought = Transcript.Entry.reasoning(.init([.text(.init(content: "Hm"))]))
+        heard["second"] = try await ask(model, first + [thought, answer, prompt("So", "And")])
+        heard["short"] = try await ask(model, [prompt("Hi")], .init(maximumResponseTokens: 3))
+        let drawn = FoundationModels.GenerationOptions(samplingMode: .random(top: 5, seed: 7), temperature: 2)
+        heard["drawn"] = try await ask(model, [prompt("Hi")], drawn)
+        heard["drawn again"] = try await ask(model, [prompt("Hi")], drawn)
+        heard["structure"] = try await ask(
+            model, [.prompt(.init([.structure(.init(content: GeneratedContent(json: #"{"a": 1}"#)))]))])
+        heard["long"] = try await ask(model, [prompt(String(repeating: "long ", count: 60))])
+        heard["image"] = try await ask(model, [.prompt(.init([.attachment(.init())]))])
+        heard["tool"] = try await ask(model, [prompt("Hi"), .toolOutput(.init([]))])
+        let other = FoundationModel(loaded)
+        let same = model.executorConfiguration == other.executorConfiguration
+        heard["configuration"] = Heard(text: "\(same) \(model.capabilities.contains(.guidedGeneration))")
+        try JSONEncoder().encode(heard).write(to: URL(fileURLWithPath: "heard.json"))
+    }
+
+    static func system(_ text: String) -> Transcript.Entry { .instructions(.init([.text(.init(content: text))])) }
+
+    static func prompt(_ texts: String...) -> Transcript.Entry {
+        .prompt(.init(texts.map { .text(.init(content: $0)) }))
+    }
+
+    static func ask(
+        _ model: FoundationModel, _ entries: [Transcript.Entry], _ options: FoundationModels.GenerationOptions = .init()
+    ) async throws -> Heard {
+        let ear = Ear()
+        let request = LanguageModelExecutorGenerationRequest(
+            transcript: Transcript(entries: entries), generationOptions: options)
+        let executor = FoundationExecutor(configuration: model.executorConfiguration)
+        executor.prewarm(model: model, transcript: request.transcript)
+        do {
+            try await executor.respond(to: request, model: model, streamingInto: .init { await ear.hear($0) })
+        } catch {
+            var heard = await ear.heard
+            switch error as? LanguageModelError {
+            case .contextSizeExceeded(let fault): heard.error = "context \(fault.contextSize) \(fault.tokenCount)"
+            case .unsupportedTranscriptContent(let fault): heard.error = fault.debugDescription
+            case nil: heard.error = "other: \(error)"
+            }
+            return heard
+        }
+        return await ear.heard
+    }
+}

@@ -1,0 +1,162 @@
+// Stand-in: the part of Foundation Models (iOS 27) by which packages bring models of their own. Names and signatures are
+// those of Apple's documentation and of public packages for it; a session here is what a test calls itself.
+import Foundation
+
+public struct LanguageModelCapabilities: Sendable {
+    public struct Capability: Sendable, Hashable {
+        let name: String
+        public static let guidedGeneration = Capability(name: "guidedGeneration")
+        public static let reasoning = Capability(name: "reasoning")
+        public static let toolCalling = Capability(name: "toolCalling")
+        public static let vision = Capability(name: "vision")
+    }
+    let all: Set<Capability>
+    public init(_ capabilities: [Capability]) { all = Set(capabilities) }
+    public func contains(_ capability: Capability) -> Bool { all.contains(capability) }
+}
+public protocol LanguageModel: Sendable {
+    associatedtype Executor: LanguageModelExecutor where Self == Executor.Model
+    var capabilities: LanguageModelCapabilities { get }
+    var executorConfiguration: Executor.Configuration { get }
+}
+public protocol LanguageModelExecutor: Sendable {
+    associatedtype Configuration: Hashable, Sendable
+    associatedtype Model: LanguageModel
+    init(configuration: Configuration) throws
+    func prewarm(model: Model, transcript: Transcript)
+    func respond(
+        to request: LanguageModelExecutorGenerationRequest, model: Model,
+        streamingInto channel: LanguageModelExecutorGenerationChannel
+    ) async throws
+}
+extension LanguageModelExecutor {
+    public func prewarm(model: Model, transcript: Transcript) {}
+}
+public struct GeneratedContent: Sendable, Equatable {
+    public let jsonString: String
+    public init(json: String) { jsonString = json }
+}
+public struct GenerationSchema: Sendable {
+    public init() {}
+}
+public struct Transcript: Sendable, RandomAccessCollection {
+    public struct TextSegment: Sendable {
+        public let content: String
+        public init(content: String) { self.content = content }
+    }
+    public struct StructuredSegment: Sendable {
+        public let content: GeneratedContent
+        public init(content: GeneratedContent) { self.content = content }
+    }
+    public struct AttachmentSegment: Sendable { public init() {} }
+    public enum Segment: Sendable {
+        case text(TextSegment), structure(StructuredSegment), attachment(AttachmentSegment)
+    }
+    public struct Instructions: Sendable { public let segments: [Segment] }
+    public struct Prompt: Sendable { public let segments: [Segment] }
+    public struct Response: Sendable { public let segments: [Segment] }
+    public struct Reasoning: Sendable { public let segments: [Segment] }
+    public struct ToolCalls: Sendable {}
+    public struct ToolOutput: Sendable { public let segments: [Segment] }
+    public enum Entry: Sendable {
+        case instructions(Instructions), prompt(Prompt), toolCalls(ToolCalls), toolOutput(ToolOutput)
+        case response(Response), reasoning(Reasoning)
+    }
+    let entries: [Entry]
+    public init(entries: [Entry]) { self.entries = entries }
+    public var startIndex: Int { entries.startIndex }
+    public var endIndex: Int { entries.endIndex }
+    public subscript(position: Int) -> Entry { entries[position] }
+}
+extension Transcript.Instructions { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
+extension Transcript.Prompt { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
+extension Transcript.Response { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
+extension Transcript.Reasoning { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
+extension Transcript.ToolOutput { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
+extension Transcript.ToolCalls { public init(empty: Void) {} }
+public struct GenerationOptions: Sendable {
+    public struct SamplingMode: Sendable {
+        public enum Kind: Sendable {
+            case greedy, randomTopK(Int, seed: UInt64?), randomProbabilityThreshold(Double, seed: UInt64?), later
+        }
+        public let kind: Kind
+        public static let greedy = SamplingMode(kind: .greedy)
+        public static func random(top k: Int, seed: UInt64? = nil) -> SamplingMode {
+            SamplingMode(kind: .randomTopK(k, seed: seed))
+        }
+        public static func random(probabilityThreshold p: Double, seed: UInt64? = nil) -> SamplingMode {
+            SamplingMode(kind: .randomProbabilityThreshold(p, seed: seed))
+        }
+    }
+    public var samplingMode: SamplingMode?
+    public var temperature: Double?
+    public var maximumResponseTokens: Int?
+    public init(samplingMode: SamplingMode? = nil, temperature: Double? = nil, maximumResponseTokens: Int? = nil) {
+        self.samplingMode = samplingMode
+        self.temperature = temperature
+        self.maximumResponseTokens = maximumResponseTokens
+    }
+}
+public struct LanguageModelExecutorGenerationRequest: Sendable {
+    public var transcript: Transcript
+    public var schema: GenerationSchema?
+    public var generationOptions: GenerationOptions
+    public init(transcript: Transcript, schema: GenerationSchema? = nil, generationOptions: GenerationOptions) {
+        self.transcript = transcript
+        self.schema = schema
+        self.generationOptions = generationOptions
+    }
+}
+public struct LanguageModelExecutorGenerationChannel: Sendable {
+    public struct TextFragment: Sendable {}
+    public enum Usage {
+        public struct Input: Sendable {
+            public let totalTokenCount, cachedTokenCount: Int
+            public init(totalTokenCount: Int, cachedTokenCount: Int) {
+                self.totalTokenCount = totalTokenCount
+                self.cachedTokenCount = cachedTokenCount
+            }
+        }
+        public struct Output: Sendable {
+            public let totalTokenCount, reasoningTokenCount: Int
+            public init(totalTokenCount: Int, reasoningTokenCount: Int) {
+                self.totalTokenCount = totalTokenCount
+                self.reasoningTokenCount = reasoningTokenCount
+            }
+        }
+    }
+    public struct Event: Sendable {
+        public enum Response: Sendable {
+            case appendText(String, tokenCount: Int)
+            case updateUsage(input: Usage.Input, output: Usage.Output)
+        }
+        public let entryID: String?
+        public let action: Response
+        public static func response(entryID: String? = nil, action: Response) -> Event {
+            Event(entryID: entryID, action: action)
+        }
+    }
+    let heard: @Sendable (Event) async -> Void
+    public init(heard: @escaping @Sendable (Event) async -> Void) { self.heard = heard }
+    public func send(_ event: Event) async { await heard(event) }
+}
+public enum LanguageModelError: Error {
+    public struct ContextSizeExceeded: Sendable {
+        public let contextSize, tokenCount: Int
+        public let debugDescription: String
+        public init(contextSize: Int, tokenCount: Int, debugDescription: String) {
+            self.contextSize = contextSize
+            self.tokenCount = tokenCount
+            self.debugDescription = debugDescription
+        }
+    }
+    public struct UnsupportedTranscriptContent: Sendable {
+        public let unsupportedContent: [Transcript.Entry]
+        public let debugDescription: String
+        public init(unsupportedContent: [Transcript.Entry], debugDescription: String) {
+            self.unsupportedContent = unsupportedContent
+            self.debugDescription = debugDescription
+        }
+    }
+    case contextSizeExceeded(ContextSizeExceeded), unsupportedTranscriptContent(UnsupportedTranscriptContent)
+}
