@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgec.bundle.golden import ChatVector, golden_bytes
 from edgec.bundle.manifest import Runtime
 from edgec.devices.embed import template_text
 from edgec.devices.embed.glue import executorch_branch
@@ -16,6 +17,7 @@ from edgec.errors import InputError
 from tests.devices.embed.encoder_bundles import encoder_method, placeholder_bundle
 from tests.devices.embed.ios_bundles import (
     FORMATS,
+    GOLDEN,
     MODULE,
     bundle_of,
     caller_methods,
@@ -86,6 +88,11 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
             used |= {Path(name).name for name in swift_package(bundle_of(manifest, tmp_path)).files}
     encoder = placeholder_bundle(tmp_path / "encoder", "mlpackage", encoder_method(True, "int32"))
     used |= {Path(name).name for name in swift_package(encoder).files}
+    chat = ChatVector(messages=[], rendered="", ids=[])
+    talks = bundle_of(
+        decoder_manifest("pte"), tmp_path, {"golden.json": golden_bytes(GOLDEN.model_copy(update={"chat": chat}))}
+    )
+    used |= {Path(name).name for name in swift_package(talks).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
     used |= {Path(name).name for name in swift_package(own).files}
