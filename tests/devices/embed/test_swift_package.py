@@ -88,10 +88,10 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
             used |= {Path(name).name for name in swift_package(bundle_of(manifest, tmp_path)).files}
     encoder = placeholder_bundle(tmp_path / "encoder", "mlpackage", encoder_method(True, "int32"))
     used |= {Path(name).name for name in swift_package(encoder).files}
-    chat = ChatVector(messages=[], rendered="", ids=[])
-    talks = bundle_of(
-        decoder_manifest("pte"), tmp_path, {"golden.json": golden_bytes(GOLDEN.model_copy(update={"chat": chat}))}
+    chat = GOLDEN.model_copy(
+        update={"chat": ChatVector(messages=[{"role": "user", "content": "Hi"}], rendered="Hi", ids=[5])}
     )
+    talks = bundle_of(decoder_manifest("pte"), tmp_path, {"golden.json": golden_bytes(chat)})
     used |= {Path(name).name for name in swift_package(talks).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
