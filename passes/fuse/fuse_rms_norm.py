@@ -1,6 +1,7 @@
 """Fuse RMS norms into one operator each.
 
     x -> pow(2) -> mean(-1) -> + eps -> rsqrt -> x * r -> * weight      ==>      edgec::rms_norm(x, weight, eps)
+    (the same with pow(-0.5) in place of rsqrt: Gemma 3n and 4)         ==>      edgec::rms_norm(x, weight, eps)
     transpose(1,2) -> (the same over heads)                               ==>      edgec::rms_norm -> transpose(1,2)
 
 Zhang & Sennrich 2019, arXiv 1910.07467. Legality: the mean runs over the last dimension, the squared value is the one
@@ -43,7 +44,7 @@ class FuseRmsNorm:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every match."""
         for node in list(graph.graph.nodes):
-            norm = _match(node) if node.target is aten.rsqrt.default else None
+            norm = _match(node) if _is_reciprocal_root(node) else None
             if norm is not None and (self.heads or norm.x.meta["val"].dim() == 3):
                 _fuse(graph, norm)
         return program.interface
@@ -60,6 +61,11 @@ class _Norm:
     weight: Node | None
     eps: float
     result: Node
+
+
+def _is_reciprocal_root(node: Node) -> bool:
+    power = node.target is aten.pow.Tensor_Scalar and node.args[1] == -0.5
+    return power or node.target is aten.rsqrt.default
 
 
 def _match(rsqrt: Node) -> _Norm | None:

@@ -17,6 +17,26 @@ from tests.passes.decoders import ROWS, captured, tokens
 RSQRT = torch.ops.aten.rsqrt.default
 
 
+GEMMA4 = {
+    "num_kv_shared_layers": 0,
+    "global_head_dim": 16,
+    "vocab_size_per_layer_input": 96,
+    "hidden_size_per_layer_input": 8,
+}
+
+
+@pytest.mark.long
+def test_norms_with_a_power_in_place_of_the_root_are_found() -> None:
+    program = captured("gemma4_text", **GEMMA4)
+    result = run_pass(program, FuseRmsNorm())
+    assert len(nodes_of(result.graph, RMS_NORM)) == 18
+    assert not nodes_of(result.graph, torch.ops.aten.pow.Tensor_Scalar)
+    plan = call_plan(24, 12, ROWS)
+    wanted = run_program(program, tokens(), plan)
+    # The same float32 operations in the same order, but for the reciprocal of the root.
+    assert torch.allclose(run_program(result, tokens(), plan), wanted, atol=1e-5 * float(wanted.abs().max()))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("family", "norms"), [("llama", 5), ("qwen3", 9), ("gemma2", 9), ("gemma3_text", 13), ("phi3", 5)]
