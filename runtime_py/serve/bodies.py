@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -54,7 +54,7 @@ class GenerationBody(Strict):
     min_p: float | None = None
     repetition_penalty: float | None = None
     seed: int | None = None
-    stop: str | list[str] | None = Field(default=None, max_length=16)
+    stop: str | Annotated[list[str], Field(max_length=16)] | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     user: str | None = None
 
