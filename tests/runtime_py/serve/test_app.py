@@ -1,4 +1,4 @@
-"""The application called by hand, without a socket: which hosts it answers, and what a request that is dropped leaves."""
+"""The application called by hand, without a socket: which hosts it answers, and what a dropped request leaves."""
 
 from __future__ import annotations
 
@@ -60,18 +60,21 @@ async def call(server: Server, method: str, path: str, host: str | None, body: A
     return sent[0]["status"], json.loads(b"".join(one.get("body", b"") for one in sent[1:]))
 
 
-# Starlette cannot read the last four, and would take the server's own address in their place.
-FOREIGN = ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "", "e{il.example", "[", "a b", "evil:99999")
+NAMES = ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example")
+# Starlette cannot read these, and would take the server's own address in their place.
+ODD = ("", "e{il.example", "[", "a b", "evil:99999")
 
 
-@pytest.mark.parametrize("host", [*FOREIGN, None])
+@pytest.mark.parametrize("host", [*NAMES, *ODD, None])
 def test_a_request_for_another_host_is_refused(host: str | None) -> None:
     status, held = asyncio.run(call(Server((), DEFAULT_LIMITS, None, local=True), "GET", "/health", host))
     assert (status, held["error"]["code"]) == (403, "E640")
     assert asyncio.run(call(Server((), DEFAULT_LIMITS, None, local=False), "GET", "/health", host))[0] == 200
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:8080", "[::1]", "127.0.0.2:8080"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:8080", "[::1]", "127.0.0.2:8080"]
+)
 def test_this_machines_own_names_are_answered(host: str) -> None:
     assert asyncio.run(call(Server((), DEFAULT_LIMITS, None, local=True), "GET", "/health", host))[0] == 200
 

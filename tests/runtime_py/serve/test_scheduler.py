@@ -144,7 +144,7 @@ def test_a_failed_call_harms_only_whoever_caused_it(scheduler: Scheduler, steps:
 
 def test_a_session_that_cannot_go_back_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recurrence may have moved on when a call fails: it is not computed again, and the failure is the answer."""
-    recurrence = SimpleNamespace(layout="recurrent", role="state", slots=1, window=None, sink_tokens=0)
+    recurrence: Any = SimpleNamespace(layout="recurrent", role="state", slots=1, window=None, sink_tokens=0)
 
     def failing(calls: Sequence[SessionCall]) -> list[Any]:
         for call in calls:
