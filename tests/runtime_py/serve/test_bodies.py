@@ -21,7 +21,7 @@ def test_a_stop_string_may_be_longer_than_there_may_be_strings(stop: str | list[
 
 
 def test_more_than_sixteen_stop_strings_are_refused() -> None:
-    with pytest.raises(RequestError, match="at most 16 items") as caught:
+    with pytest.raises(RequestError, match="stop: at most 16 strings are taken") as caught:
         completion(stop=["x"] * 17)
     assert (caught.value.code, caught.value.param) == ("E632", "stop")
 
