@@ -169,6 +169,6 @@ def test_asking_for_more_after_the_end_ends_again() -> None:
         assert [piece async for piece in ended]
         await anext(left)
         await left.aclose()
-        return [piece async for made in (ended, left) for piece in made]
+        return [*[piece async for piece in ended], *[piece async for piece in left]]
 
     assert asyncio.run(run()) == []

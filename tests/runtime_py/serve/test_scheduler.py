@@ -147,6 +147,8 @@ def test_a_session_that_cannot_go_back_tells_what_failed(monkeypatch: pytest.Mon
     recurrence: Any = SimpleNamespace(layout="recurrent", role="state", slots=1, window=None, sink_tokens=0)
 
     def failing(calls: Sequence[SessionCall]) -> list[Any]:
+        if not all(call.session.cache.continues_at(call.start) for call in calls):
+            raise InputError("The KV cache cannot continue.", code="E153")
         for call in calls:
             call.session.cache.begin(call.start, len(call.tokens))
         raise InputError("The artifact could not be executed.", code="E157")
