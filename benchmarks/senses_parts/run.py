@@ -148,7 +148,7 @@ class Comparison:
         return run_worker(subject.worker, whole, python=shop.interpreter(subject), timeout_s=_TIMEOUT_S)
 
     def _judged(self, model: SenseModel, subject: Subject, compared: Mapping[str, Any]) -> SenseSubject | None:
-        """The facts of a subject; none, but a failure, where its outputs are no numbers or its memory is not known."""
+        """The facts of a subject; none, but a failure, where its outputs are not numbers or its memory is not known."""
         odd = [name for name, value in compared["differences"].items() if not isfinite(value)]
         if odd:
             what = f"not timed: its {odd[0]} are not finite, or of another shape than transformers'"
