@@ -44,12 +44,17 @@ class Embedding(Tokenized):
         vectors = [_vector(function, tokens, padding) for tokens in read]
         if isinstance(texts, str):
             return vectors[0]
-        width = function.info.largest(function.info.outputs[0])[-1]
-        return np.stack(vectors) if vectors else np.zeros((0, width), np.float32)
+        return np.stack(vectors) if vectors else np.zeros((0, self.vector_width), np.float32)
 
     def embedded_tokens(self, text: str | Sequence[int], *, truncate: bool = False) -> int:
         """How many tokens of a text are read, special ones included. Raises E152, E158, E642 and E643."""
         return len(self._read(self._encoder(), text, truncate))
+
+    @property
+    def vector_width(self) -> int:
+        """How many values a vector has. Raises E642."""
+        info = self._encoder().info
+        return info.largest(info.outputs[0])[-1]
 
     @property
     def embeds(self) -> bool:

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 from edgec.runtime_py.structured.rule import TokenRule, Vector
 
+# Beyond these, logits of float32 divided or multiplied by a number become infinite or nothing.
+_FEWEST, _MOST = 1e-12, 1e12
 _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
-    "temperature": (Real, lambda value: 0 <= value < float("inf"), "0 (greedy) or more"),
+    "temperature": (Real, lambda value: value == 0 or _FEWEST <= value <= _MOST, "0 (greedy), or 1e-12 to 1e12"),
     "top_k": (Integral, lambda value: value >= 0, "a whole number, 0 (all) or more"),
     "top_p": (Real, lambda value: 0 < value <= 1, "above 0, at most 1"),
     "min_p": (Real, lambda value: 0 <= value <= 1, "0 to 1"),
-    "repetition_penalty": (Real, lambda value: 0 < value < float("inf"), "above 0 (1 is none)"),
+    "repetition_penalty": (Real, lambda value: _FEWEST <= value <= _MOST, "1e-12 to 1e12 (1 is none)"),
     "seed": (Integral, lambda value: value >= 0, "a whole number, 0 or more"),
 }
 # Of 152,000 tokens; most distributions of language models reach 0.95 with fewer.

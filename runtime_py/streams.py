@@ -76,6 +76,8 @@ class AsyncStream(AsyncIterator[PieceT], Generic[PieceT, ResultT]):
 
     async def __anext__(self) -> PieceT:
         """The next piece, as `Stream` gives it."""
+        if self._stopped:
+            raise StopAsyncIteration
         try:
             piece = await asyncio.get_running_loop().run_in_executor(self._thread, next, self.stream, None)
         except BaseException:

@@ -32,7 +32,8 @@ def write_out_divisions(graph: GraphModule) -> None:
     """Replace each division that ExecuTorch's kernel computes otherwise in a call of one token."""
     for node in nodes_of(graph, *_DIVISIONS):
         values = [_value(graph, each) for each in (node, *node.args)]
-        if all(value.dtype == torch.float32 for value in values) and _depends_on_call(*map(_sizes, values[1:])):
+        floats = [each for each in values if isinstance(each, Tensor) and each.dtype == torch.float32]
+        if len(floats) == len(values) and _depends_on_call(*map(_sizes, floats[1:])):
             with graph.graph.inserting_before(node):
                 product = _product(Emitter(graph.graph), *node.args)
             product.meta["val"] = node.meta["val"]
@@ -45,12 +46,11 @@ def _product(emit: Emitter, dividend: Any, divisor: Any) -> Node:
     return emit(aten.mul.Tensor, dividend, inverse)
 
 
-def _value(graph: GraphModule, operand: Any) -> Tensor:
-    """An operand as a tensor, real or fake; a number is a float32 tensor of no dimensions."""
+def _value(graph: GraphModule, operand: Any) -> Any:
+    """An operand as a tensor, real or fake, or a size of the call; a number is a float32 tensor of no dimensions."""
     if not isinstance(operand, Node):
         return torch.tensor(float(operand))
-    value: Tensor = attribute(graph, str(operand.target)) if operand.op == "get_attr" else operand.meta["val"]
-    return value
+    return attribute(graph, str(operand.target)) if operand.op == "get_attr" else operand.meta["val"]
 
 
 def _sizes(value: Tensor) -> set[int]:

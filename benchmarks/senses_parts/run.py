@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,8 @@ class Comparison:
         self.settings.say(f"{model.name}: transformers")
         job = {"folder": str(self.settings.shop.model_folder(model)), "sense": model.sense, "given": dict(model.given)}
         compared = run_worker(AGREEMENT, {**job, "made": files}, timeout_s=_TIMEOUT_S) if files else {}
-        facts = {s.name: self._facts(model, s, compared[s.name]) for s in subjects if s.name in compared}
+        found = {s.name: self._judged(model, s, compared[s.name]) for s in subjects if s.name in compared}
+        facts = {name: fact for name, fact in found.items() if fact is not None}
         self.subjects += facts.values()
         self.failures += [_other(fact) for fact in facts.values() if not fact.agrees]
         return [subject for subject in subjects if subject.name in facts and facts[subject.name].agrees]
@@ -144,6 +146,19 @@ class Comparison:
         extra = {"artifact": str(shop.made(subject).path), "threads": self.settings.threads[0]}
         whole = {**job, **subject.job, **extra}
         return run_worker(subject.worker, whole, python=shop.interpreter(subject), timeout_s=_TIMEOUT_S)
+
+    def _judged(self, model: SenseModel, subject: Subject, compared: Mapping[str, Any]) -> SenseSubject | None:
+        """The facts of a subject; none, but a failure, where its outputs are not numbers or its memory is not known."""
+        odd = [name for name, value in compared["differences"].items() if not isfinite(value)]
+        if odd:
+            what = f"not timed: its {odd[0]} are not finite, or of another shape than transformers'"
+            self.failures.append(Failure(part=_part(subject), what=what))
+            return None
+        try:
+            return self._facts(model, subject, compared)
+        except ProcessFailed as failed:
+            self.failures.append(missed(subject, failed))
+            return None
 
     def _facts(self, model: SenseModel, subject: Subject, compared: Mapping[str, Any]) -> SenseSubject:
         self.settings.say(f"{_part(subject)}: memory")

@@ -35,14 +35,22 @@ def schema_files(schemas: Mapping[str, str | Path], source: ModelSource, tokeniz
     """
     if not schemas:
         return {}
+    _check_names(schemas)
     files: Files = {TOKENS: _token_file(_vocabulary(source, tokenizer))}
     for name, path in schemas.items():
-        if not SCHEMA_NAME.fullmatch(name):
-            raise not_named(f"{name}={path}")
         schema = read_json_schema(Path(path))
         files[schema_file(name)] = json.dumps(schema, indent=1, ensure_ascii=False).encode()
         files[grammar_file(name)] = _compiled(schema, path)
     return files
+
+
+def _check_names(schemas: Mapping[str, str | Path]) -> None:
+    """Refuse names that no files can have, or that are one file's on disks which do not tell capital letters apart."""
+    known = set[str]()
+    for name, path in schemas.items():
+        if not SCHEMA_NAME.fullmatch(name) or name.casefold() in known:
+            raise not_named(f"{name}={path}")
+        known.add(name.casefold())
 
 
 def _compiled(schema: Any, path: str | Path) -> bytes:

@@ -7,12 +7,13 @@ n-grams that must not come twice, the end of the text before its least length. W
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from edgec.bundle.generation_config import GenerationConfig
+from edgec.bundle.generation_config import KIND, GenerationConfig
 from edgec.runtime_py.stepper import Logits
 
 
@@ -114,7 +115,13 @@ class TokenRules:
         )
 
     def applied(self, logits: Logits, history: Sequence[int]) -> Logits:
-        """The logits [vocabulary] of the next token after ``history``, which begins with the prompt."""
+        """The logits [vocabulary] of the next token after ``history``, which begins with the prompt.
+
+        Raises:
+            InputError: E141, a token that has to be said, or that of 0.00 s, is not in the vocabulary.
+        """
+        stamps = self.timestamps.first if self.timestamps else None
+        require_known((self.forced_first, self.forced_last, stamps), logits.size)
         out = logits.copy()
         forbidden = [*self.never, *_completions(history, self.ngram)]
         forbidden += self.not_first if len(history) == self.prompt else ()
@@ -129,6 +136,17 @@ class TokenRules:
         if count == self.prompt and self.forced_first is not None:
             return self.forced_first
         return self.forced_last if self.length is not None and count == self.length - 1 else None
+
+
+def require_known(tokens: Iterable[int | None], vocabulary: int) -> None:
+    """Refuse tokens of a generation config that a model of so many does not have.
+
+    Raises:
+        InputError: E141.
+    """
+    if (highest := max((token for token in tokens if token is not None), default=0)) >= vocabulary:
+        why = f"it names the token {highest}, and the model has {vocabulary}"
+        raise KIND.refusal(Path("generation_config.json"), why)
 
 
 def _completions(history: Sequence[int], size: int) -> list[int]:

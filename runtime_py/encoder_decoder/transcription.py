@@ -18,7 +18,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.encoder_decoder.sound_file import Samples, check_samples
-from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules
+from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules, require_known
 from edgec.runtime_py.encoder_decoder.writing import first_tokens, most_tokens
 from edgec.runtime_py.generate import Decode, GenerationRequest, generate
 
@@ -98,7 +98,8 @@ def transcribe(
         show: called with each segment as soon as it is certain.
 
     Raises:
-        InputError: E155, the model reads no sound; E156, it knows no such language, task or no timestamps; E178.
+        InputError: E141, the generation config names tokens that the model does not have; E155, the model reads no
+            sound; E156, it knows no such language, task or no timestamps; E178.
     """
     sound = sound_of(session)
     check_samples(samples, sound.sampling_rate)
@@ -235,6 +236,7 @@ def _language(
         return language
     session.read(encoder_input(samples[: sound.window_samples], sound))
     logits = session.forward(prompt, 0, [len(prompt) - 1])[0]
+    require_known(known.values(), logits.size)
     names = list(known)
     return names[int(np.argmax([logits[known[name]] for name in names]))]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from threading import Event
@@ -38,7 +39,8 @@ from edgec.runtime_py.serve.shapes import AnswerShape, MessageShape, TextShape
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, wanted_text
 
 _LOG: Final = logging.getLogger("edgec.serve")
-_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
+# Of the header Host itself: where Starlette cannot read it, it takes the server's own address instead.
+_LOCAL: Final = re.compile(r"(127(\.[0-9]{1,3}){3}|localhost|\[::1\])(:[0-9]*)?", re.IGNORECASE)
 _DONE: Final = b"data: [DONE]\n\n"
 PreparedAnswer = tuple[ServedModel, WantedAnswer, AnswerShape]
 
@@ -91,8 +93,8 @@ class Server:
         return guarded
 
     def _check(self, request: Request) -> None:
-        host = request.url.hostname or ""
-        if self._local and host not in _LOCAL:
+        host = request.headers.get("host", "")
+        if self._local and not _LOCAL.fullmatch(host):
             raise foreign_host(host)
         given = request.headers.get("authorization", "").encode("latin-1", "replace")
         if self._key is not None and not secrets.compare_digest(given, f"Bearer {self._key}".encode()):
@@ -130,10 +132,12 @@ class Server:
         hosted, texts, stopped = self._named(body.model), body.texts(), Event()
         if not isinstance(hosted, HostedEncoder):
             raise wrong_kind(body.model, "/v1/chat/completions or /v1/completions")
+        hosted.check(body)
         watcher = asyncio.create_task(_until_gone(request, stopped.set))
         try:
             made = await hosted.embed(texts, stopped)
         finally:
+            stopped.set()
             watcher.cancel()
         return JSONResponse(embeddings_object(hosted.name, made, body))
 

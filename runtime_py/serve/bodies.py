@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import PydanticCustomError
 
 from edgec.bundle.limited_json import first_fault, parse_json
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
@@ -13,6 +14,7 @@ from edgec.runtime_py.serve.problems import malformed_body, unsupported
 _MOST_TEXT: Final = 4 << 20
 _MOST_MESSAGES: Final = 4096
 _MOST_TEXTS: Final = 2048
+_MOST_STOPS: Final = 16
 BodyT = TypeVar("BodyT", bound="Strict")
 # Parameters of OpenAI's that are taken where they ask for what is done anyway.
 _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
@@ -42,6 +44,12 @@ class StreamOptions(Strict):
     include_usage: bool = False
 
 
+def _few_strings(stop: str | list[str] | None) -> str | list[str] | None:
+    if isinstance(stop, list) and len(stop) > _MOST_STOPS:
+        raise PydanticCustomError("too_many", "at most {most} strings are taken", {"most": _MOST_STOPS})
+    return stop
+
+
 class GenerationBody(Strict):
     """What requests for a chat and for a plain text share."""
 
@@ -54,7 +62,7 @@ class GenerationBody(Strict):
     min_p: float | None = None
     repetition_penalty: float | None = None
     seed: int | None = None
-    stop: str | list[str] | None = Field(default=None, max_length=16)
+    stop: Annotated[str | list[str] | None, AfterValidator(_few_strings)] = None
     max_tokens: int | None = Field(default=None, ge=1)
     user: str | None = None
 

@@ -53,6 +53,15 @@ class HostedEncoder:
         """Requests that are computed or wait for their turn."""
         return self._waiting
 
+    def check(self, body: EmbeddingBody) -> None:
+        """Refuse what no text is needed to refuse.
+
+        Raises:
+            RequestError: E633, another number of dimensions than the model's was asked for.
+        """
+        if body.dimensions not in (None, self.model.vector_width):
+            raise unsupported("dimensions", f"the model's vectors have {self.model.vector_width} values")
+
     async def embed(self, texts: Sequence[str | Sequence[int]], stopped: Event) -> Vectors:
         """The vectors of some texts; to be called in the server's loop.
 
@@ -93,14 +102,7 @@ Served = Hosted | HostedEncoder
 
 
 def embeddings_object(name: str, made: Vectors, body: EmbeddingBody) -> dict[str, Any]:
-    """The answer of /v1/embeddings, as OpenAI's protocol writes it.
-
-    Raises:
-        RequestError: E633, another number of dimensions than the model's was asked for.
-    """
-    width = len(made.vectors[0]) if made.vectors else 0
-    if body.dimensions not in (None, width):
-        raise unsupported("dimensions", f"the model's vectors have {width} values")
+    """The answer of /v1/embeddings, as OpenAI's protocol writes it."""
     packed = body.encoding_format == "base64"
     values = [b64encode(each.astype("<f4").tobytes()).decode() if packed else each.tolist() for each in made.vectors]
     data = [{"object": "embedding", "index": i, "embedding": each} for i, each in enumerate(values)]

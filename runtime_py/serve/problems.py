@@ -11,6 +11,7 @@ _MOST = 300
 _TYPE: Final = "invalid_request_error"
 # The status of each code; others are 400 where the request is at fault.
 _STATUS: Final = {
+    "E157": (500, "server_error"),
     "E623": (422, "malformed_tool_call"),
     "E634": (404, _TYPE),
     "E635": (413, _TYPE),
@@ -39,7 +40,7 @@ def unsupported(param: str, why: str = "") -> RequestError:
     """A parameter that the server does not have."""
     what = f"The parameter {param!r:.80} is not supported."
     return RequestError(
-        what, param[:80], why[:_MOST], "leave it out (docs/serve.md lists what is taken)", "E633", param
+        what, param[:80], why[:_MOST], "leave it out (docs/serve.md lists what is taken)", "E633", param[:80]
     )
 
 

@@ -211,10 +211,10 @@ def compute_together(asked: Sequence[Asked]) -> None:
         calls[0] = _with_a_row(calls[0])  # the model always gives some logits
     try:
         made = step(calls)
-    except Exception:
+    except Exception as error:
         # Nothing says whose fault it was: each is computed alone, so that it harms nobody else.
         for one in asked:
-            _fulfil(one.made, partial(_alone, one.call))
+            _fulfil(one.made, partial(_alone, one.call, error))
         return
     for one, logits in zip(asked, made, strict=True):
         one.made.set_result(logits)
@@ -224,7 +224,10 @@ def _with_a_row(call: SessionCall) -> SessionCall:
     return replace(call, rows=call.rows or (len(call.tokens) - 1,))
 
 
-def _alone(call: SessionCall) -> Logits:
+def _alone(call: SessionCall, failure: Exception) -> Logits:
+    """The logits of a call that failed with others; the failure where its session cannot go back to before it."""
+    if not call.session.cache.continues_at(call.start):
+        raise failure
     return step([_with_a_row(call)])[0]
 
 

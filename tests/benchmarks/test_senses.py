@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from benchmarks import senses
-from benchmarks.harness.processes import ROOT
+from benchmarks.harness.processes import ROOT, ProcessFailed
 from benchmarks.harness.results import Failure, Machine, Speed, Spread
 from benchmarks.senses_parts import inputs
 from benchmarks.senses_parts.agreement import compare, difference
 from benchmarks.senses_parts.jobs import Work, written_greedily
 from benchmarks.senses_parts.models import MODELS, TINY, SenseModel, prepared
 from benchmarks.senses_parts.result import SenseFacts, SenseResult, SenseSubject
-from benchmarks.senses_parts.run import TOLERANCES, forecast_bytes
+from benchmarks.senses_parts.run import TOLERANCES, Comparison, forecast_bytes
 from benchmarks.senses_parts.subjects import bits_of, subjects_of
 from benchmarks.senses_parts.tables import markdown, plot, ratio
 
@@ -84,6 +85,25 @@ def test_a_peer_is_compared_with_the_bundle_of_as_many_bits() -> None:
 def test_a_subject_with_one_output_that_differs_does_not_agree() -> None:
     assert subject("x", "float").agrees
     assert not subject("x", "float", differences={"states": 0.001, "logits": 0.03}).agrees
+
+
+def test_a_subject_that_says_no_numbers_or_fails_is_a_failure_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = BY_SENSE["image"]
+    comparison = Comparison(cast(Any, SimpleNamespace(say=lambda _: None)), cast(Any, None))
+    one = subjects_of(model)[0]
+    for values in (np.full(3, np.nan), np.zeros(4)):
+        differences = {"states": 0.0, "logits": difference(values, np.ones(3))}
+        assert comparison._judged(model, one, {"differences": differences, "unrelated": {}}) is None
+    monkeypatch.setattr(Comparison, "_work", _ended)
+    assert comparison._judged(model, one, {"differences": {"logits": 0.0}, "unrelated": {}}) is None
+    odd = "not timed: its logits are not finite, or of another shape than transformers'"
+    assert [failure.what for failure in comparison.failures] == [odd, odd, "it was killed"]
+
+
+def _ended(*_: object) -> Any:
+    raise ProcessFailed("it was killed")
 
 
 def test_differences_are_relative_to_the_largest_value() -> None:

@@ -128,6 +128,11 @@ def test_a_seed_makes_draws_reproducible() -> None:
     [
         {"temperature": -0.1},
         {"temperature": float("nan")},
+        # Too small or too large for logits of float32, which would become infinite or nothing.
+        {"temperature": 1e-40},
+        {"temperature": 1e39},
+        {"repetition_penalty": 1e-40},
+        {"repetition_penalty": 1e39},
         {"top_k": -1},
         {"top_p": 0.0},
         {"top_p": 1.1},
@@ -140,3 +145,13 @@ def test_options_outside_their_range(bad: dict[str, float]) -> None:
     with pytest.raises(InputError) as error:
         Sampling(**bad)  # type: ignore[arg-type]
     assert error.value.code == "E156" and next(iter(bad)) in error.value.where
+
+
+@pytest.mark.parametrize("extreme", [1e-12, 1e12])
+def test_the_ends_of_the_ranges_give_numbers(extreme: float) -> None:
+    logits = random_logits(4)
+    sampling = Sampling(temperature=extreme, repetition_penalty=extreme, top_p=0.9, min_p=0.01, seed=0)
+    with np.errstate(all="raise", under="ignore"):
+        likely = probabilities(process_logits(logits, [1, 2], sampling))
+    assert np.isfinite(likely).all() and abs(likely.sum() - 1) < 1e-9  # float64 sums of at most 1,000 shares
+    assert logits[Sampler(Sampling(temperature=1e-12, seed=1))(logits, [])] == logits.max()

@@ -161,3 +161,14 @@ def test_reprs_are_short() -> None:
     made = whole(40)
     assert len(repr(made)) < 150 and "40 tokens" in repr(made) and "finish_reason='length'" in repr(made)
     assert shorten("x" * 100) == "x" * 59 + "…" and shorten("short") == "short"
+
+
+def test_asking_for_more_after_the_end_ends_again() -> None:
+    async def run() -> list[str]:
+        ended, left = Letters().stream_async("abc", max_new_tokens=3), Letters().stream_async("abc", max_new_tokens=3)
+        assert [piece async for piece in ended]
+        await anext(left)
+        await left.aclose()
+        return [*[piece async for piece in ended], *[piece async for piece in left]]
+
+    assert asyncio.run(run()) == []

@@ -81,6 +81,12 @@ def test_what_is_divided_in_any_call_is_left_alone(name: str) -> None:
     assert nodes_of(graph, DIV)
 
 
+def test_the_number_of_tokens_is_not_a_tensor() -> None:
+    graph = program(lambda x, number: magnitude(x) / x.shape[1]).graph
+    write_out_divisions(graph)
+    assert len(nodes_of(graph, DIV)) == 1
+
+
 def differing_tokens(artifact: bytes, folder: Path) -> int:
     """How many tokens have other bits alone than among all."""
     (folder / "model.pte").write_bytes(artifact)

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +16,7 @@ from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices.runner.build import build_runner
 from edgec.errors import InputError
+from edgec.exporter.schemas.shipped import schema_files
 from edgec.runtime_py.structured.shipped import shipped_schema
 from tests.devices.runner.test_structured_text import PERSON
 from tests.runtime_py.structured.steppers import EXAMPLE
@@ -120,3 +121,10 @@ def test_a_keyword_that_is_not_compiled_is_refused_before_any_work(tmp_path: Pat
     with pytest.raises(InputError, match=r"mail\.json") as error:
         edgec.export(EXAMPLE, out=tmp_path / "x.edgec", schemas={"mail": tmp_path / "mail.json"})
     assert error.value.code == "E710"
+
+
+@pytest.mark.parametrize("names", [("one", "One"), ("1",), ("a b",), ("a" * 65,)])
+def test_names_that_no_bundle_can_hold_are_refused_before_anything_is_read(names: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as error:
+        schema_files(dict.fromkeys(names, "absent.json"), cast(Any, None), None)
+    assert error.value.code == "E712"

@@ -186,3 +186,20 @@ def _own_tokens(segments: Sequence[Any], said: Sequence[int]) -> list[list[int]]
     pairs = any(min(pair) >= ZERO for pair in pairwise(said))
     closed = len(said) > 1 and said[-2] < ZERO <= said[-1]
     return [*tokens[:-1], tokens[-1][:-1]] if pairs and not closed else tokens
+
+
+@pytest.mark.parametrize(
+    ("named", "language"),
+    [
+        ({"no_timestamps_token_id": 95}, "en"),  # 0.00 s would be the token after the last one
+        ({"lang_to_id": {"<|en|>": 1 << 20}}, None),
+        ({"forced_eos_token_id": 96}, "en"),
+    ],
+)
+def test_a_config_that_names_tokens_beyond_the_vocabulary(named: dict[str, Any], language: str | None) -> None:
+    """As of a bundle that somebody altered: an error with a code, whatever the ids are."""
+    session = ScriptedSession([[ZERO, 4, ZERO + 9]])
+    request = TranscriptionRequest(TIMED, language)
+    with pytest.raises(InputError, match="and the model has 96") as caught:
+        transcribe(session, NOISE, request, CONFIG.model_copy(update=named), words)  # type: ignore[arg-type]
+    assert caught.value.code == "E141"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.serve import scheduler as module
 from edgec.runtime_py.serve.desks import sessions_within
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
-from edgec.runtime_py.serve.scheduler import Asked, BatchedStepper, Closed, Scheduler, next_calls
+from edgec.runtime_py.serve.scheduler import Asked, BatchedStepper, Closed, Scheduler, compute_together, next_calls
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.step import SessionCall
 
@@ -139,6 +140,29 @@ def test_a_failed_call_harms_only_whoever_caused_it(scheduler: Scheduler, steps:
     assert errors == ["E157"]
     with pytest.raises(InputError, match="E153"):
         good.forward((7,), -1, (0,))
+
+
+def test_a_session_that_cannot_go_back_tells_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recurrence may have moved on when a call fails: it is not computed again, and the failure is the answer."""
+    recurrence: Any = SimpleNamespace(layout="recurrent", role="state", slots=1, window=None, sink_tokens=0)
+
+    def failing(calls: Sequence[SessionCall]) -> list[Any]:
+        if not all(call.session.cache.continues_at(call.start) for call in calls):
+            raise InputError("The KV cache cannot continue.", code="E153")
+        for call in calls:
+            call.session.cache.begin(call.start, len(call.tokens))
+        raise InputError("The artifact could not be executed.", code="E157")
+
+    monkeypatch.setattr(module, "step", failing)
+    both = [asked(order, 1) for order in (1, 2)]
+    for one in both:
+        one.call.session.cache = CacheContents([recurrence])
+        one.call.session.cache.hold([5, 6, 7], 3)
+    both = [replace(one, call=replace(one.call, start=3)) for one in both]
+    compute_together(both)
+    for one in both:
+        with pytest.raises(InputError, match="E157"):
+            one.made.result(0)
 
 
 def test_an_answer_that_nobody_wants_is_not_computed(scheduler: Scheduler, steps: list[list[tuple[int, ...]]]) -> None:
