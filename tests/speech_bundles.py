@@ -55,12 +55,12 @@ def save_word_tokenizer(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
 
 
-@lru_cache(maxsize=2)
-def hearing_bundle(family: str) -> Path:
+@lru_cache(maxsize=4)
+def hearing_bundle(family: str, target: str = "host") -> Path:
     """A float bundle of a family that hears, with a tokenizer."""
     folder = save_encoder_decoder(family, Path(mkdtemp(prefix="edgec-")) / family)
     save_word_tokenizer(folder)
-    return edgec.export(folder, recipe="float", out=folder.parent / "x.edgec")
+    return edgec.export(folder, target=target, recipe="float", out=folder.parent / "x.edgec")
 
 
 def timed_bundle() -> Path:

@@ -11,7 +11,7 @@ from edgec.devices.embed.encoder_facts import EncoderFacts
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.page_sizes import LibraryPages, android_project
 from edgec.devices.embed.readme import plain
-from edgec.devices.embed.readme_sections import key_section, kotlin_schema_section
+from edgec.devices.embed.readme_sections import hearing_readme_values, key_section, kotlin_schema_section
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
@@ -30,9 +30,17 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         libraries: the archives with what is known about their page sizes.
         target_sdk: of the app.
     """
-    own = _decoder_values(facts, has_chat) if facts.encoder is None else _encoder_values(facts.encoder)
-    name = "README.md" if facts.encoder is None else "README.encoder.md"
+    name, own = _own(facts, has_chat)
     return fill(load("edgec.devices.embed.kotlin", name), {**_values(facts, libraries, target_sdk), **own})
+
+
+def _own(facts: AppFacts, has_chat: bool) -> tuple[str, dict[str, str]]:
+    """The template of the bundle's kind of model, and its values."""
+    if facts.hearing is not None:
+        return "README.speech.md", hearing_readme_values(facts.hearing)
+    if facts.encoder is not None:
+        return "README.encoder.md", _encoder_values(facts.encoder)
+    return "README.md", _decoder_values(facts, has_chat)
 
 
 def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int) -> dict[str, str]:

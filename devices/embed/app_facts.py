@@ -17,6 +17,7 @@ from edgec.bundle.prefix import prefix_text
 from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts
+from edgec.devices.embed.hearing_facts import HearingFacts, hearing_facts
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 
@@ -57,6 +58,7 @@ class AppFacts:
         delegates: which of edgec's and XNNPACK's backends a .pte names.
         key: the key by which other bundles than this one are loaded; None: no other is.
         encoder: how a sentence encoder reads texts; None for other models.
+        hearing: what a model reads that transcribes speech; None for other models.
     """
 
     manifest: Manifest
@@ -67,11 +69,12 @@ class AppFacts:
     delegates: frozenset[str] = frozenset()
     key: PublicKey | None = None
     encoder: EncoderFacts | None = None
+    hearing: HearingFacts | None = None
 
     @property
-    def reads_texts(self) -> bool:
-        """Whether the app turns texts into tokens."""
-        return self.texts is not None or self.encoder is not None
+    def has_tokenizer(self) -> bool:
+        """Whether the app turns texts into tokens or tokens into texts."""
+        return self.texts is not None or self.encoder is not None or self.hearing is not None
 
     @property
     def has_chat_template(self) -> bool:
@@ -129,16 +132,16 @@ def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None) -> AppF
         key: by which other bundles are loaded; this one's signature was checked with it.
 
     Raises:
-        InputError: E460 the bundle was made for another system, E462 a decoder or a sentence encoder without a
-            tokenizer, E138 unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a
-            sentence encoder's tokenizer that the app cannot follow.
+        InputError: E460 the bundle was made for another system, E462 a model of texts without a tokenizer, E138
+            unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a sentence encoder's
+            tokenizer that the app cannot follow, E755 a model of speech whose text the app cannot write.
     """
     manifest = bundle.manifest
     target = _target(manifest, system)
     texts = _texts(bundle) if manifest.limits is not None else None
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
     delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
-    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder_facts(bundle))
+    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder_facts(bundle), hearing_facts(bundle))
     weights_and_states = facts.weight_copies * facts.artifact_bytes + sum(state.bytes for state in manifest.states)
     return replace(facts, needed_bytes=weights_and_states)
 

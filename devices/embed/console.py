@@ -52,4 +52,5 @@ def build_aar(package: Path, out: Path | None, executorch: Path | None, as_json:
         return
     print(f"aar      {made.path}")
     print(f"library  {made.library}, {made.library_bytes:,} bytes")
-    print(f"use      ./gradlew -PengineArchive={made.path.resolve()} :bench:assembleRelease")
+    task = ":bench:assembleRelease" if (package / "bench").is_dir() else ":model:assembleRelease"
+    print(f"use      ./gradlew -PengineArchive={made.path.resolve()} {task}")

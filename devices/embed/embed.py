@@ -56,8 +56,9 @@ def embed(
         InputError: E130-E137 not an intact bundle, E460 another system's bundle, E461 the output exists, E462 no
             tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function, E466 unknown platform, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
-            Google Play refuses, E472 ``target_sdk``; with a key E601 no signature, E602 no readable one, E603 not by
-            this key, E604 the bundle is not what was signed, E605 no usable key.
+            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write; with a key E601 no
+            signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605 no
+            usable key.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -91,9 +92,10 @@ def _refuse_several_methods(bundle: Bundle) -> None:
             fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
             code="E752",
         )
-    if bundle.manifest.encoder_decoder is not None:
+    source = bundle.manifest.encoder_decoder
+    if source is not None and source.hears is None:
         raise InputError(
-            "Apps cannot hold an encoder-decoder yet.",
+            "Apps cannot hold an encoder-decoder that reads text yet.",
             where=str(bundle.path),
             why="the generated code calls one method, and this bundle has encode, cross and forward",
             fix="use it on this machine: edgec run, or edgec.load(bundle)",

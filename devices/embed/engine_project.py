@@ -23,17 +23,32 @@ from edgec.installation import __version__
 FOLDER = "model/src/main/cpp"
 NATIVE_CLASSES = ("NativeEngine", "EngineFailed")
 """The wrapper's classes that native code looks up by name."""
+SPEECH_CLASSES = (
+    *("SoundUnreadable", "SoundEmpty", "SoundTooLong", "SoundRateDiffers", "SoundNotFinite"),
+    *("LanguageUnknown", "TranscriptionRefused"),
+)
+"""Those in addition where the model transcribes speech."""
 _TEMPLATES = "edgec.devices.embed.native"
 _CMAKE = ("CMakeLists.txt", "executorch_package.cmake", "executorch_sources.cmake")
-_JNI = "edgec_jni.cpp"
+_JNI, _SPEECH_JNI, _JNI_SHARED = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_jni.h"
 
 
 def engine_project(facts: AppFacts) -> Files:
     """The project's files: path in the Gradle modules -> content, or a file to copy."""
     values = engine_values(facts)
     written = {f"{FOLDER}/{name}": fill(load(_TEMPLATES, name), values).encode() for name in _CMAKE}
-    sources = {f"{FOLDER}/edgec/{name}": RUNNER / name for name in engine_sources()}
-    return {**written, f"{FOLDER}/{_JNI}": (files(_TEMPLATES) / _JNI).read_bytes(), **sources}
+    sources = {f"{FOLDER}/edgec/{name}": RUNNER / name for name in engine_sources(facts.hearing is not None)}
+    own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (_jni(facts), _JNI_SHARED)}
+    return {**written, **own, **sources}
+
+
+def _jni(facts: AppFacts) -> str:
+    return _JNI if facts.hearing is None else _SPEECH_JNI
+
+
+def native_classes(facts: AppFacts) -> tuple[str, ...]:
+    """The wrapper's classes that the native code of a bundle looks up by name."""
+    return NATIVE_CLASSES if facts.hearing is None else (*NATIVE_CLASSES, *SPEECH_CLASSES)
 
 
 def engine_library(facts: AppFacts) -> str:
@@ -54,12 +69,13 @@ def engine_values(facts: AppFacts) -> Mapping[str, str]:
         InputError: E464, the artifact calls an operator that neither edgec nor ExecuTorch has, or names no version.
     """
     manifest, package = facts.manifest, package_name(facts.manifest.name)
-    operators = executorch_operators(manifest)
+    operators, sources = executorch_operators(manifest), engine_sources(facts.hearing is not None)
     return {
         "edgec_version": __version__,
         "runtime_version_text": executorch_version(manifest),
         "engine_library": engine_library(facts),
-        "engine_sources": "\n".join(f"  edgec/{name}" for name in engine_sources() if name.endswith(".cpp")),
+        "engine_sources": "\n".join(f"  edgec/{name}" for name in sources if name.endswith(".cpp")),
+        "jni_source": _jni(facts),
         # A package's name has only letters and digits, so nothing needs the escapes of JNI's names.
         "jni_prefix": f"Java_{package.replace('.', '_')}_NativeEngine_",
         "jni_failure": f"{package.replace('.', '/')}/EngineFailed",

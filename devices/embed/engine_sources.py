@@ -13,6 +13,8 @@ RUNNER = Path(runner.__file__).parent
 REGISTER = "edgec_register_standard_operators"
 """The C function in addition to those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
 _ENDINGS = (".cpp", ".h")
+# The runner's own headers that its speech includes.
+_SPEECH_READS = ("canonical_text.h", "number_text.h")
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
 _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
@@ -20,16 +22,19 @@ _PRIMITIVE = re.compile(r"aten::(sym_\w+\.\w+|_local_scalar_dense)")
 _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 
 
-def engine_sources() -> tuple[str, ...]:
-    """The engine's and kernels' sources, as paths under ``devices/runner``."""
-    paths = (path for name in ("engine", "kernels") for path in (RUNNER / name).rglob("*") if path.suffix in _ENDINGS)
-    return tuple(sorted(path.relative_to(RUNNER).as_posix() for path in paths))
+def engine_sources(hears: bool = False) -> tuple[str, ...]:
+    """The engine's and kernels' sources, as paths under ``devices/runner``; ``hears``: with those of speech."""
+    folders = ("engine", "kernels", *(["speech"] if hears else []))
+    paths = (path for name in folders for path in (RUNNER / name).rglob("*") if path.suffix in _ENDINGS)
+    own = (path.relative_to(RUNNER).as_posix() for path in paths)
+    return tuple(sorted((*own, *(_SPEECH_READS if hears else ()))))
 
 
-def engine_functions() -> tuple[str, ...]:
-    """The names of the engine's C functions, from its header."""
-    header = (RUNNER / "engine" / "c_api.h").read_text(encoding="utf-8")
-    return (*re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", header, re.MULTILINE), REGISTER)
+def engine_functions(hears: bool = False) -> tuple[str, ...]:
+    """The names of the engine's C functions, from its headers."""
+    names = ("engine/c_api.h", *(["speech/speech_api.h"] if hears else []))
+    headers = "".join((RUNNER / name).read_text(encoding="utf-8") for name in names)
+    return (*re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", headers, re.MULTILINE), REGISTER)
 
 
 def executorch_operators(manifest: Manifest) -> tuple[str, ...]:

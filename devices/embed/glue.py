@@ -81,6 +81,8 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     rows = _table().get(str(manifest.format), {})
     if backend not in rows:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
+    if not facts.own_kernels and facts.hearing is not None:
+        raise _unfit(manifest, "only edgec's engine transcribes", "export it for a CPU, with edgec's own kernels")
     if not facts.own_kernels:
         return dict(rows[backend])
     if backend != "xnnpack" or "engine" not in rows:

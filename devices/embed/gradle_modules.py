@@ -41,6 +41,7 @@ _DECODER = (
     "Tokenization",
 )
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
+_HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "Transcript")
 TOKENIZER = (
     "AddedTokens",
     "CharacterClasses",
@@ -77,7 +78,7 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: Public
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
-            Google Play refuses, E472 ``target_sdk``.
+            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write.
     """
     _check_target(target_sdk)
     facts = app_facts(bundle, "android", key)
@@ -127,8 +128,8 @@ def _check_target(target_sdk: int) -> None:
 
 
 def _check(facts: AppFacts) -> None:
-    if not facts.reads_texts:
-        why = "the Kotlin wrapper is for language models and sentence encoders"
+    if not facts.has_tokenizer:
+        why = "the Kotlin wrapper is for language models, sentence encoders and models that transcribe speech"
         fix = "call the runtime's own classes yourself"
         raise InputError("no app glue fits this bundle", facts.manifest.name, why, fix, "E464")
 
@@ -137,7 +138,6 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
     """Path in the modules -> name of the template that is written there."""
     folder = package_name(facts.manifest.name).replace(".", "/")
     model = f"model/src/main/kotlin/{folder}"
-    own = _DECODER if facts.encoder is None else _ENCODER
     places = {
         "settings.gradle.kts": "settings.gradle.kts",
         "build.gradle.kts": "build.gradle.kts",
@@ -147,11 +147,18 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         "model/build.gradle.kts": "model.gradle.kts",
         "model/consumer-rules.pro": "consumer-rules.pro",
         "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
-        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *own, *TOKENIZER, tokenizer.model)},
+        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *_own(facts), *TOKENIZER, tokenizer.model)},
         **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).sources(facts).items()},
         **(_apps(folder) if facts.texts is not None else {}),
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+
+
+def _own(facts: AppFacts) -> tuple[str, ...]:
+    """The templates of the bundle's kind of model."""
+    if facts.hearing is not None:
+        return _HEARING
+    return _DECODER if facts.encoder is None else _ENCODER
 
 
 def _apps(folder: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from edgec.devices.embed.android_runtimes import dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
-from edgec.devices.embed.engine_project import NATIVE_CLASSES, engine_library
+from edgec.devices.embed.engine_project import engine_library, native_classes
 from edgec.devices.embed.kotlin_text import boolean, package_name
 from edgec.devices.embed.page_sizes import android_project
 from edgec.devices.embed.template_text import fill, load
@@ -32,7 +32,7 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
     plug_in = android_project()["versions"]["android_plugin"]
     kept = [f"{each}.**" for each in runtime.kept]
     if runtime.compiled:
-        kept += [f"{package_name(facts.manifest.name)}.{each}" for each in NATIVE_CLASSES]
+        kept += [f"{package_name(facts.manifest.name)}.{each}" for each in native_classes(facts)]
     lines = [f'    implementation("{each}")' for each in dependencies(runtime, facts.manifest)]
     return _versions(target_sdk, runtime.minimum_sdk) | {
         "runtime_version_text": plain,

@@ -9,6 +9,7 @@ from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.encoder_facts import encoder_values
+from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.schema_constants import kotlin_schemas
@@ -22,6 +23,8 @@ _NO_PIECES = ChatPieces("", "", {}, False)
 
 def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
     """The text for every placeholder of the Kotlin templates."""
+    if facts.hearing is not None:
+        return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS)}
     if facts.encoder is not None:
         return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
     return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.app_settings import entitlements, needs_more_memory
 from edgec.devices.embed.glue import Glue, executorch_branch
-from edgec.devices.embed.readme_sections import key_section, swift_schema_section
+from edgec.devices.embed.readme_sections import hearing_readme_values, key_section, swift_schema_section
 from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
@@ -20,8 +20,9 @@ is an unsafe flag to SwiftPM). Should the compiler not find `executorch/runtime/
 letters apart it may not), put a checkout of ExecuTorch at the same version at
 `Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
 on Linux; no one has linked them with ExecuTorch's frameworks yet.
-
-`try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for a language model's bundle, from the
+"""
+_ADAPTERS = """
+`try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for this bundle, from the
 next answer on; nil takes it away.
 """
 _ACCEPTED = (
@@ -49,6 +50,30 @@ let answer = try await session.respond(to: "Hello")
 `FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes
 the same. Tools and images are refused.
 """
+_ANSWERED = "; after an answer `lastTimings` holds the time to its first token and tokens/s"
+_TRANSCRIBED = """let heard = try await model.transcribe(samples, sampleRate: SpeechLimits.samplingRate)
+print(heard.text, heard.timings.speed)
+for try await segment in model.segments(file: url) {  // a WAV file, segment by segment
+    print(segment.start, segment.text)
+}"""
+_SPEECH = """## Speech
+
+The text is that of `edgec run --audio` with the same bundle, @@cut@@. A sound has one channel
+of @@sampling_rate@@ samples a second in -1..1 and lasts at most four hours (`SpeechLimits`); nothing is resampled.
+`TranscriptionOptions` has language, task, timestamps and the tokens of a window. @@languages@@
+Cancelling the task, or leaving the loop, stops before the next token. A sound that cannot be used is
+`EdgecError.soundRefused`, which says what is wrong; `languageUnknown` and `transcriptionRefused` are the others.
+
+The app states in its Info.plist why it records (`NSMicrophoneUsageDescription`), and asks for it:
+
+```swift
+guard await AVAudioApplication.requestRecordPermission() else { return }
+try AVAudioSession.sharedInstance().setCategory(.record, mode: .measurement)
+```
+
+`AVAudioEngine` then gives buffers at the microphone's own rate; `AVAudioConverter` to one channel of `Float` at
+`SpeechLimits.samplingRate` makes of them what `transcribe` reads.
+"""
 _SAMPLE = """## Sample
 
 `Sample/EdgecChat.xcodeproj` is a conversation on one screen: progress of the first start, timings with each answer,
@@ -68,12 +93,14 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "recipe_text": plain(manifest.recipe_name),
         "edgec_version": __version__,
         "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
+        "model_class": "EdgecModel" if facts.hearing is None else "EdgecTranscriber",
+        "answered": _ANSWERED if facts.texts is not None else "",
         "example": _example(facts),
         "minimum_os": ".".join(map(str, glue.minimum_os)),
         "digest_text": plain(manifest.digest),
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
-        "engine": fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)}) if glue.engine else "",
+        "engine": _engine(facts) if glue.engine else "",
         "schemas": swift_schema_section(facts),
         "foundation": _FOUNDATION if facts.has_chat_template else "",
         "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
@@ -84,6 +111,11 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
     }
     return fill(load("edgec.devices.embed.swift", "README.md"), values)
+
+
+def _engine(facts: AppFacts) -> str:
+    text = fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
+    return text + _ADAPTERS if facts.texts is not None else text
 
 
 def _branch(facts: AppFacts) -> str:
@@ -112,6 +144,8 @@ def _steps(facts: AppFacts, glue: Glue) -> list[str]:
 
 
 def _example(facts: AppFacts) -> str:
+    if facts.hearing is not None:
+        return _TRANSCRIBED
     if facts.encoder is not None:
         return 'let vectors = try await model.embed(["A red ball.", "The big dog."])  // an [Float] each'
     if facts.texts is None:
@@ -121,6 +155,8 @@ def _example(facts: AppFacts) -> str:
 
 
 def _golden(facts: AppFacts) -> str:
+    if facts.hearing is not None:
+        return f"token ids of texts in many scripts, and the tokens after a made-up sound;\n{_ACCEPTED}"
     if facts.encoder is not None:
         return f"token ids of texts in many scripts, and values of a vector;\n{_ACCEPTED}"
     if facts.texts is None:
@@ -133,6 +169,8 @@ def _golden(facts: AppFacts) -> str:
 
 def _limits(facts: AppFacts) -> str:
     limits = facts.manifest.limits
+    if facts.hearing is not None:
+        return fill(_SPEECH, hearing_readme_values(facts.hearing))
     if facts.encoder is not None:
         return _TEXTS.format(most=facts.encoder.most_tokens)
     if limits is None or facts.texts is None:
@@ -178,13 +216,12 @@ def _bench(facts: AppFacts) -> str:
 
 
 def _open(facts: AppFacts, glue: Glue) -> list[str]:
-    speed = "time per text" if facts.encoder is not None else "time to first token, tokens per second"
-    lines = ["that the sources compile and link", f"memory in use, {speed}"]
+    lines = ["that the sources compile and link", f"memory in use, {_speed(facts)}"]
     if facts.target.unit == "npu":
         lines.append("that the Neural Engine executes the operators that edgec made for it")
     if glue.products:
         lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
-    if facts.reads_texts:
+    if facts.has_tokenizer:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if facts.has_chat_template:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
@@ -194,3 +231,10 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
             "  this package feeds every token through decode and the time to first token grows with the prompt"
         )
     return lines
+
+
+def _speed(facts: AppFacts) -> str:
+    """What is measured of a kind of model."""
+    if facts.hearing is not None:
+        return "seconds of sound for each second of work, and recording"
+    return "time per text" if facts.encoder is not None else "time to first token, tokens per second"

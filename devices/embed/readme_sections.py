@@ -1,8 +1,9 @@
-"""Sections that the READMEs of both platforms have where they apply: schemas, and a pinned key."""
+"""What the READMEs of both platforms have where it applies: schemas, a pinned key, what a model of speech does."""
 
 from __future__ import annotations
 
 from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.hearing_facts import HearingFacts
 from edgec.devices.embed.schema_constants import first_constant, kotlin_schemas, swift_schemas
 
 _SWIFT_USE = """
@@ -85,3 +86,21 @@ def key_section(facts: AppFacts, source: str, options: str) -> str:
     if facts.key is None:
         return ""
     return _KEY.format(source=source, sha256=facts.key.fingerprint, options=options)
+
+
+_SHOWN_LANGUAGES = 12
+
+
+def hearing_readme_values(hearing: HearingFacts) -> dict[str, str]:
+    """The placeholders about speech: rate, where the text is cut, and the languages."""
+    seconds = hearing.window_samples / hearing.sampling_rate
+    cut = "cut by the model's timestamps" if hearing.timestamps else f"a segment for each window of {seconds:g} s"
+    return {"sampling_rate": f"{hearing.sampling_rate:,}", "cut": cut, "languages": _languages(hearing.languages)}
+
+
+def _languages(names: tuple[str, ...]) -> str:
+    plain = [name for name in names if name.replace("-", "").isalnum()]
+    if not plain:
+        return "The model knows one language: give none."
+    more = f" and {len(plain) - _SHOWN_LANGUAGES} more" if len(plain) > _SHOWN_LANGUAGES else ""
+    return f"The model knows {', '.join(f'`{name}`' for name in plain[:_SHOWN_LANGUAGES])}{more}."

@@ -31,10 +31,12 @@ def engine_target(facts: AppFacts) -> Files:
     values = {
         "engine_module": name,
         "edgec_version": __version__,
+        # The header of speech includes the engine's.
+        "engine_header": "engine/c_api.h" if facts.hearing is None else "speech/speech_api.h",
         "renamed": "\n".join(f"#define {old} {new}" for old, new in _renamed(facts).items()),
     }
     header, modules = (fill(load(_TEMPLATES, each), values).encode() for each in ("Engine.h", "module.modulemap"))
-    sources = {f"{folder}/edgec/{path}": RUNNER / path for path in engine_sources()}
+    sources = {f"{folder}/edgec/{path}": RUNNER / path for path in engine_sources(facts.hearing is not None)}
     return {f"{folder}/include/{name}.h": header, f"{folder}/include/module.modulemap": modules, **sources}
 
 
@@ -64,4 +66,5 @@ def executorch_product(name: str) -> str:
 
 def _renamed(facts: AppFacts) -> Mapping[str, str]:
     """Names of the C interface -> those in this package: a linker accepts each name only once in an app."""
-    return {name: f"{module_name(facts)}_{name.removeprefix('edgec_')}" for name in engine_functions()}
+    names = engine_functions(facts.hearing is not None)
+    return {name: f"{module_name(facts)}_{name.removeprefix('edgec_')}" for name in names}

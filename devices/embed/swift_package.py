@@ -45,6 +45,7 @@ _DECODER = (
 )
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
+_HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "SpeechRuntime", "Transcript")
 # Apps next to the package: folder -> the app's name and its sources.
 _APPS = {
     "Bench": (BENCH, ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
@@ -71,7 +72,7 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
             typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
-            follow.
+            follow, E755 a text that the app's engine cannot write.
     """
     facts = app_facts(bundle, "ios", key)
     glue = glue_for(facts)
@@ -100,13 +101,16 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
 
 def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     where = "AssetPack" if facts.in_asset_pack else "Resources"
+    engine = ("EngineCall",) if glue.engine else ()
+    if facts.hearing is not None:
+        return (*_SHARED, where, *engine, *_HEARING)
     if facts.texts is not None:
         own: tuple[str, ...] = (*_DECODER, glue.decoder)
     else:
         own = _MODULE if facts.encoder is None else _ENCODER
     if facts.has_chat_template:
         own = (*own, "FoundationModel")
-    return (*_SHARED, where, glue.runtime, *(["EngineSchema"] if glue.engine else []), *own)
+    return (*_SHARED, where, glue.runtime, *engine, *(["EngineSchema"] if glue.engine else []), *own)
 
 
 def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:

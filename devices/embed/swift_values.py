@@ -10,6 +10,7 @@ from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
+from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
 from edgec.devices.embed.schema_constants import swift_schemas
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
@@ -43,7 +44,9 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
 
 
 def _module_values(facts: AppFacts) -> Mapping[str, str]:
-    """The placeholders of models that are not decoders: an encoder's facts, or other models' typed functions."""
+    """The placeholders of models that are not decoders: facts of speech or of an encoder, or typed functions."""
+    if facts.hearing is not None:
+        return hearing_values(facts.hearing, LONG_BITS)
     if facts.encoder is not None:
         return {**encoder_values(facts.encoder, LONG_BITS), "largest_size": str(facts.encoder.most_tokens)}
     return {"predictions": predictions(facts.manifest.methods) if facts.texts is None else "", "largest_size": "0"}
@@ -157,7 +160,7 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
             if glue.engine
             else map(executorch_product, glue.products)
         )
-    if facts.reads_texts:
+    if facts.has_tokenizer:
         packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
         products.append('                .product(name: "Transformers", package: "swift-transformers"),')
     resources = f',\n            resources: [.copy("Resources/{bundle_folder(facts)}")]'

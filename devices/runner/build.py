@@ -211,7 +211,7 @@ def _compiler_key(compiler: Path) -> str:
 
 def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], None]) -> None:
     library = sorted(path for name in ("kernels", "engine") for path in (SOURCES / name).rglob("*.cpp"))
-    program = sorted(SOURCES.glob("*.cpp"))
+    program = sorted((*SOURCES.glob("*.cpp"), *(SOURCES / "speech").glob("*.cpp")))
     objects = folder / "objects"
     objects.mkdir()
     sources = (*library, *program)

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <ctime>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 #include "options.h"
 
@@ -15,7 +13,6 @@ namespace edgec::runner {
 namespace {
 
 constexpr size_t kErrorLetters = 1024;
-constexpr int32_t kInt64 = 4;
 constexpr double kMsPerS = 1e3;
 constexpr double kNsPerMs = 1e6;
 
@@ -124,32 +121,13 @@ void Decoder::use_adapter(const std::string& path, const std::string& base) {
   }
 }
 
-void Decoder::attend_to(std::vector<EdgecTensor> memory) {
-  memory_ = std::move(memory);
-}
-
-int Decoder::call(
-    const int64_t* tokens, const std::vector<int64_t>& positions, const std::vector<int64_t>& rows, char* error,
-    size_t capacity) {
-  const auto count = static_cast<int64_t>(positions.size()), wanted = static_cast<int64_t>(rows.size());
-  if (memory_.empty()) {
-    return edgec_session_forward(
-        session_, tokens, positions.data(), positions.size(), rows.data(), rows.size(), error, capacity);
-  }
-  std::vector<EdgecTensor> inputs = {
-      {const_cast<int64_t*>(tokens), kInt64, 2, {1, count}},
-      {const_cast<int64_t*>(positions.data()), kInt64, 1, {count}}};
-  inputs.insert(inputs.end(), memory_.begin(), memory_.end());
-  inputs.push_back({const_cast<int64_t*>(rows.data()), kInt64, 1, {wanted}});
-  return edgec_session_run(session_, inputs.data(), inputs.size(), error, capacity);
-}
-
 Decoder::Logits Decoder::forward(
     const int64_t* tokens, int64_t count, int64_t start, const std::vector<int64_t>& rows) {
   char error[kErrorLetters] = "";
   std::vector<int64_t> positions(static_cast<size_t>(count));
   std::iota(positions.begin(), positions.end(), start);
-  const int status = call(tokens, positions, rows, error, sizeof error);
+  const int status = edgec_session_forward(
+      session_, tokens, positions.data(), positions.size(), rows.data(), rows.size(), error, sizeof error);
   EdgecTensor logits{};
   if (status != EDGEC_OK) {
     throw std::runtime_error(error);
@@ -202,28 +180,6 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, c
   result.finish = held.finish(result.tokens);
   result.cpu_ms = cpu_ms() - cpu_before;
   return result;
-}
-
-std::vector<int64_t> Decoder::write(
-    const std::vector<int64_t>& prompt, int64_t count, const TokenChoice& choice) {
-  const auto length = static_cast<int64_t>(prompt.size());
-  check_context(length);
-  std::vector<int64_t> tokens;
-  for (Logits logits = prefill(prompt.data(), length);;) {
-    const int64_t token = choice.likeliest(logits.data, logits.vocabulary, tokens.empty());
-    const int64_t position = length + static_cast<int64_t>(tokens.size());
-    if (choice.ends(token)) return tokens;
-    tokens.push_back(token);
-    if (static_cast<int64_t>(tokens.size()) == count || position >= context_) return tokens;
-    logits = forward(&tokens.back(), 1, position, {0});
-  }
-}
-
-int64_t Decoder::likeliest_of(const std::vector<int64_t>& tokens, const std::vector<int64_t>& prompt) {
-  const Logits logits = prefill(prompt.data(), static_cast<int64_t>(prompt.size()));
-  const auto logit = [&](int64_t token) { return token < logits.vocabulary ? logits.data[token] : -INFINITY; };
-  return *std::max_element(
-      tokens.begin(), tokens.end(), [&](int64_t a, int64_t b) { return logit(a) < logit(b); });
 }
 
 std::vector<int64_t> Decoder::score(const std::vector<int64_t>& tokens, std::FILE* logits) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/c_api.h"
-#include "speech_facts.h"
 
 namespace edgec::runner {
 
@@ -41,13 +40,6 @@ class Decoder {
   // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, held to a
   // structure, where one is given.
   Generated generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure = nullptr);
-  // Attend to what an encoder read: the keys and values of every layer, which must stay where they are.
-  void attend_to(std::vector<EdgecTensor> memory);
-  // Continue `prompt` by the likeliest tokens that may be said, until one ends the text, there are `count` (0: any
-  // number) or the context is full.
-  std::vector<int64_t> write(const std::vector<int64_t>& prompt, int64_t count, const TokenChoice& choice);
-  // The likeliest of some tokens after `prompt`.
-  int64_t likeliest_of(const std::vector<int64_t>& tokens, const std::vector<int64_t>& prompt);
   // The most likely next token after each of `tokens`; logits are written to `logits` as float32 rows unless it is
   // null.
   std::vector<int64_t> score(const std::vector<int64_t>& tokens, std::FILE* logits);
@@ -70,14 +62,8 @@ class Decoder {
   Logits prefill(const int64_t* prompt, int64_t length);
   void check_context(int64_t end) const;
 
-  // A call without attention to an encoder, or with its memory between positions and rows.
-  int call(
-      const int64_t* tokens, const std::vector<int64_t>& positions, const std::vector<int64_t>& rows, char* error,
-      size_t capacity);
-
   EdgecModel* model_;
   EdgecSession* session_;
-  std::vector<EdgecTensor> memory_;
   EdgecModelInfo info_{};
   int64_t context_;
 };

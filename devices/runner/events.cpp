@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <optional>
 
 #include "engine/c_api.h"
 #include "memory_use.h"
@@ -68,18 +69,22 @@ void feed(
   std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
 }
 
-void transcribe(Speech& speech, Decoder& decoder) {
-  while (speech.more()) {
-    const HeardWindow heard = speech.next(decoder);
-    std::cout << "{\"event\":\"transcribed\",\"start_s\":" << heard.start_s << ",\"end_s\":" << heard.end_s
-              << ",\"prompt\":" << list(heard.prompt) << ",\"tokens\":" << list(heard.tokens)
-              << ",\"features_ms\":" << heard.features_ms << ",\"encode_ms\":" << heard.encode_ms
-              << ",\"write_ms\":" << heard.write_ms << memory_fields() << "}" << std::endl;
+void transcribe(Transcription& sound) {
+  TranscriptionTimes before;
+  while (sound.step()) {
+    const std::optional<SpeechSegment> window = sound.take();
+    if (!window) continue;
+    const TranscriptionTimes& times = sound.times();
+    std::cout << "{\"event\":\"transcribed\",\"start_s\":" << window->start_s << ",\"end_s\":" << window->end_s
+              << ",\"prompt\":" << list(sound.prompt()) << ",\"tokens\":" << list(window->tokens)
+              << ",\"features_ms\":" << times.features_ms - before.features_ms
+              << ",\"encode_ms\":" << times.encode_ms - before.encode_ms
+              << ",\"write_ms\":" << times.write_ms - before.write_ms << memory_fields() << "}" << std::endl;
+    before = times;
   }
 }
 
-void print_profile(Decoder& decoder) {
-  const std::string profile = decoder.profile();
+void print_profile(const std::string& profile) {
   if (!profile.empty()) {
     std::cout << "{\"event\":\"profile\"," << profile.substr(1) << std::endl;
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "decoder.h"
-#include "speech.h"
+#include "speech/transcription.h"
 
 namespace edgec::runner {
 
@@ -35,10 +35,10 @@ void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count,
 void feed(
     Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits);
 
-// Transcribe a sound, an event for each window.
-void transcribe(Speech& speech, Decoder& decoder);
+// Transcribe a sound without timestamps, an event for each window.
+void transcribe(Transcription& sound);
 
-// Say the profile of the last call, where one was asked for.
-void print_profile(Decoder& decoder);
+// Say a profile, where one was asked for.
+void print_profile(const std::string& profile);
 
 }  // namespace edgec::runner

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "affinity.h"
@@ -21,7 +22,8 @@
 #include "memory_use.h"
 #include "options.h"
 #include "page_cache.h"
-#include "speech.h"
+#include "speech/sound_file.h"
+#include "speech/transcription.h"
 
 // Registers edgec's kernels (devices/runner/kernels) as the operators of ExecuTorch's LLM library.
 extern "C" void edgec_register_standard_operators();
@@ -182,20 +184,37 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits, const E
   }
 }
 
+// Transcribe the sound of --audio; facts and sound are checked before anything is loaded.
+void run_speech(const Options& options) {
+  const SpeechFacts facts = read_speech_facts(options.bundle);
+  std::vector<float> samples = read_sound(options.audio, facts.sound.sampling_rate);
+  const Ear ear(facts.sound);
+  TranscriptionRequest asked;
+  asked.language = options.language;
+  asked.timestamps = false;
+  asked.new_tokens = options.new_tokens;
+  asked.prompt = options.tokens;
+  if (!asked.language.empty()) facts.language(asked.language);
+  stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
+  const ModelHandle forward = opened(options);
+  HearingModel model(options.artifact, options.packed, Method(forward.get(), options.profile));
+  Transcription sound(facts, ear, model, std::move(samples), asked);
+  transcribe(sound);
+  print_profile(model.profile());
+}
+
 void run(Options options) {
   const std::string sha256 = resolve_bundle(options);
-  const std::unique_ptr<Speech> speech = options.audio.empty() ? nullptr : std::make_unique<Speech>(options);
+  if (!options.audio.empty()) {
+    run_speech(options);
+    return;
+  }
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const StructureHandle structure = opened_structure(options);
   const ModelHandle model = opened(options);
-  Decoder decoder(model.get(), speech ? speech->context() : options.context, options.profile);
+  Decoder decoder(model.get(), options.context, options.profile);
   if (!options.adapter.empty()) {
     decoder.use_adapter(options.adapter, sha256);
-  }
-  if (speech) {
-    transcribe(*speech, decoder);
-    print_profile(decoder);
-    return;
   }
   const FileHandle logits(options.logits.empty() ? nullptr : std::fopen(options.logits.c_str(), "wb"), std::fclose);
   if (!options.logits.empty() && logits == nullptr) {
@@ -204,7 +223,7 @@ void run(Options options) {
   if (options.tokens.empty()) {
     for (std::string line; std::getline(std::cin, line);) {
       serve(decoder, line, logits.get(), structure.get());
-      print_profile(decoder);
+      print_profile(decoder.profile());
     }
     return;
   }
@@ -213,7 +232,7 @@ void run(Options options) {
   } else {
     generate(decoder, options.tokens, std::max<int64_t>(options.new_tokens, 1), structure.get());
   }
-  print_profile(decoder);
+  print_profile(decoder.profile());
 }
 
 }  // namespace

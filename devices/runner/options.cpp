@@ -3,9 +3,7 @@
 #include <getopt.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
-#include <sstream>
 #include <stdexcept>
 
 namespace edgec::runner {
@@ -46,7 +44,6 @@ const char* const kUsage =
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
-constexpr size_t kShownLetters = 80;
 
 using Setter = std::function<void(Options&, const char*)>;
 
@@ -94,35 +91,6 @@ bool is_name(const std::string& text) {
 
 }  // namespace
 
-std::string shortened(const std::string& text) {
-  return text.size() <= kShownLetters ? text : text.substr(0, kShownLetters) + "...";
-}
-
-int64_t read_number(const std::string& text, int64_t most) {
-  int64_t value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range || (error == std::errc() && value > most)) {
-    throw std::runtime_error("\"" + shortened(text) + "\" is more than " + std::to_string(most));
-  }
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw std::runtime_error("\"" + shortened(text) + "\" is not a whole number");
-  }
-  return value;
-}
-
-std::vector<int64_t> read_tokens(const std::string& text) {
-  std::string spaced = text;
-  for (char& letter : spaced) {
-    letter = letter == ',' ? ' ' : letter;
-  }
-  std::istringstream words(spaced);
-  std::vector<int64_t> tokens;
-  for (std::string word; words >> word;) {
-    tokens.push_back(read_number(word));
-  }
-  return tokens;
-}
-
 Options read_options(int count, char** arguments) {
   std::vector<option> known;
   for (const Option& entry : table()) {
@@ -141,8 +109,8 @@ Options read_options(int count, char** arguments) {
   if (!options.page_cache.empty() && options.page_cache != "drop" && options.page_cache != "fill") {
     throw std::runtime_error("--page-cache is drop or fill");
   }
-  if (!options.audio.empty() && (options.bundle.empty() || options.score)) {
-    throw std::runtime_error("--audio needs --bundle, and cannot be scored");
+  if (!options.audio.empty() && (options.bundle.empty() || options.score || !options.adapter.empty())) {
+    throw std::runtime_error("--audio needs --bundle, and goes with neither --score nor --adapter");
   }
   if (!options.language.empty() && (options.audio.empty() || !options.tokens.empty())) {
     throw std::runtime_error("--language needs --audio, without --tokens");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "number_text.h"
+
 namespace edgec::runner {
 
 struct Options {
@@ -30,15 +32,6 @@ struct Options {
 
 // Throws std::runtime_error with the reason when the arguments make no sense.
 Options read_options(int count, char** arguments);
-// The most tokens that a context may have.
-constexpr int64_t kMostTokens = INT32_MAX;
-
-// An untrusted text as errors show it: only the beginning of a long one.
-std::string shortened(const std::string& text);
-// Reads a whole number from 0 to `most`. Throws std::runtime_error where the text is not one.
-int64_t read_number(const std::string& text, int64_t most = INT64_MAX);
-// Reads token ids separated by commas or spaces. Throws std::runtime_error where one is not a number.
-std::vector<int64_t> read_tokens(const std::string& text);
 extern const char* const kUsage;
 
 }  // namespace edgec::runner

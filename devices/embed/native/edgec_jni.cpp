@@ -1,50 +1,21 @@
 // The functions of NativeEngine.kt over the engine's C interface. A handle is the address of an Opened, of a structure or of
 // a text; Kotlin passes only handles that were given and have not been closed, one call at a time.
-#include <jni.h>
+#include "edgec_jni.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/c_api.h"
-
-#if !defined(EDGEC_JNI_PREFIX) || !defined(EDGEC_JNI_FAILURE)
-#error "the build states the class of the functions and of their exception"
-#endif
-#define EDGEC_JOIN(prefix, name) prefix##name
-#define EDGEC_JOINED(prefix, name) EDGEC_JOIN(prefix, name)
-#define EDGEC_JNI(type, name) extern "C" JNIEXPORT type JNICALL EDGEC_JOINED(EDGEC_JNI_PREFIX, name)
-
-extern "C" void edgec_register_standard_operators();
+using edgec::jni::Failed;
+using edgec::jni::checked;
+using edgec::jni::guarded;
+using edgec::jni::text;
 
 namespace {
 
-constexpr size_t kErrorBytes = 512;
 constexpr int32_t kFloat32 = 6;
-
-struct Failed {
-  std::string why;
-};
-
-bool succeeded(int status) {
-  return status == EDGEC_OK;
-}
-bool succeeded(const void* handle) {
-  return handle != nullptr;
-}
-
-// The result of a call into the engine, which fills `error` when it fails.
-template <typename Call>
-auto checked(const Call& call) {
-  char error[kErrorBytes] = "";
-  const auto result = call(error, sizeof error);
-  if (!succeeded(result)) throw Failed{error};
-  return result;
-}
 
 struct CloseModel {
   void operator()(EdgecModel* model) const { edgec_model_close(model); }
@@ -70,34 +41,6 @@ Opened& opened(jlong handle) {
 EdgecText* begun(jlong handle) {
   if (handle == 0) throw Failed{"the text is closed"};
   return reinterpret_cast<EdgecText*>(handle);
-}
-
-// Texts of a broken artifact may hold any bytes; Java takes modified UTF-8 only.
-void raise(JNIEnv* env, std::string why) {
-  std::replace_if(why.begin(), why.end(), [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
-  const jclass failure = env->FindClass(EDGEC_JNI_FAILURE);
-  if (failure != nullptr) env->ThrowNew(failure, why.c_str());
-}
-
-// Run `body`; an exception becomes one of Kotlin, and the result 0.
-template <typename Body>
-auto guarded(JNIEnv* env, const Body& body) -> decltype(body()) {
-  try {
-    return body();
-  } catch (const Failed& failed) {
-    raise(env, failed.why);
-  } catch (const std::exception& error) {
-    raise(env, error.what());
-  }
-  return decltype(body())();
-}
-
-// Bytes of UTF-8 from Kotlin; JNI's own strings are not UTF-8.
-std::string text(JNIEnv* env, jbyteArray bytes) {
-  if (bytes == nullptr) throw Failed{"a name is null"};
-  std::string copy(static_cast<size_t>(env->GetArrayLength(bytes)), '\0');
-  env->GetByteArrayRegion(bytes, 0, static_cast<jsize>(copy.size()), reinterpret_cast<jbyte*>(copy.data()));
-  return copy;
 }
 
 std::vector<int64_t> numbers(JNIEnv* env, jlongArray array) {

@@ -21,6 +21,7 @@ from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.written_package import write_package
 from tests.devices.embed.android_bundles import CPU, android_bundle
 from tests.devices.embed.android_engine import jni_folders
+from tests.devices.embed.hearing_bundles import TIMED_CONFIG, WHISPER, hearing_placeholder
 
 # Zig states these while it compiles libc++ for a system; the values are those of NDK r28's __config_site.
 LIBCXX = {
@@ -109,9 +110,14 @@ def test_it_is_androids_clang_and_knows_what_api_26_lacks(clang: Clang, tmp_path
 def test_every_source_of_an_app_passes(clang: Clang, tmp_path: Path) -> None:
     if not jni_folders() and not (clang.headers[0] / "jni.h").is_file():
         pytest.skip("no jni.h")
-    own = Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["edgec::rope.out"])
-    write_package(gradle_modules(android_bundle(tmp_path / "bundle", CPU, runtime=own)), tmp_path / "kit")
+    hearing = hearing_placeholder(tmp_path / "bundle", "android-cpu", WHISPER, TIMED_CONFIG)
+    write_package(gradle_modules(hearing), tmp_path / "kit")
     project = tmp_path / "kit" / "model" / "src" / "main" / "cpp"
+    own = Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["edgec::rope.out"])
+    decoder = gradle_modules(android_bundle(tmp_path / "decoder", CPU, runtime=own))
+    functions = decoder.files["model/src/main/cpp/edgec_jni.cpp"]
+    assert isinstance(functions, bytes)
+    (project / "edgec_jni.cpp").write_bytes(functions)
     spec = find_spec("executorch")
     assert spec is not None and spec.submodule_search_locations
     headers = Path(next(iter(spec.submodule_search_locations))) / "include"
@@ -122,5 +128,5 @@ def test_every_source_of_an_app_passes(clang: Clang, tmp_path: Path) -> None:
     flags += ["-DC10_USING_CUSTOM_GENERATED_MACROS", "-DEDGEC_EXECUTORCH_VERSION=1.5.1"]
     flags += ["-DEDGEC_JNI_PREFIX=Java_app_NativeEngine_", '-DEDGEC_JNI_FAILURE="app/EngineFailed"']
     sources = sorted(project.rglob("*.cpp"))
-    assert len(sources) > 30 and project / "edgec_jni.cpp" in sources
+    assert len(sources) > 30 and project / "edgec_speech_jni.cpp" in sources
     assert "".join(clang.said(source, *flags) for source in sources) == ""

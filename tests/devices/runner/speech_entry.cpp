@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "log_mel.h"
-#include "sound_file.h"
+#include "speech/log_mel.h"
+#include "speech/sound_file.h"
 
 namespace {
 

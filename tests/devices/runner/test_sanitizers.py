@@ -102,8 +102,8 @@ def test_adapter_files(memory: Sanitized, four_bits: Path, tmp_path: Path, capsy
 def test_sounds_and_what_a_bundle_says_of_them(
     memory: Sanitized, family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources = ("sound_file.cpp", "log_mel.cpp", "speech_facts.cpp", "options.cpp")
-    program = memory.program("sounds", tmp_path, *sources)
+    names = ("sound_file", "log_mel", "speech_facts", "timestamps")
+    program = memory.program("sounds", tmp_path, *(f"speech/{name}.cpp" for name in names))
     for name in ("manifest.json", "generation_config.json"):
         shutil.copy(hearing_bundle(family) / name, tmp_path)
     (tmp_path / "sound.wav").write_bytes(wav(bytes(8000)))

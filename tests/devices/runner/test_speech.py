@@ -15,6 +15,8 @@ from edgec.devices.runner.abi import NATIVE, find_compiler
 from edgec.devices.runner.build import SOURCES, build_runner
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, read_sound
+from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules
+from edgec.runtime_py.encoder_decoder.transcription import _cut
 from tests.devices.runner.test_runner import run_runner
 from tests.speech_bundles import SWEEP, hearing_bundle, timed_bundle, wav, write_wav
 
@@ -26,7 +28,8 @@ NOISE = np.random.default_rng(1).normal(0, 0.2, 20_000).astype(np.float32)
 def entry(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runner's readers as a program of their own."""
     made = tmp_path_factory.mktemp("entry") / "speech_entry"
-    sources = [Path(__file__).with_name("speech_entry.cpp"), SOURCES / "sound_file.cpp", SOURCES / "log_mel.cpp"]
+    speech = SOURCES / "speech"
+    sources = [Path(__file__).with_name("speech_entry.cpp"), speech / "sound_file.cpp", speech / "log_mel.cpp"]
     flags = ["-std=c++17", "-O2", "-Wall", "-Werror", f"-I{SOURCES}"]
     subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", made], check=True)
     return made
@@ -111,6 +114,40 @@ def test_features_beyond_the_limits_are_refused(entry: Path, tmp_path: Path, sha
     line = [str(entry), str(tmp_path / "a.wav"), str(RATE), *map(str, shape)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "beyond what the runner makes" in done.stderr
+
+
+FIRST, VOCABULARY = 41, 64
+
+
+def said_of(choose: np.random.Generator) -> list[int]:
+    """Tokens in which timestamps are as frequent as others, alone, in pairs and in rows."""
+    return [int(token) for token in choose.integers(FIRST - 24, VOCABULARY, choose.integers(0, 9))]
+
+
+def test_timestamps_are_allowed_and_cut_a_window_as_in_python(tmp_path: Path) -> None:
+    made = tmp_path / "timestamp_entry"
+    sources = [Path(__file__).with_name("timestamp_entry.cpp"), SOURCES / "speech" / "timestamps.cpp"]
+    flags = ["-std=c++17", "-O2", "-Wall", "-Werror", f"-I{SOURCES}"]
+    subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", made], check=True)
+    choose, lines = np.random.default_rng(3), list[str]()
+    wanted: list[tuple[list[int], int, list[float]]] = []
+    for case in range(400):
+        latest, length = (None, 6)[case % 2], int(choose.integers(1, 16_000))
+        rules = TimestampRules(FIRST, FIRST - 1, 30, latest)
+        said, logits = said_of(choose), choose.normal(0, 4, VOCABULARY).astype(np.float32)
+        numbers = [FIRST, FIRST - 1, 30, -1 if latest is None else latest, length, 320, len(said), *said, VOCABULARY]
+        lines.append(" ".join(map(str, numbers)) + " " + " ".join(f"{float(logit):.9g}" for logit in logits))
+        cut = _cut(said, rules, length, 320)
+        forbidden = np.flatnonzero(np.isinf(rules.applied(logits, said))).tolist()
+        pieces = [[float(first), float(last), len(tokens)] for first, last, tokens in cut.pieces]
+        wanted.append((forbidden, cut.samples, [value for piece in pieces for value in piece]))
+    done = subprocess.run([made], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
+    rows = done.splitlines()
+    for (forbidden, samples, flat), ids, cut_row in zip(wanted, rows[::2], rows[1::2], strict=True):
+        assert [int(token) for token in ids.split()] == forbidden
+        # A window's length in steps is printed with six digits.
+        assert [float(number) for number in cut_row.split()] == pytest.approx([samples, *flat], rel=1e-5)
+    assert len({samples for _, samples, _ in wanted}) > 100 and max(len(flat) for _, _, flat in wanted) >= 9
 
 
 @pytest.mark.slow

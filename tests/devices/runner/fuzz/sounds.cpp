@@ -9,13 +9,15 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "log_mel.h"
-#include "sound_file.h"
-#include "speech_facts.h"
+#include "speech/log_mel.h"
+#include "speech/sound_file.h"
+#include "speech/speech_facts.h"
+#include "speech/timestamps.h"
 
 namespace {
 
@@ -71,7 +73,14 @@ bool refuses_facts(const std::string& manifest, const std::string& config, const
     const edgec::runner::SpeechFacts facts = edgec::runner::read_speech_facts(folder);
     if (facts.sound.features) edgec::runner::LogMel{*facts.sound.features};
     const std::vector<float> logits(64);
-    facts.choice.likeliest(logits.data(), static_cast<int64_t>(logits.size()), true);
+    std::vector<float> masked = facts.choice.masked(logits.data(), static_cast<int64_t>(logits.size()), true);
+    const auto stamps = facts.timestamps(std::nullopt);
+    std::vector<int64_t> said;
+    for (int64_t token = 0; token < 8; ++token) {
+      if (stamps) stamps->apply(masked, said);
+      said.push_back(static_cast<int64_t>(below(128)));
+      edgec::runner::cut_window(said, stamps, 16'000, facts.sound.step_samples);
+    }
   } catch (const std::exception&) {
     return true;
   }

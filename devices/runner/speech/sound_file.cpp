@@ -1,11 +1,10 @@
-#include "sound_file.h"
+#include "speech/sound_file.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 
 namespace edgec::runner {
 namespace {
@@ -33,8 +32,9 @@ struct SoundData {
   int64_t bytes = 0;
 };
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw std::runtime_error("the sound cannot be read: " + path + ": " + why);
+[[noreturn]] void refuse(
+    const std::string& path, const std::string& why, EdgecHearingStatus status = EDGEC_SOUND_UNREADABLE) {
+  throw Refusal(status, "the sound cannot be read: " + (path.empty() ? "" : path + ": ") + why);
 }
 
 // A little-endian number of 1 to 4 bytes.
@@ -103,13 +103,13 @@ SoundData located(std::ifstream& file, int64_t size, const std::string& path) {
   refuse(path, "it is cut off within its header, or holds no samples");
 }
 
-void check(const SoundData& data, int64_t sampling_rate, const std::string& path) {
-  const int64_t frames = data.bytes / data.format.frame_bytes();
-  if (frames == 0) refuse(path, "it is empty");
-  if (frames / data.format.rate >= kLongestSeconds) refuse(path, "it lasts longer than four hours");
-  if (data.format.rate != sampling_rate) {
-    refuse(path, "it has " + std::to_string(data.format.rate) + " samples a second, and the model expects " +
-                     std::to_string(sampling_rate));
+// `path` is empty for samples that are not of a file.
+void check(int64_t frames, int64_t rate, int64_t sampling_rate, const std::string& path) {
+  if (frames <= 0) refuse(path, "it is empty", EDGEC_SOUND_EMPTY);
+  if (frames / rate >= kLongestSeconds) refuse(path, "it lasts longer than four hours", EDGEC_SOUND_TOO_LONG);
+  if (rate != sampling_rate) {
+    const std::string both = std::to_string(rate) + " samples a second, and the model expects ";
+    refuse(path, "it has " + both + std::to_string(sampling_rate), EDGEC_SOUND_RATE);
   }
 }
 
@@ -148,8 +148,8 @@ std::vector<float> read_sound(const std::string& path, int64_t sampling_rate) {
     refuse(path, "there is no such file, or it may not be read");
   }
   const SoundData data = located(file, static_cast<int64_t>(size), path);
-  check(data, sampling_rate, path);
   const int64_t frame = data.format.frame_bytes(), frames = data.bytes / frame;
+  check(frames, data.format.rate, sampling_rate, path);
   std::vector<float> samples;
   samples.reserve(static_cast<size_t>(frames));
   for (int64_t first = 0; first < frames; first += kFramesAtOnce) {
@@ -161,6 +161,16 @@ std::vector<float> read_sound(const std::string& path, int64_t sampling_rate) {
     }
   }
   return samples;
+}
+
+std::vector<float> checked_sound(const float* samples, int64_t count, int64_t rate, int64_t sampling_rate) {
+  if (rate <= 0) refuse("", "its rate is not a positive number", EDGEC_SOUND_RATE);
+  check(count, rate, sampling_rate, "");
+  std::vector<float> copy(samples, samples + count);
+  if (!std::all_of(copy.begin(), copy.end(), [](float sample) { return std::isfinite(sample); })) {
+    refuse("", "it holds values that are not finite", EDGEC_SOUND_NOT_FINITE);
+  }
+  return copy;
 }
 
 }  // namespace edgec::runner

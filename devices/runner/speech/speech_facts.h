@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "log_mel.h"
+#include "speech/log_mel.h"
+#include "speech/timestamps.h"
 
 namespace edgec::runner {
 
@@ -17,8 +18,8 @@ struct TokenChoice {
   std::vector<int64_t> never;
   std::vector<int64_t> not_first;
 
-  // The likeliest token that may be said next; `first`: nothing was said yet.
-  int64_t likeliest(const float* logits, int64_t vocabulary, bool first) const;
+  // The logits [vocabulary], -infinity for tokens that may not be said next; `first`: nothing was said yet.
+  std::vector<float> masked(const float* logits, int64_t vocabulary, bool first) const;
   bool ends(int64_t token) const;
 };
 
@@ -27,19 +28,29 @@ struct HeardShape {
   int64_t sampling_rate = 0;
   int64_t fewest_samples = 1;  // silence is added to fewer
   int64_t window_samples = 0;
+  int64_t step_samples = 1;  // of the model's timestamps
   std::optional<SoundShape> features;
 };
+
+using NamedTokens = std::vector<std::pair<std::string, int64_t>>;
 
 struct SpeechFacts {
   HeardShape sound;
   int64_t context = 0;
-  int64_t start = 0;                                       // the decoder's first token
-  std::vector<std::pair<std::string, int64_t>> languages;  // as "<|en|>"; empty where the model knows one language
-  std::vector<int64_t> after_language;                     // the task transcribe, no timestamps
+  int64_t start = 0;      // the decoder's first token
+  NamedTokens languages;  // as "<|en|>"; empty where the model knows one language
+  NamedTokens tasks;
+  std::optional<int64_t> no_timestamps;  // asks for a text without timestamps
   TokenChoice choice;
 
-  // The token of a language such as "en". Throws std::runtime_error where the model has none.
-  int64_t language(const std::string& name) const;
+  // The language such as "en", with its token. Throws Refusal where the model has none.
+  const NamedTokens::value_type& language(const std::string& name) const;
+  // The token of a task. Throws Refusal likewise.
+  int64_t task(const std::string& name) const;
+  // Whisper's rules where timestamps are asked for (nothing: where the model has them). Throws Refusal where it has none.
+  std::optional<TimestampRules> timestamps(std::optional<bool> asked) const;
+
+  std::optional<int64_t> latest_first;  // of the rules
 };
 
 // Read manifest.json and generation_config.json of a bundle, which are not trusted. Throws std::runtime_error where the

@@ -1,4 +1,4 @@
-#include "log_mel.h"
+#include "speech/log_mel.h"
 
 #include <algorithm>
 #include <cmath>

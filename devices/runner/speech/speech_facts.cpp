@@ -1,17 +1,19 @@
-#include "speech_facts.h"
+#include "speech/speech_facts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <stdexcept>
 #include <string_view>
 
 #include "canonical_text.h"
-#include "options.h"
+#include "number_text.h"
+#include "speech/sound_file.h"
 
 namespace edgec::runner {
 namespace {
 
-constexpr size_t kMostLanguages = 1024;
+constexpr size_t kMostNames = 1024;
 // Samples that an encoder may read at a time: four minutes at 16 kHz.
 constexpr int64_t kMostSamples = 1 << 22;
 // Rules that Python's session applies and the runner does not, with the values that ask for nothing.
@@ -54,12 +56,13 @@ std::vector<int64_t> ids(std::string_view config, const std::string& name) {
 HeardShape of_features(std::string_view sound) {
   const SoundShape made = {number(sound, "sampling_rate", 3), number(sound, "mels", 3), number(sound, "frames", 3),
                            number(sound, "fft", 3), number(sound, "hop", 3)};
-  return {made.sampling_rate, 1, made.window_samples(), made};
+  // Two frames, one position of Whisper's encoder.
+  return {made.sampling_rate, 1, made.window_samples(), 2 * made.hop, made};
 }
 
 HeardShape of_samples(std::string_view waveform) {
   const HeardShape read = {number(waveform, "sampling_rate", 3), number(waveform, "fewest_samples", 3),
-                           number(waveform, "window_samples", 3), std::nullopt};
+                           number(waveform, "window_samples", 3), 1, std::nullopt};
   const bool sensible = read.sampling_rate > 0 && read.fewest_samples > 0 &&
       read.fewest_samples <= read.window_samples && read.window_samples <= kMostSamples;
   if (!sensible) {
@@ -72,19 +75,24 @@ HeardShape heard_shape(std::string_view manifest) {
   const std::string_view info = object(manifest, "encoder_decoder", 1);
   const std::string_view sound = object(info, "sound", 2), waveform = object(info, "waveform", 2);
   if (sound.empty() && waveform.empty()) {
-    throw std::runtime_error("--audio needs a bundle that reads sound, as Whisper's and Moonshine's");
+    throw std::runtime_error("speech needs a bundle that reads sound, as Whisper's and Moonshine's");
   }
   return sound.empty() ? of_samples(waveform) : of_features(sound);
 }
 
-std::vector<std::pair<std::string, int64_t>> languages(std::string_view config) {
-  std::vector<std::pair<std::string, int64_t>> known;
-  std::string_view rest = object(config, "lang_to_id", 1);
-  for (rest = after(rest, "\n    \""); !rest.empty() && known.size() < kMostLanguages; rest = after(rest, "\n    \"")) {
+// The ids of an object's fields, in their order.
+NamedTokens named_tokens(std::string_view config, const std::string& object_name) {
+  NamedTokens known;
+  std::string_view rest = object(config, object_name, 1);
+  for (rest = after(rest, "\n    \""); !rest.empty() && known.size() < kMostNames; rest = after(rest, "\n    \"")) {
     const std::string name(until(rest, "\""));
     known.emplace_back(name, number("\n    \"" + std::string(rest), name, 2));
   }
   return known;
+}
+
+std::optional<int64_t> number_if_stated(std::string_view config, const std::string& name) {
+  return value(config, name, 1).empty() ? std::nullopt : std::optional<int64_t>(number(config, name, 1));
 }
 
 void refuse_unknown_rules(std::string_view config) {
@@ -102,7 +110,7 @@ bool contains(const std::vector<int64_t>& tokens, int64_t token) {
 
 }  // namespace
 
-int64_t TokenChoice::likeliest(const float* logits, int64_t vocabulary, bool first) const {
+std::vector<float> TokenChoice::masked(const float* logits, int64_t vocabulary, bool first) const {
   std::vector<float> allowed(logits, logits + vocabulary);
   for (const std::vector<int64_t>* tokens : {&never, first ? &not_first : nullptr}) {
     for (size_t at = 0; tokens != nullptr && at < tokens->size(); ++at) {
@@ -111,18 +119,33 @@ int64_t TokenChoice::likeliest(const float* logits, int64_t vocabulary, bool fir
       }
     }
   }
-  return std::max_element(allowed.begin(), allowed.end()) - allowed.begin();
+  return allowed;
 }
 
 bool TokenChoice::ends(int64_t token) const {
   return contains(eos, token);
 }
 
-int64_t SpeechFacts::language(const std::string& name) const {
-  for (const auto& [known, token] : languages) {
-    if (known == name || known == "<|" + name + "|>") return token;
+const NamedTokens::value_type& SpeechFacts::language(const std::string& name) const {
+  std::string small = name;
+  for (char& letter : small) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  for (const auto& known : languages) {
+    if (known.first == small || known.first == "<|" + small + "|>") return known;
   }
-  throw std::runtime_error("the model does not know the language \"" + shortened(name) + "\"");
+  throw Refusal(EDGEC_LANGUAGE_UNKNOWN, "the model does not know the language \"" + shortened(name) + "\"");
+}
+
+int64_t SpeechFacts::task(const std::string& name) const {
+  for (const auto& [known, token] : tasks) {
+    if (known == name) return token;
+  }
+  throw Refusal(EDGEC_HEARING_OPTION, "the model has no task \"" + shortened(name) + "\"");
+}
+
+std::optional<TimestampRules> SpeechFacts::timestamps(std::optional<bool> asked) const {
+  if (!asked.value_or(no_timestamps.has_value())) return std::nullopt;
+  if (!no_timestamps || choice.eos.empty()) throw Refusal(EDGEC_HEARING_OPTION, "the model has no timestamps");
+  return TimestampRules{*no_timestamps + 1, *no_timestamps, choice.eos[0], latest_first};
 }
 
 SpeechFacts read_speech_facts(const std::string& folder) {
@@ -134,13 +157,10 @@ SpeechFacts read_speech_facts(const std::string& folder) {
   facts.context = number(object(object(manifest, "encoder_decoder", 1), "limits", 2), "context", 3);
   const bool stated = !value(config, "decoder_start_token_id", 1).empty();
   facts.start = number(config, stated ? "decoder_start_token_id" : "bos_token_id", 1);
-  facts.languages = languages(config);
-  if (!facts.languages.empty()) {
-    facts.after_language.push_back(number(object(config, "task_to_id", 1), "transcribe", 2));
-  }
-  for (const int64_t token : ids(config, "no_timestamps_token_id")) {
-    facts.after_language.push_back(token);
-  }
+  facts.languages = named_tokens(config, "lang_to_id");
+  facts.tasks = named_tokens(config, "task_to_id");
+  facts.no_timestamps = number_if_stated(config, "no_timestamps_token_id");
+  facts.latest_first = number_if_stated(config, "max_initial_timestamp_index");
   facts.choice = {ids(config, "eos_token_id"), ids(config, "suppress_tokens"), ids(config, "begin_suppress_tokens")};
   return facts;
 }

@@ -1,0 +1,57 @@
+// The three methods of a bundle that hears, over the engine's C interface: encode, cross, forward.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/c_api.h"
+
+namespace edgec::runner {
+
+// One method of an artifact with a session. Throws std::runtime_error.
+class Method {
+ public:
+  // `packed`: the file of its packed weights, or empty.
+  Method(const std::string& artifact, const char* name, const std::string& packed);
+  // A session on a model that the caller has opened and closes afterwards.
+  Method(EdgecModel* model, bool profile);
+
+  // Outputs stay where they are until the next call.
+  std::vector<EdgecTensor> operator()(const std::vector<EdgecTensor>& inputs);
+  int64_t max_tokens() const;
+  // Times per instruction since the last call; empty without profile.
+  std::string profile();
+
+ private:
+  std::unique_ptr<EdgecModel, decltype(&edgec_model_close)> own_;  // null: the caller's
+  EdgecModel* model_;
+  std::unique_ptr<EdgecSession, decltype(&edgec_session_close)> session_;
+};
+
+struct TokenLogits {
+  const float* data = nullptr;  // [vocabulary]; valid until the next call
+  int64_t vocabulary = 0;
+};
+
+// Reads a source with the encoder, then feeds tokens to the decoder that attends to it. Throws std::runtime_error.
+class HearingModel {
+ public:
+  // `packed`: as of Method, for encode and cross.
+  HearingModel(const std::string& artifact, const std::string& packed, Method forward);
+
+  // What the encoder reads: float32 in the shape `sizes`.
+  void read(const float* source, const std::vector<int64_t>& sizes);
+  // Feeds tokens at the positions from `start` on, in calls as large as the method takes; logits of the last one.
+  TokenLogits feed(const int64_t* tokens, int64_t count, int64_t start);
+  std::string profile() { return forward_.profile(); }
+
+ private:
+  Method encode_;
+  Method cross_;
+  Method forward_;
+  std::vector<EdgecTensor> memory_;  // the keys and values of every layer; empty before anything was read
+};
+
+}  // namespace edgec::runner

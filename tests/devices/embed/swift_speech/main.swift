@@ -1,0 +1,106 @@
+// Runs the generated package of a model that transcribes over the real engine, and prints what came of it: NAME=VALUE lines.
+import Foundation
+import KIT
+import Tokenizers
+
+/// The tokenizer of the tiny models, whose every token is a word of its own: token 7 is "w7".
+struct WordTokenizer: Tokenizers.Tokenizer {
+    func tokenize(text: String) -> [String] { [] }
+    func encode(text: String) -> [Int] { [] }
+    func encode(text: String, addSpecialTokens: Bool) -> [Int] { [] }
+    func decode(tokens: [Int], skipSpecialTokens: Bool) -> String { tokens.map { "w\($0)" }.joined(separator: " ") }
+    func convertTokenToId(_ token: String) -> Int? { nil }
+    func convertIdToToken(_ id: Int) -> String? { nil }
+    var bosToken: String? { nil }
+    var bosTokenId: Int? { nil }
+    var eosToken: String? { nil }
+    var eosTokenId: Int? { nil }
+    var unknownToken: String? { nil }
+    var unknownTokenId: Int? { nil }
+}
+
+func tell(_ name: String, _ heard: Transcript) {
+    for each in heard.segments { print("\(name) segment=\(each.start) \(each.end) \(each.tokens) \(each.text)") }
+    print("\(name) text=\(heard.text)")
+    print("\(name) language=\(heard.language ?? "none")")
+    let times = heard.timings
+    print("\(name) timed=\(times.featuresMs > 0 && times.encodeMs > 0 && times.writeMs > 0 && times.speed > 0)")
+    print("\(name) sound=\(times.sound)")
+}
+
+func refused(_ name: String, _ body: () async throws -> Transcript) async {
+    do {
+        print("\(name)=\(try await body().segments.count)")
+    } catch {
+        print("\(name)=\(error)")
+    }
+}
+
+/// The segments that came, by a callback that other threads may call.
+final class Seen: @unchecked Sendable {
+    var segments: [SpeechSegment] = []
+}
+
+/// What is given segment by segment, and what is left where a call is cancelled in the middle.
+func tellStreams(_ model: EdgecTranscriber, _ samples: [Float]) async throws {
+    let rate = SpeechLimits.samplingRate
+    let few = TranscriptionOptions(language: "en", maxNewTokens: 12)
+    let seen = Seen()
+    let whole = try await model.transcribe(samples, sampleRate: rate, options: few) { seen.segments.append($0) }
+    print("seen=\(seen.segments == whole.segments)")
+    var streamed: [SpeechSegment] = []
+    for try await segment in model.segments(samples, sampleRate: rate, options: few) { streamed.append(segment) }
+    print("stream=\(streamed == whole.segments)")
+    for try await segment in model.segments(samples, sampleRate: rate, options: few) {
+        print("left=\(segment == whole.segments[0])")
+        break
+    }
+    let shown = Seen()
+    let task = Task {
+        try await model.transcribe(samples, sampleRate: rate, options: few) { segment in
+            shown.segments.append(segment)
+            withUnsafeCurrentTask { $0?.cancel() }
+        }
+    }
+    let result = await task.result
+    if case .failure(let error) = result { print("cancelled=\(error is CancellationError) \(shown.segments.count)") }
+    print("after=\(try await model.transcribe(samples, sampleRate: rate, options: few).segments == whole.segments)")
+}
+
+func tellRefused(_ model: EdgecTranscriber, _ samples: [Float]) async {
+    let rate = SpeechLimits.samplingRate
+    await refused("empty") { try await model.transcribe([], sampleRate: rate) }
+    await refused("rate") { try await model.transcribe(samples, sampleRate: 8000) }
+    await refused("long") {
+        try await model.transcribe([Float](repeating: 0, count: SpeechLimits.longestSeconds), sampleRate: 1)
+    }
+    await refused("odd") { try await model.transcribe([0, .nan], sampleRate: rate) }
+    await refused("absent") { try await model.transcribe(file: URL(fileURLWithPath: "/absent.wav")) }
+    await refused("language") {
+        try await model.transcribe(samples, sampleRate: rate, options: TranscriptionOptions(language: "xx"))
+    }
+    await refused("most") {
+        try await model.transcribe(samples, sampleRate: rate, options: TranscriptionOptions(maxNewTokens: 0))
+    }
+}
+
+let words = CommandLine.arguments
+AutoTokenizer.loaded = WordTokenizer()
+let accepted = Set(words[3].split(separator: ",").map(String.init))
+let sound = URL(fileURLWithPath: words[1])
+let samples = try Data(contentsOf: URL(fileURLWithPath: words[2])).withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
+let rate = SpeechLimits.samplingRate
+do {
+    _ = try await EdgecTranscriber.load()
+    print("unaccepted=loaded")
+} catch {
+    print("unaccepted=\(error)")
+}
+let model = try await EdgecTranscriber.load(LoadOptions(acceptedTexts: accepted))
+print("limits=\(rate) \(SpeechLimits.windowSamples) \(SpeechLimits.hasTimestamps)")
+tell("plain", try await model.transcribe(samples, sampleRate: rate))
+tell("file", try await model.transcribe(file: sound, options: TranscriptionOptions(maxNewTokens: 20)))
+let asked = TranscriptionOptions(language: "DE", task: .translate, timestamps: false, maxNewTokens: 12)
+tell("asked", try await model.transcribe(file: sound, options: asked))
+try await tellStreams(model, samples)
+await tellRefused(model, samples)

@@ -1,0 +1,100 @@
+"""The generated Swift package of a model that transcribes, built by SwiftPM on Linux: Python's text of a sound."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgec
+from edgec.bundle.folder import open_bundle
+from edgec.bundle.golden import read_golden
+from edgec.devices.embed.embed import embed
+from edgec.devices.embed.swift_package import swift_package
+from edgec.devices.embed.written_package import write_package
+from edgec.runtime_py.encoder_decoder.transcription import Transcript
+from tests.devices.embed.hearing_bundles import TIMED_CONFIG, WHISPER, hearing_placeholder
+from tests.devices.embed.swift_builds import build
+from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.speech_bundles import RATE, SWEEP, hearing_bundle, write_wav
+
+pytestmark = pytest.mark.slow
+MAIN = Path(__file__).parent / "swift_speech" / "main.swift"
+
+
+def test_a_kit_compiles_without_a_word(swift: Swift, swift_folder: Path) -> None:
+    package = swift_package(hearing_placeholder(swift_folder / "b", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG))
+    write_package(package, swift_folder / "kit")
+    sources = swift_folder / "kit" / "Sources"
+    headers = [sources / f"{package.module}Engine" / "include"]
+    assert swift.compile(package.module, sorted((sources / package.module).glob("*.swift")), headers) == ""
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Path:
+    return hearing_bundle("timed", "iphone-16-pro-cpu")
+
+
+@pytest.fixture(scope="module")
+def lines(swift: Swift, bundle: Path) -> list[str]:
+    """What the program printed."""
+    folder = swift.work / "speech"
+    folder.mkdir()
+    module = embed(bundle, "ios", folder / "kit").package.module
+    facts = folder / "kit" / "Sources" / module / "ModelFacts.swift"
+    # Linux's version is below any iOS.
+    facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
+    built = build(swift, folder, module, MAIN.read_text().replace("KIT", module))
+    opened = open_bundle(bundle)
+    assert opened.golden_path is not None
+    labels = ",".join(vector.label for vector in read_golden(opened.golden_path).texts)
+    write_wav(folder / "a.wav", SWEEP)
+    (folder / "a.f32").write_bytes(SWEEP.astype("<f4").tobytes())
+    words = [*(f"{WORK}/{folder.name}/{name}" for name in ("a.wav", "a.f32")), labels]
+    done = swift.run(["env", f"HOME={WORK}/{folder.name}", "timeout", "300", built.program, *words])
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def said(lines: list[str]) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in lines)
+
+
+def assert_heard(lines: list[str], name: str, wanted: Transcript) -> None:
+    """Assert that the package wrote what Python writes: times, tokens and text of every segment."""
+    said, mark = dict(line.split("=", 1) for line in lines), f"{name} segment="
+    rows = [f"{each.start_s} {each.end_s} {list(each.tokens)} {each.text}" for each in wanted.segments]
+    assert [line.removeprefix(mark) for line in lines if line.startswith(mark)] == rows and rows
+    assert said[f"{name} text"] == wanted.text and said[f"{name} language"] == (wanted.language or "none")
+    assert said[f"{name} timed"] == "true" and float(said[f"{name} sound"]) == wanted.sound_s
+
+
+def test_samples_files_and_options_are_written_as_python_writes_them(lines: list[str], bundle: Path) -> None:
+    model, sound = edgec.load(bundle), SWEEP
+    assert_heard(lines, "plain", model.transcribe(sound))
+    assert_heard(lines, "file", model.transcribe(sound, max_new_tokens=20))
+    options: dict[str, Any] = {"language": "de", "task": "translate", "timestamps": False, "max_new_tokens": 12}
+    assert_heard(lines, "asked", model.transcribe(sound, **options))
+    assert f"limits={RATE} {RATE} true" in lines
+
+
+def test_segments_come_one_by_one_and_a_call_can_be_cancelled(said: dict[str, str]) -> None:
+    names = ("seen", "stream", "left", "after")
+    assert {name: said[name] for name in names} == dict.fromkeys(names, "true")
+    assert said["cancelled"] == "true 1"
+
+
+def test_what_cannot_be_transcribed_is_a_typed_error(said: dict[str, str]) -> None:
+    module = r"(\w+\.)*"
+    faults = {"empty": "empty", "rate": "rateDiffers", "long": "tooLong", "odd": "notFinite", "absent": "unreadable"}
+    for name, fault in faults.items():
+        assert re.match(rf"soundRefused\({module}SoundFault\.{fault}, why: ", said[name]), said[name]
+    assert said["language"].startswith("languageUnknown(") and said["most"] == 'optionOutOfRange("maxNewTokens")'
+
+
+def test_the_first_start_compares_texts_and_the_tokens_after_a_made_up_sound(said: dict[str, str]) -> None:
+    """The tokenizer is a stand-in that gives no ids; the second load replayed the model's own vectors."""
+    assert said["unaccepted"].startswith("tokenizerDiffers(")
