@@ -13,6 +13,8 @@ Ahead = Literal["none", "image", "prompt"]
 """What sees ahead: nothing, the rows of an image, all of a prompt with images."""
 ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
 VISION_LANGUAGE_METHODS = ("see", "forward")
+_MOST_SOUND = 1 << 26
+"""Samples, or features, of one window of sound: more than an hour at 16 kHz, in 256 MiB."""
 
 
 class TensorInfo(JsonPart):
@@ -30,6 +32,12 @@ class MethodInfo(JsonPart):
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
     dynamic: dict[str, tuple[JsonCount, JsonCount]] = Field(default={})
+
+    def reads(self, name: str) -> bool:
+        """Whether an input of this name has three dimensions, the last of a known size."""
+        return any(
+            each.name == name and len(each.shape) == 3 and isinstance(each.shape[-1], int) for each in self.inputs
+        )
 
     def largest(self, tensor: TensorInfo) -> list[int]:
         """The largest shape of an input or output; a size that varies without limits counts as 0."""
@@ -74,6 +82,14 @@ class SoundInfo(JsonPart):
     frames: JsonSize
     fft: JsonSize
     hop: JsonSize
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        sizes = {"samples": self.frames * self.hop, "features": self.frames * self.mels, "samples at a time": self.fft}
+        large = next((name for name, count in sizes.items() if count > _MOST_SOUND), None)
+        if large is not None:
+            raise ValueError(f"a window has {sizes[large]} {large}, above {_MOST_SOUND}")
+        return self
 
     @property
     def window_samples(self) -> int:

@@ -219,6 +219,8 @@ class Manifest(JsonPart):
             raise ValueError(f"a vision-language model has the methods {', '.join(VISION_LANGUAGE_METHODS)}")
         if self.audio_language is not None and [method.name for method in self.methods] != [*AUDIO_LANGUAGE_METHODS]:
             raise ValueError(f"a speech-language model has the methods {', '.join(AUDIO_LANGUAGE_METHODS)}")
+        if (self.vision_language or self.audio_language) and not self.methods[1].reads("features"):
+            raise ValueError("the method forward of a model with eyes or ears has an input features, [1, S, width]")
         return self
 
     @property

@@ -141,7 +141,11 @@ def _window(config: Any, extractor: Mapping[str, Any], stride: int, folder: Path
             raise _unstated(folder, fault)
     sound = sound_info(mels, positions * stride, extractor)
     frames = sound.frames if seconds is None else seconds * sound.sampling_rate // sound.hop
-    if frames > sound.frames or (frames != sound.frames and getattr(audio, _LENGTHS[0], None) == positions):
+    if (
+        frames < 1
+        or frames > sound.frames
+        or (frames != sound.frames and getattr(audio, _LENGTHS[0], None) == positions)
+    ):
         raise _unstated(folder, f"a window has {frames} frames, and the encoder reads {sound.frames}")
     return sound.model_copy(update={"frames": frames})
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from edgec.bundle.audio_language import AudioLanguageInfo
-from edgec.bundle.entry_points import Limits, SoundInfo
+from edgec.bundle.entry_points import Limits, MethodInfo, SoundInfo, TensorInfo
+from tests.bundle.bundle_samples import sample_manifest
 
 # Windows of 30 s, as those of the published models.
 SOUND = SoundInfo(sampling_rate=16_000, mels=128, frames=3000, fft=400, hop=160)
@@ -46,3 +47,21 @@ def test_silence_counts_where_windows_are_filled_with_it() -> None:
 def test_rows_that_do_not_follow_from_the_frames_are_refused() -> None:
     with pytest.raises(ValueError, match="3000 frames make 750 rows, not 749"):
         info(rows=749)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [({"hop": 1 << 20}, "samples"), ({"mels": 1 << 20}, "features"), ({"fft": 1 << 30}, "at a time")],
+)
+def test_a_window_that_no_memory_holds_is_refused(changed: dict[str, int], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        SoundInfo.model_validate({**SOUND.model_dump(), **changed})
+
+
+@pytest.mark.parametrize("shape", [None, [1, "S"], [1, "S", "W"]])
+def test_a_decoder_that_reads_no_rows_is_refused(shape: list[int | str] | None) -> None:
+    hear, forward = MethodInfo(name="hear", inputs=[], outputs=[]), sample_manifest().methods[0]
+    rows = [] if shape is None else [TensorInfo(name="features", dtype="float32", shape=shape)]
+    reading = forward.model_copy(update={"inputs": [*forward.inputs, *rows]})
+    with pytest.raises(ValueError, match="has an input features"):
+        sample_manifest(methods=[hear, reading], audio_language=info(), limits=None)
