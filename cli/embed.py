@@ -15,6 +15,7 @@ def embed(
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
     target_sdk: Annotated[int | None, typer.Option(help="Android's target SDK, 26 to 35; default 35.")] = None,
     public_key: Annotated[Path | None, typer.Option(help="PEM file: load other bundles signed by this key.")] = None,
+    tools: Annotated[Path | None, typer.Option(help="JSON file of tools that the model may call in the app.")] = None,
     json: Annotated[bool, typer.Option("--json", help="The written files as JSON on stdout.")] = False,
 ) -> None:
     """Write a Swift package or Gradle modules: model, typed wrapper, checks at load, settings, a bench app.
@@ -27,8 +28,11 @@ def embed(
     edgec embed tiny-stories-android-cpu.edgec --platform android --out TinyLlamaKit --json
 
     edgec embed tiny-stories-iphone.edgec --platform ios --public-key signing-public.pem
+
+    edgec embed Qwen3-0.6B-android-cpu.edgec --platform android --tools tools.json
     """
     from edgec.devices.embed.console import print_embedded
     from edgec.devices.embed.embed import embed as write
 
-    print_embedded(write(bundle, platform, out, target_sdk=target_sdk, public_key=public_key), as_json=json)
+    made = write(bundle, platform, out, target_sdk=target_sdk, public_key=public_key, tools=tools)
+    print_embedded(made, as_json=json)

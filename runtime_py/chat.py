@@ -8,6 +8,7 @@ from typing import Any
 
 from edgec.bundle.chat_template import Message, render_messages
 from edgec.bundle.encoding import check_unicode, token_ids
+from edgec.bundle.tools import Given, tools_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces, shorten
@@ -16,7 +17,6 @@ from edgec.runtime_py.messages.dialect import NO_WISH, Dialect, Wish
 from edgec.runtime_py.messages.grammar import choose_tools
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.messages.refusals import foreign_result, nothing_said
-from edgec.runtime_py.messages.tools import Given, tools_of
 from edgec.runtime_py.reply import Reply
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper

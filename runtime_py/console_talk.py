@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+from edgec.bundle.tools import tools_in
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.messages.dialect import Wish
 from edgec.runtime_py.messages.reader import CALL, REASONING, Piece
-from edgec.runtime_py.messages.tools import tools_in
 from edgec.runtime_py.reply import Reply
 
 

@@ -11,7 +11,12 @@ from edgec.devices.embed.encoder_facts import EncoderFacts
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.page_sizes import LibraryPages, android_project
 from edgec.devices.embed.readme import plain
-from edgec.devices.embed.readme_sections import hearing_readme_values, key_section, kotlin_schema_section
+from edgec.devices.embed.readme_sections import (
+    hearing_readme_values,
+    key_section,
+    kotlin_reply_section,
+    kotlin_schema_section,
+)
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
@@ -64,6 +69,7 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
         "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,
         "schemas": kotlin_schema_section(facts),
+        "replies": kotlin_reply_section(facts),
         "key": key_section(facts, "PinnedKey.kt", "`LoadOptions(bundle = ...)`"),
     }
 

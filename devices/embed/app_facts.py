@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -16,8 +17,10 @@ from edgec.bundle.manifest import FileInfo, Manifest
 from edgec.bundle.prefix import prefix_text
 from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tokenizer_json import read_tokenizer_json
+from edgec.bundle.tools import Tool
 from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts
 from edgec.devices.embed.hearing_facts import HearingFacts, hearing_facts
+from edgec.devices.embed.reply_facts import NO_REPLIES, ReplyFacts, reply_facts
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 
@@ -59,6 +62,7 @@ class AppFacts:
         key: the key by which other bundles than this one are loaded; None: no other is.
         encoder: how a sentence encoder reads texts; None for other models.
         hearing: what a model reads that transcribes speech; None for other models.
+        replies: the notations of a decoder's chat template.
     """
 
     manifest: Manifest
@@ -70,6 +74,7 @@ class AppFacts:
     key: PublicKey | None = None
     encoder: EncoderFacts | None = None
     hearing: HearingFacts | None = None
+    replies: ReplyFacts = NO_REPLIES
 
     @property
     def has_tokenizer(self) -> bool:
@@ -123,25 +128,30 @@ class AppFacts:
         return sum(file.bytes for file in inside)
 
 
-def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None) -> AppFacts:
+def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None, tools: Sequence[Tool] = ()) -> AppFacts:
     """Read the facts that an app needs.
 
     Args:
         bundle: opened, so that its files match the manifest.
         system: of the app, ``ios`` or ``android``.
         key: by which other bundles are loaded; this one's signature was checked with it.
+        tools: what a decoder may call.
 
     Raises:
         InputError: E460 the bundle was made for another system, E462 a model of texts without a tokenizer, E138
             unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a sentence encoder's
-            tokenizer that the app cannot follow, E755 a model of speech whose text the app cannot write.
+            tokenizer that the app cannot follow, E755 a model of speech whose text the app cannot write, E158 a
+            tokenizer that cannot be read, E760 or E761 tools that its chat template does not take, or not in a way that
+            an app can follow.
     """
     manifest = bundle.manifest
     target = _target(manifest, system)
     texts = _texts(bundle) if manifest.limits is not None else None
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
     delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
-    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder_facts(bundle), hearing_facts(bundle))
+    replies = reply_facts(bundle.tokenizer_dir, tools) if texts and bundle.tokenizer_dir else NO_REPLIES
+    encoder, hearing = encoder_facts(bundle), hearing_facts(bundle)
+    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder, hearing, replies)
     weights_and_states = facts.weight_copies * facts.artifact_bytes + sum(state.bytes for state in manifest.states)
     return replace(facts, needed_bytes=weights_and_states)
 

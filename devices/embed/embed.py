@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
+from edgec.bundle.tools import Given, Tool, tools_in, tools_of
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK
 from edgec.devices.embed.swift_package import swift_package
@@ -39,6 +41,7 @@ def embed(
     *,
     target_sdk: int | None = None,
     public_key: str | Path | None = None,
+    tools: str | Path | Sequence[Given] | None = None,
 ) -> Embedded:
     """Write the source package of a bundle.
 
@@ -48,6 +51,7 @@ def embed(
         out: the path of the package itself; by default NAME-PLATFORM in the current folder.
         target_sdk: for Android; by default the oldest that Google Play accepts.
         public_key: a PEM file of the key that signed the bundle; the app then loads other bundles signed by it, too.
+        tools: what a language model may call in the app: a JSON file, or as for `Chat.send` (docs/tools.md).
 
     Returns:
         The package's path and what it needs.
@@ -58,7 +62,8 @@ def embed(
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
             Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write; with a key E601 no
             signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605 no
-            usable key.
+            usable key; with tools E620, E621 or E629 they are not tools, E760 the model has no chat template with
+            tools, E761 not one that an app can follow.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -70,7 +75,7 @@ def embed(
     opened = open_bundle(Path(bundle))
     _refuse_several_methods(opened)
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
-    package = _package(opened, platform, target_sdk, key)
+    package = _package(opened, platform, target_sdk, key, _tools(opened, tools))
     write_package(package, path)
     return Embedded(path, package)
 
@@ -103,10 +108,19 @@ def _refuse_several_methods(bundle: Bundle) -> None:
         )
 
 
-def _package(bundle: Bundle, platform: str, target_sdk: int | None, key: PublicKey | None) -> AppPackage:
+def _tools(bundle: Bundle, given: str | Path | Sequence[Given] | None) -> tuple[Tool, ...]:
+    if given is not None and bundle.manifest.limits is None:
+        why, fix = "this bundle is not a language model", "leave them out"
+        raise InputError("Only a language model calls tools.", "--tools", why, fix, "E760")
+    return tools_of(tools_in(Path(given)) if isinstance(given, str | Path) else given)
+
+
+def _package(
+    bundle: Bundle, platform: str, target_sdk: int | None, key: PublicKey | None, tools: tuple[Tool, ...]
+) -> AppPackage:
     if platform == "android":
-        return gradle_modules(bundle, ASKED_FROM_SDK if target_sdk is None else target_sdk, key)
+        return gradle_modules(bundle, ASKED_FROM_SDK if target_sdk is None else target_sdk, key, tools)
     if target_sdk is not None:
         why, fix = "iOS has no target SDK", "omit it"
         raise InputError("--target-sdk is for --platform android", "--target-sdk", why, fix, "E472")
-    return swift_package(bundle, key)
+    return swift_package(bundle, key, tools)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.bundle.folder import Bundle
 from edgec.bundle.prefix import Files
 from edgec.bundle.signing_keys import PublicKey
+from edgec.bundle.tools import Tool
 from edgec.devices.embed.android_readme import android_readme
 from edgec.devices.embed.android_runtimes import dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts, app_facts
@@ -29,7 +31,12 @@ _SHARED = (
     *("BundleDownload", "BundleFiles", "BundleFit", "DownloadFolder", "EdgecException", "LoadStep", "MemoryCheck"),
     *("ModelFacts", "PartFetch", "PartsList", "PinnedKey", "SignatureFile", "SignedBundle"),
 )
+_REPLIES = (
+    *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
+    *("Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
+)
 _DECODER = (
+    *_REPLIES,
     "DecoderFacts",
     "EdgecModel",
     "GoldenReplay",
@@ -67,21 +74,25 @@ _JOB = {
 _JOB_FILE: Files = {"bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode()}
 
 
-def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None) -> AppPackage:
+def gradle_modules(
+    bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None, tools: Sequence[Tool] = ()
+) -> AppPackage:
     """The Gradle modules of an Android bundle.
 
     Args:
         bundle: opened.
         target_sdk: of the app.
         key: by which the app loads other bundles, too.
+        tools: what the model may call.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
-            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write.
+            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E760 or E761 tools
+            that do not fit.
     """
     _check_target(target_sdk)
-    facts = app_facts(bundle, "android", key)
+    facts = app_facts(bundle, "android", key, tools)
     _check(facts)
     runtime = runtime_of(facts)
     libraries = library_pages(dependencies(runtime, facts.manifest))

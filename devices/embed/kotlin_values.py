@@ -12,6 +12,7 @@ from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
+from edgec.devices.embed.reply_constants import kotlin_replies
 from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import manifest_values
 from edgec.installation import __version__
@@ -71,6 +72,7 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
         "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "schemas": kotlin_schemas(facts),
+        **kotlin_replies(facts.replies),
     }
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.app_settings import entitlements, needs_more_memory
 from edgec.devices.embed.glue import Glue, executorch_branch
-from edgec.devices.embed.readme_sections import hearing_readme_values, key_section, swift_schema_section
+from edgec.devices.embed.readme_sections import (
+    hearing_readme_values,
+    key_section,
+    swift_reply_section,
+    swift_schema_section,
+)
 from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
@@ -102,6 +107,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "golden": _golden(facts),
         "engine": _engine(facts) if glue.engine else "",
         "schemas": swift_schema_section(facts),
+        "replies": swift_reply_section(facts),
         "foundation": _FOUNDATION if facts.has_chat_template else "",
         "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
         "sample": _SAMPLE if facts.texts is not None else "",

@@ -1,4 +1,4 @@
-"""What the READMEs of both platforms have where it applies: schemas, a pinned key, what a model of speech does."""
+"""What the READMEs of both platforms have where it applies: schemas, replies, a pinned key, models of speech."""
 
 from __future__ import annotations
 
@@ -46,6 +46,40 @@ _NO_SCHEMAS = """
 The bundle ships JSON Schemas ({names}), but only edgec's engine holds answers to them, and this artifact has
 another runtime.
 """
+_SWIFT_REPLY = """
+```swift
+for try await piece in model.reply(to: [ChatMessage(.user, "...")], thinkingBudget: 200) {
+    if case .text(let text) = piece { print(text, terminator: "") }
+}
+let reply = await model.lastReply  // reasoning, text, calls, and the message for the conversation
+```
+"""
+_KOTLIN_REPLY = """
+```kotlin
+model.reply(listOf(ChatMessage(ChatMessage.Role.user, "...")), thinkingBudget = 200).collect { piece ->
+    if (piece is ReplyPiece.Text) print(piece.text)
+}
+val reply = model.lastReply // reasoning, text, calls, and the message for the conversation
+```
+"""
+_REPLIES = """
+## Reasoning and tools
+
+`reply` tells the parts of an answer apart by the markers of the model's chat template, as they come.
+{use}
+{thinking}
+{tools}
+"""
+_THINKING = """A budget closes the reasoning after exactly so many tokens; 0 switches it off where the template can,
+and else closes it at once. The reasoning is held to nothing else."""
+_NO_THINKING = (
+    "This model's template has none of the markers of reasoning that edgec knows: a budget above 0 is refused."
+)
+_TOOLS = """The model sees these tools: {names}. After a reply with calls, put its message into the conversation,
+then a message with the result of each call ({result}), and ask for the next reply. Arguments are JSON text that the
+model wrote: check them, they are not held to the schema. A call that the model opened and did not write is
+{error}, which has all of its text."""
+_NO_TOOLS = "It calls no tools: `edgec embed --tools FILE` writes a package whose model may."
 _KEY = """
 ## Signed bundles
 
@@ -64,6 +98,28 @@ def swift_schema_section(facts: AppFacts) -> str:
 def kotlin_schema_section(facts: AppFacts) -> str:
     """The Gradle modules' section on schemas; empty where the bundle has none."""
     return _schema_section(facts, _KOTLIN_USE, kotlin_schemas(facts))
+
+
+def swift_reply_section(facts: AppFacts) -> str:
+    """The Swift package's section on replies; empty where the bundle has no conversations."""
+    return _reply_section(facts, _SWIFT_REPLY, "`ChatMessage(result:of:)`", "`EdgecError.malformedCall`")
+
+
+def kotlin_reply_section(facts: AppFacts) -> str:
+    """The Gradle modules' section on replies; empty where the bundle has no conversations an app can render."""
+    return _reply_section(facts, _KOTLIN_REPLY, "`ChatMessage.result(call, text)`", "`MalformedCall`")
+
+
+def _reply_section(facts: AppFacts, use: str, result: str, error: str) -> str:
+    replies = facts.replies
+    if replies.plain[0] is None:
+        return ""
+    names = ", ".join(f"`{tool.name}`" for tool in replies.tools)
+    return _REPLIES.format(
+        use=use,
+        thinking=_THINKING if replies.close_tokens else _NO_THINKING,
+        tools=_TOOLS.format(names=names, result=result, error=error) if names else _NO_TOOLS,
+    )
 
 
 def _schema_section(facts: AppFacts, use: str, constants: str) -> str:

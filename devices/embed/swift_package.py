@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from edgec.bundle.folder import Bundle
 from edgec.bundle.prefix import Files
 from edgec.bundle.signing_keys import PublicKey
+from edgec.bundle.tools import Tool
 from edgec.devices.embed.app_facts import AppFacts, app_facts
 from edgec.devices.embed.app_settings import (
     asset_pack_manifest,
@@ -32,7 +34,12 @@ _SHARED = (
     *_DOWNLOAD,
     *_SIGNED,
 )
+_REPLIES = (
+    *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
+    *("Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
+)
 _DECODER = (
+    *_REPLIES,
     "DecoderFacts",
     "Session",
     "Sampling",
@@ -62,19 +69,20 @@ _JOB = {
 }
 
 
-def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
+def swift_package(bundle: Bundle, key: PublicKey | None = None, tools: Sequence[Tool] = ()) -> AppPackage:
     """The Swift package for an iOS bundle.
 
     Args:
         bundle: opened.
         key: by which the app loads other bundles, too.
+        tools: what a language model may call.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
             typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
-            follow, E755 a text that the app's engine cannot write.
+            follow, E755 a text that the app's engine cannot write, E760 or E761 tools that do not fit.
     """
-    facts = app_facts(bundle, "ios", key)
+    facts = app_facts(bundle, "ios", key, tools)
     glue = glue_for(facts)
     module = module_name(facts)
     texts: Files = {

@@ -12,6 +12,7 @@ from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
+from edgec.devices.embed.reply_constants import swift_replies
 from edgec.devices.embed.schema_constants import swift_schemas
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
@@ -115,6 +116,7 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "methods_share_state": boolean(glue.methods_share_state),
         "schemas": swift_schemas(facts),
+        **swift_replies(facts.replies),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,15 +9,17 @@ from numbers import Integral
 from typing import Any, Final
 
 from edgec.bundle.chat_template import Message, render_messages
-from edgec.bundle.encoding import decode_tokens, token_ids
+from edgec.bundle.encoding import token_ids
+from edgec.bundle.notations import CallForm, ThinkingForm
+from edgec.bundle.template_notations import TemplateNotations
+from edgec.bundle.tools import Tool
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.messages.calls import ToolCall
-from edgec.runtime_py.messages.forms import SWITCHES, CallForm, ThinkingForm, call_form, thinking_form
+from edgec.runtime_py.messages.forms import body_of
 from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
-from edgec.runtime_py.messages.tools import Tool
 from edgec.runtime_py.readers import Reader
 from edgec.runtime_py.structured.constraint import Constraint
 from edgec.runtime_py.structured.rule import TokenRule
@@ -65,15 +66,14 @@ class Dialect:
             structures: compiles grammars for its vocabulary; called where tools are given.
         """
         self._tokenizer, self._structures = tokenizer, structures
-        held = getattr(tokenizer, "chat_template", None) or ""
-        self._template = held if isinstance(held, str) else "\n".join(held.values())
-        self.thinking: ThinkingForm | None = thinking_form(self._template)
-        self.calls: CallForm | None = call_form(self._template)
+        self._notations = TemplateNotations(tokenizer)
+        self.thinking: ThinkingForm | None = self._notations.thinking
+        self.calls: CallForm | None = self._notations.calls
 
     @property
     def takes_effort(self) -> bool:
         """Whether the template has a word for how much to reason."""
-        return _EFFORT in self._template
+        return _EFFORT in self._notations.template
 
     def prompt(self, messages: Sequence[Message], wish: Wish = NO_WISH, enough: int | None = None) -> list[int]:
         """Messages as token ids, up to where the assistant answers.
@@ -90,17 +90,12 @@ class Dialect:
     def manner(self, prompt: Sequence[int], wish: Wish = NO_WISH) -> MessageManner:
         """The manner of an answer after ``prompt``."""
         self._check(wish)
-        end = self.decode(list(prompt[-self._tail :])).rstrip() if self.thinking else ""
+        end = self.decode(list(prompt[-self._notations.tail :])).rstrip() if self.thinking else ""
         phase = START
         if self.thinking is not None and end.endswith((self.thinking.open.rstrip(), self.thinking.close)):
             phase = ANSWER if end.endswith(self.thinking.close) else THINK
         calls = self.calls if wish.choice.tools else None
         return MessageManner(self, wish, phase, self.thinking, calls)
-
-    @cached_property
-    def _tail(self) -> int:
-        form = self.thinking
-        return len(form.open) + len(form.close) + 8 if form else 0
 
     def _check(self, wish: Wish) -> None:
         budget = wish.thinking_budget
@@ -116,33 +111,12 @@ class Dialect:
 
     def _options(self, wish: Wish) -> Mapping[str, Any]:
         budget = wish.thinking_budget
-        known = [name for name in SWITCHES if re.search(rf"\b{name}\b", self._template)]
-        switches = {} if budget is None else dict.fromkeys(known, budget > 0)
+        switches = {} if budget is None else dict.fromkeys(self._notations.switches, budget > 0)
         return switches | ({_EFFORT: wish.effort} if wish.effort is not None else {})
-
-    @cached_property
-    def _added(self) -> Mapping[str, int]:
-        """The special tokens by their text."""
-        held = self._tokenizer.added_tokens_decoder
-        return {str(token.content): int(index) for index, token in held.items() if token.special}
-
-    @cached_property
-    def _marks(self) -> str:
-        """All markers of the notations, one after the other."""
-        calls, thinking = self.calls, self.thinking
-        texts = [calls.open, calls.close, calls.before, *_inner_marks(calls)] if calls else []
-        texts += [thinking.open, thinking.close] if thinking else []
-        frames = [form.frame for form in (calls, thinking) if form is not None]
-        return "\n".join(texts + [f"{f.lead}\n{f.answer}\n{f.note}\n{f.note_end}" for f in frames])
-
-    @cached_property
-    def _hidden(self) -> frozenset[int]:
-        return frozenset(index for text, index in self._added.items() if text not in self._marks)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text, with the markers of the notations and without other special tokens."""
-        shown = [token for token in tokens if token not in self._hidden]
-        return decode_tokens(self._tokenizer, shown, special=True)
+        return self._notations.decode(tokens)
 
     @cached_property
     def markers(self) -> Markers | None:
@@ -158,18 +132,17 @@ class Dialect:
         Raises:
             InputError: E625, no tokens write it.
         """
-        for ahead in ("", "\n", "a"):
-            before = token_ids(self._tokenizer, ahead, special=False) if ahead else []
-            ids = token_ids(self._tokenizer, ahead + text, special=False)[len(before) :]
-            if self.decode(ids) == text:
-                return tuple(ids)
-        raise no_thinking("The markers of reasoning cannot be written.", f"no tokens write {text!r}", "use no budget")
+        tokens = self._notations.spelled(text)
+        if tokens is None:
+            why = f"no tokens write {text!r}"
+            raise no_thinking("The markers of reasoning cannot be written.", why, "use no budget")
+        return tokens
 
     def constraint(self, choice: ToolChoice, tokens: int) -> TokenRule:
         """The rule of a message that may call tools; raises as `message_grammar`, and E617, E619."""
         assert self.calls is not None
         made = self._structures()
-        special = {text: index for text, index in self._added.items() if index in made.vocabulary.special}
+        special = {text: index for text, index in self._notations.special.items() if index in made.vocabulary.special}
         compiled = made.compiled(message_grammar(self.calls, choice, special))
         # Without a way to close: a call that was cut short is an error, never a call with arguments made up.
         return Constraint(compiled.matcher.fork(), None, tokens)
@@ -178,17 +151,13 @@ class Dialect:
         """The calls between two markers, their values as the tools' schemas have them. Raises ValueError."""
         assert self.calls is not None
         by_name = {tool.name: tool for tool in tools}
-        calls = self.calls.body.read(text)
+        body = body_of(self.calls)
+        calls = body.read(text)
         for call in calls:
             if call.name not in by_name:
                 raise ValueError(f"there is no tool {call.name!r:.80}")
-        typed = getattr(self.calls.body, "typed", None)
+        typed = getattr(body, "typed", None)
         return calls if typed is None else [typed(call, by_name[call.name]) for call in calls]
-
-
-def _inner_marks(form: CallForm) -> list[str]:
-    """Markers inside a call."""
-    return [str(getattr(form.body, name, "")) for name in ("between", "skipped", "quote")]
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgec.runtime_py.messages.forms import CallForm
+from edgec.bundle.notations import CallForm
+from edgec.bundle.tools import Tool
+from edgec.runtime_py.messages.forms import body_of
 from edgec.runtime_py.messages.refusals import no_such_choice
 from edgec.runtime_py.messages.sheet import Sheet
-from edgec.runtime_py.messages.tools import Tool
 from edgec.runtime_py.structured.wanted import Wanted
 
 
@@ -67,7 +68,7 @@ def message_grammar(form: CallForm, choice: ToolChoice, special: Mapping[str, in
         InputError: E612 to E615, a tool's schema cannot be enforced; E620, its arguments have no place in the notation.
     """
     sheet = Sheet(special)
-    body = sheet.rule(form.body.rule(choice.tools, sheet, choice.parallel))
+    body = sheet.rule(body_of(form).rule(choice.tools, sheet, choice.parallel))
     close = sheet.text(form.close)
     many = form.many and choice.parallel
     begin = sheet.text(form.open)

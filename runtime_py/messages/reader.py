@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edgec.bundle.notations import PLAIN, CallForm, ThinkingForm
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.messages.calls import ToolCall
-from edgec.runtime_py.messages.forms import PLAIN, CallForm, ThinkingForm
 from edgec.runtime_py.messages.refusals import malformed_call
 from edgec.runtime_py.stopping import StopText
 from edgec.runtime_py.text_stream import TextStream

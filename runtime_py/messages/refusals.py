@@ -16,17 +16,6 @@ class MalformedCall(InputError):
     text: str = ""
 
 
-def no_tool(where: str, why: str) -> InputError:
-    """Something given as a tool that is none."""
-    fix = 'give {"type": "function", "function": {"name": ..., "parameters": SCHEMA}}, or a function with type hints'
-    return InputError("This is not a tool.", where, why[:_MOST], fix, "E620")
-
-
-def equal_names(name: str) -> InputError:
-    """Two tools that a call could not tell apart."""
-    return InputError(f"Two tools are named {name!r}.", "tools", "a call names its tool", "rename one", "E621")
-
-
 def no_tools_here(why: str) -> InputError:
     """A bundle whose chat template has no calls that edgec can read."""
     fix = "use a model trained to call tools, in one of the formats of docs/tools.md"
@@ -67,9 +56,3 @@ def nothing_said() -> InputError:
     """A conversation that waits for nothing."""
     what, fix = "There is nothing to answer.", "give a message, or add the results of calls first"
     return InputError(what, "send", "the conversation ends with an assistant's answer, or is empty", fix, "E628")
-
-
-def unreadable_tools(where: str, why: str) -> InputError:
-    """A file that holds no list of tools."""
-    fix = "give a JSON file with a list of tools in OpenAI's form (docs/tools.md)"
-    return InputError("The file of tools cannot be read.", where, why[:_MOST], fix, "E629")

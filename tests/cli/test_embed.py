@@ -53,6 +53,7 @@ def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixtur
         ([], "E100"),
         (["--platform", "ios", "--target-sdk", "35"], "E472"),
         (["--platform", "android", "--target-sdk", "20"], "E472"),
+        (["--platform", "android", "--tools", "absent.json"], "E629"),
     ],
 )
 def test_mistakes_are_typed_errors(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from edgec.runtime_py.messages.refusals import no_tool
+from edgec.bundle.tools import Tool, no_tool
 from edgec.runtime_py.messages.sheet import Sheet
-from edgec.runtime_py.messages.tools import Tool
 from edgec.runtime_py.structured.refusals import not_enforced
 
 # Keywords that say nothing of what may be written, beside the type.

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edgec.bundle.limited_json import parse_json
+from edgec.bundle.tools import Tool, no_tool
 from edgec.runtime_py.messages.bodies.fields import NOTES, in_order, properties_in, properties_of
 from edgec.runtime_py.messages.calls import ToolCall
-from edgec.runtime_py.messages.refusals import no_tool
 from edgec.runtime_py.messages.sheet import Sheet, one_of
-from edgec.runtime_py.messages.tools import Tool
 from edgec.runtime_py.structured.refusals import not_enforced
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]+")
@@ -127,7 +127,7 @@ class _Reader:
         if not scalar:
             raise ValueError("a value is missing")
         self._place = scalar.end()
-        return json.loads(scalar[0].strip())
+        return parse_json(scalar[0].strip().encode())
 
     def _quoted(self) -> str:
         end = self._text.find(self._quote, self._place)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgec.bundle.limited_json import parse_json
+from edgec.bundle.tools import Tool
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
-from edgec.runtime_py.messages.tools import Tool
 
 _ARGUMENTS = ("arguments", "parameters")
 

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edgec.bundle.tools import Tool, no_tool
 from edgec.runtime_py.messages.bodies.fields import NOTES, in_order, properties_of
 from edgec.runtime_py.messages.bodies.json_calls import JsonList
 from edgec.runtime_py.messages.calls import ToolCall
-from edgec.runtime_py.messages.refusals import no_tool
 from edgec.runtime_py.messages.sheet import Sheet, one_of
-from edgec.runtime_py.messages.tools import Tool
 
 _LONGEST: Final = 1 << 16
 _SINGLE: Final = r"""/'([^'\\\n]|\\['"\\n])*'/"""

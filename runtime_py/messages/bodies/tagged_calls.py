@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edgec.bundle.limited_json import parse_json
+from edgec.bundle.tools import Tool
 from edgec.runtime_py.messages.bodies.fields import NOTES, properties_of
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
-from edgec.runtime_py.messages.tools import Tool
 from edgec.runtime_py.structured.refusals import not_enforced
 
 _END: Final = "\n</parameter>\n"

@@ -75,9 +75,11 @@ def artifact_files(manifest: Manifest) -> dict[str, bytes]:
     return {f"{manifest.artifact}/{name}": b"weights" for name in names[str(manifest.format)]}
 
 
-def tokenizer_config() -> bytes:
-    """The example's tokenizer_config.json with a play's chat template."""
-    return json.dumps({**json.loads((EXAMPLE / "tokenizer_config.json").read_text()), "chat_template": PLAY}).encode()
+def tokenizer_config(template: str = PLAY) -> bytes:
+    """The example's tokenizer_config.json with a play's chat template, or another one."""
+    return json.dumps(
+        {**json.loads((EXAMPLE / "tokenizer_config.json").read_text()), "chat_template": template}
+    ).encode()
 
 
 def android_bundle(folder: Path, manifest: Manifest, **fields: Any) -> Bundle:

@@ -31,10 +31,16 @@ def _byte_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def real_bundle(folder: Path, manifest: Manifest, golden: Golden) -> Path:
-    """Write a complete bundle with the tokenizer of bytes and a play's chat template."""
+def byte_tokenizer_files(template: str) -> dict[str, bytes]:
+    """The files of the tokenizer of bytes with a chat template."""
+    return {"tokenizer.json": _byte_tokenizer().to_str().encode(), "tokenizer_config.json": tokenizer_config(template)}
+
+
+def real_bundle(folder: Path, manifest: Manifest, golden: Golden, **texts: bytes) -> Path:
+    """Write a complete bundle with the tokenizer of bytes, a play's chat template, and other files by their stems."""
     files: dict[str, bytes | Path] = {"tokenizer/tokenizer_config.json": tokenizer_config()}
     files["tokenizer/tokenizer.json"] = _byte_tokenizer().to_str().encode()
+    files |= {f"{name}.json".replace("tokenizer_", "tokenizer/tokenizer_"): text for name, text in texts.items()}
     write_bundle(folder, manifest, {**artifact_files(manifest), "golden.json": golden_bytes(golden), **files})
     return folder
 

@@ -10,8 +10,8 @@ from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
 from edgec.bundle.encoding import decode_tokens
+from edgec.bundle.notations import CallForm
 from edgec.runtime_py.chat import Conversation
-from edgec.runtime_py.messages.forms import CallForm
 from edgec.runtime_py.speculation.speculator import Speculator
 from tests.runtime_py.fake_stepper import FakeStepper
 from tests.runtime_py.structured.steppers import RandomStepper

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from edgec.bundle.notations import CALL_FORMS, CallForm, call_form
 from edgec.errors import InputError
-from edgec.runtime_py.messages.forms import CALL_FORMS, CallForm, call_form
 from edgec.runtime_py.messages.refusals import MalformedCall
 from edgec.runtime_py.sampling import Sampling
 from tests.example_counts import examples

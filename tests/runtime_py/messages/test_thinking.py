@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from edgec.bundle.notations import THINKING_FORMS, ThinkingForm
 from edgec.errors import InputError
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.messages.dialect import Wish
-from edgec.runtime_py.messages.forms import THINKING_FORMS, ThinkingForm
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgec.bundle.notations import CALL_FORMS
+from edgec.bundle.tools import tools_in, tools_of
 from edgec.errors import InputError
 from edgec.runtime_py.messages.bodies.gemma_calls import GemmaCall
 from edgec.runtime_py.messages.bodies.json_calls import JsonCall, JsonList, NamedJson
 from edgec.runtime_py.messages.bodies.python_calls import PythonCalls
 from edgec.runtime_py.messages.bodies.tagged_calls import TaggedCall
-from edgec.runtime_py.messages.forms import CALL_FORMS
 from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
-from edgec.runtime_py.messages.tools import tools_in, tools_of
 from edgec.runtime_py.structured.engine import fault_of
 from tests.example_counts import examples
 from tests.runtime_py.messages.talk import NOW, WEATHER

@@ -11,10 +11,11 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from edgec.bundle.limited_json import JsonKind, parse_json, read_json
-from edgec.runtime_py.messages.refusals import equal_names, no_tool, unreadable_tools
+from edgec.errors import InputError
 
 MOST_TOOLS: Final = 128
 _MOST_BYTES: Final = 1 << 20
+_MOST_WHY: Final = 300
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
 _EMPTY: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 Given = Mapping[str, Any] | Callable[..., Any]
@@ -54,7 +55,7 @@ def tools_of(given: Sequence[Given] | None) -> tuple[Tool, ...]:
     names = [tool.name for tool in made]
     for name in names:
         if names.count(name) > 1:
-            raise equal_names(name)
+            raise _equal_names(name)
     return made
 
 
@@ -67,7 +68,7 @@ def tools_in(path: Path) -> list[Any]:
     kind = JsonKind("The file of tools cannot be read.", "give a JSON list of tools (docs/tools.md)", "E629")
     held = read_json(path, kind)
     if not isinstance(held, list):
-        raise unreadable_tools(str(path), "it holds no list")
+        raise _unreadable(str(path), "it holds no list")
     return held
 
 
@@ -134,3 +135,20 @@ def _nullable(schema: Any) -> Any:
         return held
     notes = {key: held.pop(key) for key in ("description",) if key in held}
     return {"anyOf": [held, {"type": "null"}], **notes}
+
+
+def no_tool(where: str, why: str) -> InputError:
+    """Something given as a tool that is none."""
+    fix = 'give {"type": "function", "function": {"name": ..., "parameters": SCHEMA}}, or a function with type hints'
+    return InputError("This is not a tool.", where, why[:_MOST_WHY], fix, "E620")
+
+
+def _equal_names(name: str) -> InputError:
+    """Two tools that a call could not tell apart."""
+    return InputError(f"Two tools are named {name!r}.", "tools", "a call names its tool", "rename one", "E621")
+
+
+def _unreadable(where: str, why: str) -> InputError:
+    """A file that holds no list of tools."""
+    fix = "give a JSON file with a list of tools in OpenAI's form (docs/tools.md)"
+    return InputError("The file of tools cannot be read.", where, why[:_MOST_WHY], fix, "E629")

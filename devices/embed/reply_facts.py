@@ -1,0 +1,158 @@
+"""What an app needs to tell reasoning, answer and calls apart: the notations of its bundle's chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from edgec.bundle.chat_template import render_messages
+from edgec.bundle.notations import PLAIN, CallForm, Frame, ThinkingForm
+from edgec.bundle.template_notations import TemplateNotations
+from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
+from edgec.bundle.tools import Tool
+from edgec.devices.embed.call_spans import probe_call, probe_result
+from edgec.devices.embed.prompt_pieces import CALL, PromptPieces, prompt_pieces
+from edgec.errors import InputError
+
+Prompts = tuple[PromptPieces | None, PromptPieces | None, PromptPieces | None]
+NO_PROMPTS: Final[Prompts] = (None, None, None)
+
+
+@dataclass(frozen=True)
+class ReplyFacts:
+    """The notations of a chat template, and what it writes around messages.
+
+    Attributes:
+        thinking: the notation of reasoning; None where the template has none.
+        close_tokens: the end of reasoning as tokens; empty where no tokens write its markers.
+        tail: so many tokens of a prompt's end show whether it has opened or closed the reasoning.
+        calls: the notation of calls; None without tools.
+        tools: those that the template shows.
+        hidden: special tokens that no marker holds.
+        switches: the template's variables that switch reasoning on and off.
+        plain: the prompt without tools: as the template has it, with reasoning switched on, and off.
+        with_tools: the prompt with the tools, likewise.
+        keeps_thought: the template shows the reasoning before a call while its results come.
+        keeps_old_thought: it shows it later, too.
+    """
+
+    thinking: ThinkingForm | None = None
+    close_tokens: tuple[int, ...] = ()
+    tail: int = 0
+    calls: CallForm | None = None
+    tools: tuple[Tool, ...] = ()
+    hidden: tuple[int, ...] = ()
+    switches: tuple[str, ...] = ()
+    plain: Prompts = NO_PROMPTS
+    with_tools: Prompts = NO_PROMPTS
+    keeps_thought: bool = False
+    keeps_old_thought: bool = False
+
+    @property
+    def frame(self) -> Frame:
+        """The headers around an answer."""
+        forms = (form for form in (self.calls, self.thinking) if form is not None)
+        return next((form.frame for form in forms), PLAIN)
+
+
+NO_REPLIES: Final = ReplyFacts()
+
+
+def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = ()) -> ReplyFacts:
+    """The facts for a bundle's tokenizer.
+
+    Args:
+        tokenizer_folder: of the bundle.
+        tools: what the model may call in the app.
+
+    Raises:
+        InputError: E158, the tokenizer cannot be read; E760, the template takes no tools that edgec can read calls of;
+            E761, it writes conversations with tools in a way that an app cannot follow.
+    """
+    if not has_template(tokenizer_folder):
+        return _without_template(tools)
+    tokenizer = open_tokenizer(tokenizer_folder)
+    notations = TemplateNotations(tokenizer)
+    if tools and notations.calls is None:
+        raise _no_calls("it shows none of the notations of calls that edgec reads")
+    calls = notations.calls if tools else None
+    definitions = [tool.definition for tool in tools]
+    with_tools = _prompts(tokenizer, notations, definitions, calls) if tools else NO_PROMPTS
+    if tools and with_tools[0] is None:
+        raise _no_pieces()
+    keeps, keeps_old = _kept_thought(tokenizer, definitions) if tools else (False, False)
+    return ReplyFacts(
+        thinking=notations.thinking,
+        close_tokens=_close_tokens(notations),
+        tail=notations.tail,
+        calls=calls,
+        tools=tuple(tools),
+        hidden=tuple(sorted(notations.hidden)),
+        switches=tuple(notations.switches),
+        plain=_prompts(tokenizer, notations, [], None),
+        with_tools=with_tools,
+        keeps_thought=keeps,
+        keeps_old_thought=keeps_old,
+    )
+
+
+def _without_template(tools: Sequence[Tool]) -> ReplyFacts:
+    if tools:
+        raise _no_calls("its tokenizer has no chat template")
+    return NO_REPLIES
+
+
+def _close_tokens(notations: TemplateNotations) -> tuple[int, ...]:
+    form = notations.thinking
+    if form is None or notations.spelled(form.open) is None:
+        return ()
+    return notations.spelled(form.close) or ()
+
+
+def _prompts(
+    tokenizer: Any, notations: TemplateNotations, tools: Sequence[Mapping[str, Any]], calls: CallForm | None
+) -> Prompts:
+    """The prompt's pieces as the template has them, with reasoning switched on, and off."""
+
+    def pieces(**options: bool) -> PromptPieces | None:
+        def render(messages: Sequence[Mapping[str, Any]], answer: bool) -> str:
+            return render_messages(tokenizer, messages, answer, tools=tools, options=options)
+
+        made = prompt_pieces(render, calls)
+        return None if made is not None and _adds_thought(made, notations.thinking) else made
+
+    default = pieces()
+    if default is None or not notations.switches:
+        return (default, default, default)
+    on, off = (pieces(**dict.fromkeys(notations.switches, value)) for value in (True, False))
+    return (default, on, off)
+
+
+def _adds_thought(pieces: PromptPieces, thinking: ThinkingForm | None) -> bool:
+    """Whether a template writes an empty reasoning before a call, beside which the model's own would stand twice."""
+    before = [text for (_, kind), text in pieces.joins.items() if kind == CALL]
+    return thinking is not None and any(thinking.open in text for text in before)
+
+
+def _kept_thought(tokenizer: Any, tools: Sequence[Mapping[str, Any]]) -> tuple[bool, bool]:
+    """Whether a template shows the reasoning before a call while its results come, and after the next question."""
+    thought = "\ue010thought\ue011"
+    user = {"role": "user", "content": "x"}
+    talk: list[dict[str, Any]] = [user, {**probe_call(), "reasoning_content": thought}, probe_result("y")]
+    render = partial(render_messages, tokenizer, tools=tools)
+    later = [*talk, {"role": "assistant", "content": "z"}, user]
+    return thought in render(talk), thought in render(later)
+
+
+def _no_calls(why: str) -> InputError:
+    fix = "use a model trained to call tools, in one of the formats of docs/tools.md, or leave --tools out"
+    return InputError("This bundle's chat template takes no tools.", "--tools", why, fix, "E760")
+
+
+def _no_pieces() -> InputError:
+    why = "what stands between its messages depends on more than their kinds, or its results name calls by ids"
+    fix = "leave --tools out, or render such conversations outside of the app"
+    return InputError("An app cannot write this model's conversations with tools.", "--tools", why, fix, "E761")
