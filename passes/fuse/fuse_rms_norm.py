@@ -64,8 +64,8 @@ class _Norm:
 
 
 def _is_reciprocal_root(node: Node) -> bool:
-    power = node.target is aten.pow.Tensor_Scalar and node.args[1] == -0.5
-    return power or node.target is aten.rsqrt.default
+    is_power = node.target is aten.pow.Tensor_Scalar and node.args[1] == -0.5
+    return node.target is aten.rsqrt.default or bool(is_power)
 
 
 def _match(rsqrt: Node) -> _Norm | None:
