@@ -59,6 +59,11 @@ def heard(swift: Swift) -> dict[str, Any]:
     text = source.read_text()
     assert SKIPPED in text
     source.write_text(text.replace(SKIPPED, "#if canImport(FoundationModels)"))
+    replies = kit / "ReplyFacts.swift"
+    marks = 'static let thinking: ThinkingNotation? = ThinkingNotation(open: "<t>", close: "</t>", closeTokens: [])'
+    given, count = re.subn(r"static let thinking: ThinkingNotation\? = nil", marks, replies.read_text())
+    assert count == 1
+    replies.write_text(given)
     assert swift.compile(package.module, sorted(kit.glob("*.swift"))) == ""
     driver = work / "driver"
     driver.mkdir()
@@ -97,6 +102,14 @@ def test_a_transcript_is_answered_as_a_conversation(heard: dict[str, Any]) -> No
 
 
 @pytest.mark.slow
+def test_reasoning_has_an_entry_of_its_own(heard: dict[str, Any]) -> None:
+    thinking = heard["thinking"]
+    assert (thinking["thoughts"], thinking["text"]) == ("Hm, so.", "Yes.") and len(thinking["entries"]) == 2
+    # A token for each byte.
+    assert thinking["usage"][2:] == [len("<t>Hm, so.</t>Yes.") + 1, len("Hm, so.")]
+
+
+@pytest.mark.slow
 def test_usage_tells_what_the_cache_held(heard: dict[str, Any]) -> None:
     prompt, cached, new, reasoning = heard["first"]["usage"]
     assert prompt == len(python.chat(("system", "Be kind."), ("user", "Hi"))) and (new, reasoning) == (NEW, 0)
@@ -121,4 +134,4 @@ def test_faults_are_the_frameworks_own_where_it_has_them(heard: dict[str, Any]) 
 @pytest.mark.slow
 def test_an_executor_belongs_to_a_loaded_model(heard: dict[str, Any]) -> None:
     # Without a schema of the bundle there is no guided generation.
-    assert heard["configuration"]["text"] == "true false"
+    assert heard["configuration"]["text"] == "true false true"

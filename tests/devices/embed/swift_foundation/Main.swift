@@ -7,6 +7,7 @@ import Tokenizers
 /// What a request's answer sent, or the error that ended it.
 struct Heard: Encodable {
     var text = ""
+    var thoughts = ""
     var entries: Set<String> = []
     var usage: [Int]?
     var error: String?
@@ -16,7 +17,9 @@ actor Ear {
     var heard = Heard()
     func hear(_ event: LanguageModelExecutorGenerationChannel.Event) {
         heard.entries.insert(event.entryID ?? "")
+        if case .appendText(let text, _) = event.thought { heard.thoughts += text }
         switch event.action {
+        case nil: break
         case .appendText(let text, _): heard.text += text
         case .updateUsage(let input, let output):
             heard.usage = [input.totalTokenCount, input.cachedTokenCount, output.totalTokenCount, output.reasoningTokenCount]
@@ -27,7 +30,8 @@ actor Ear {
 /// Sends transcripts to the kit's model as a session would, and writes what came back.
 @main struct Main {
     static func main() async throws {
-        let scripted = ScriptedModel([])
+        let asked = Array("<system>Be brief.\n<user>Think\n<assistant>".utf8).map { Int($0) }
+        let scripted = ScriptedModel([Script(prompt: asked, answer: Array("<t>Hm, so.</t>Yes.".utf8).map { Int($0) } + [2])])
         Module.answers.names = ["forward"]
         Module.answers.metadata = { name in
             let shapes = [[1, 64], [64], [1]].enumerated().map { ($0, TensorMetadata(shape: $1, dataType: .long)) }
@@ -44,6 +48,8 @@ actor Ear {
         let answer = Transcript.Entry.response(.init([.text(.init(content: heard["first"]!.text))]))
         let thought = Transcript.Entry.reasoning(.init([.text(.init(content: "Hm"))]))
         heard["second"] = try await ask(model, first + [thought, answer, prompt("So", "And")])
+        let patient = FoundationModel(loaded, options: KIT.GenerationOptions(maxNewTokens: 40, repetitionPenalty: 1))
+        heard["thinking"] = try await ask(patient, [prompt("Think")])
         heard["short"] = try await ask(model, [prompt("Hi")], .init(maximumResponseTokens: 3))
         let drawn = FoundationModels.GenerationOptions(samplingMode: .random(top: 5, seed: 7), temperature: 2)
         heard["drawn"] = try await ask(model, [prompt("Hi")], drawn)
@@ -55,7 +61,8 @@ actor Ear {
         heard["tool"] = try await ask(model, [prompt("Hi"), .toolOutput(.init([]))])
         let other = FoundationModel(loaded)
         let same = model.executorConfiguration == other.executorConfiguration
-        heard["configuration"] = Heard(text: "\(same) \(model.capabilities.contains(.guidedGeneration))")
+        heard["configuration"] = Heard(
+            text: "\(same) \(model.capabilities.contains(.guidedGeneration)) \(model.capabilities.contains(.reasoning))")
         try JSONEncoder().encode(heard).write(to: URL(fileURLWithPath: "heard.json"))
     }
 

@@ -130,10 +130,15 @@ public struct LanguageModelExecutorGenerationChannel: Sendable {
             case appendText(String, tokenCount: Int)
             case updateUsage(input: Usage.Input, output: Usage.Output)
         }
+        public enum Reasoning: Sendable { case appendText(String, tokenCount: Int) }
         public let entryID: String?
-        public let action: Response
+        public let action: Response?
+        public let thought: Reasoning?
         public static func response(entryID: String? = nil, action: Response) -> Event {
-            Event(entryID: entryID, action: action)
+            Event(entryID: entryID, action: action, thought: nil)
+        }
+        public static func reasoning(entryID: String? = nil, action: Reasoning) -> Event {
+            Event(entryID: entryID, action: nil, thought: action)
         }
     }
     let heard: @Sendable (Event) async -> Void
