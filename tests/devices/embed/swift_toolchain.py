@@ -7,6 +7,7 @@ call mounts what it needs in its own mount namespace, so that nothing stays moun
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(os.environ.get("EDGEC_SWIFT_ROOT") or Path(__file__).parents[3] / "build" / "swift")
 STAND_INS = Path(__file__).parent / "swift_stand_ins"
@@ -73,6 +75,22 @@ class Swift:
         line += [word for folder in headers for word in ("-I", str(folder.relative_to(self.work)))]
         done = self.run([*line, *(str(path.relative_to(self.work)) for path in sources)])
         return done.stdout + done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}")
+
+    def wrote(self, folder: str, modules: Sequence[str], file: str, seconds: int, *options: str) -> Any:
+        """The JSON that a program of compiled modules wrote; it is linked, and runs, in a folder of ``work``.
+
+        Args:
+            folder: its name; the program's home is in it.
+            modules: that were compiled.
+            file: that the program writes.
+            seconds: that it may run.
+            options: of the linker.
+        """
+        linked = self.run(["swiftc", *(f"modules/{name}.o" for name in modules), *options, "-o", f"{folder}/run"])
+        assert linked.returncode == 0, linked.stderr
+        done = self.run(["env", "-C", folder, f"HOME={WORK}/{folder}/home", "timeout", str(seconds), "./run"])
+        assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+        return json.loads((self.work / folder / file).read_text())
 
 
 def _compiler(module: str, mode: str) -> list[str]:

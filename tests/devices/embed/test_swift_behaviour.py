@@ -17,7 +17,7 @@ from edgec.devices.embed.written_package import write_package
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import CONTEXT, target
 from tests.devices.embed.swift_bundles import KINDS, LIMITS, for_linux, run_manifest, write_broken, write_good
-from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.devices.embed.swift_toolchain import Swift
 
 pytestmark = pytest.mark.slow
 
@@ -123,12 +123,8 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
     """Link and run the kit, with a separate home folder in which it keeps what it has checked."""
-    objects = [f"modules/{name}.o" for name in (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")]
-    linked = swift.run(["swiftc", *objects, "-o", f"{work.name}/run"])
-    assert linked.returncode == 0, linked.stderr
-    done = swift.run(["env", "-C", work.name, f"HOME={WORK}/{work.name}/home", "timeout", "300", "./run"])
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    facts: dict[str, Any] = json.loads((work / "facts.json").read_text())
+    names = (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
+    facts: dict[str, Any] = swift.wrote(work.name, names, "facts.json", 300)
     return facts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -17,7 +16,7 @@ from edgec.devices.embed.written_package import write_package
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest, target
 from tests.devices.embed.swift_bundles import LIMITS, for_linux, write_good
-from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.devices.embed.swift_toolchain import Swift
 
 HERE = Path(__file__).parent
 TIMED = r"TTFT \d+ ms, \d+\.\d tokens/s \(measured\)"
@@ -58,11 +57,7 @@ def seen(swift: Swift) -> dict[str, Any]:
     names = ("EdgecChat", package.module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
     # Swift 6.0's Observation for Linux refers to a function of the runtime that no library exports, for fatal errors.
     lenient = ["-Xlinker", "--unresolved-symbols=ignore-in-shared-libs"]
-    linked = swift.run(["swiftc", *(f"modules/{name}.o" for name in names), *lenient, "-o", "chat/run"])
-    assert linked.returncode == 0, linked.stderr
-    done = swift.run(["env", "-C", "chat", f"HOME={WORK}/chat/home", "timeout", "120", "./run"])
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    found: dict[str, Any] = json.loads((work / "seen.json").read_text())
+    found: dict[str, Any] = swift.wrote("chat", names, "seen.json", 120, *lenient)
     return found
 
 

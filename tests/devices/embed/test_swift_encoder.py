@@ -19,7 +19,7 @@ from edgec.devices.embed.written_package import write_package
 from tests.devices.embed.encoder_bundles import TEXTS, WIDTH, encoder_method, placeholder_bundle, rule, tokenizer
 from tests.devices.embed.ios_bundles import FORMATS, target
 from tests.devices.embed.swift_bundles import for_linux
-from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.devices.embed.swift_toolchain import Swift
 from tests.exporter.tiny_sentence_encoder import POSITIONS
 
 pytestmark = pytest.mark.slow
@@ -66,12 +66,8 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
-    objects = [f"modules/{name}.o" for name in (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")]
-    linked = swift.run(["swiftc", *objects, "-o", f"{work.name}/run"])
-    assert linked.returncode == 0, linked.stderr
-    done = swift.run(["env", "-C", work.name, f"HOME={WORK}/{work.name}/home", "timeout", "300", "./run"])
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    facts: dict[str, Any] = json.loads((work / "facts.json").read_text())
+    names = (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
+    facts: dict[str, Any] = swift.wrote(work.name, names, "facts.json", 300)
     return facts
 
 

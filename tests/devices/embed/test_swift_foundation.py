@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from edgec.devices.embed.written_package import AppPackage, write_package
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest, target
 from tests.devices.embed.swift_bundles import LIMITS, for_linux, write_good
-from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.devices.embed.swift_toolchain import Swift
 
 HERE = Path(__file__).parent
 SKIPPED = "#if compiler(>=6.4) && canImport(FoundationModels)"
@@ -75,11 +74,7 @@ def heard(swift: Swift) -> dict[str, Any]:
     stand_ins = ("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin", "FoundationModels")
     names = ("Driver", package.module, *stand_ins)
     lenient = ["-Xlinker", "--unresolved-symbols=ignore-in-shared-libs"]
-    linked = swift.run(["swiftc", *(f"modules/{name}.o" for name in names), *lenient, "-o", "foundation/run"])
-    assert linked.returncode == 0, linked.stderr
-    done = swift.run(["env", "-C", "foundation", f"HOME={WORK}/foundation/home", "timeout", "120", "./run"])
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    found: dict[str, Any] = json.loads((work / "heard.json").read_text())
+    found: dict[str, Any] = swift.wrote("foundation", names, "heard.json", 120, *lenient)
     return found
 
 

@@ -20,7 +20,7 @@ from tests.devices.embed import reply_cases as python
 from tests.devices.embed import reply_talks, swift_bundles, swift_cases
 from tests.devices.embed.ios_bundles import target
 from tests.devices.embed.kotlin_bundles import byte_tokenizer_files
-from tests.devices.embed.swift_toolchain import WORK, Swift
+from tests.devices.embed.swift_toolchain import Swift
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
@@ -65,11 +65,7 @@ def said(swift: Swift) -> dict[str, Any]:
     assert swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")]) == ""
     (work / "cases.json").write_text(json.dumps({**python.all_cases(), "talks": reply_talks.talks(swift_cases.SYSTEM)}))
     names = (package.module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
-    linked = swift.run(["swiftc", *(f"modules/{name}.o" for name in names), "-o", "replies/run"])
-    assert linked.returncode == 0, linked.stderr
-    done = swift.run(["env", "-C", "replies", f"HOME={WORK}/replies/home", "timeout", "600", "./run"])
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    found: dict[str, Any] = json.loads((work / "facts.json").read_text())
+    found: dict[str, Any] = swift.wrote("replies", names, "facts.json", 600)
     return found
 
 
