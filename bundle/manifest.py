@@ -25,6 +25,12 @@ from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.schemas import SCHEMA_NAME
 
 SCHEMA_VERSION = 3
+# A part of the manifest, the kind of model that has it, and its methods.
+_METHODS = {
+    "encoder_decoder": ("an encoder-decoder", ENCODER_DECODER_METHODS),
+    "vision_language": ("a vision-language model", VISION_LANGUAGE_METHODS),
+    "audio_language": ("a speech-language model", AUDIO_LANGUAGE_METHODS),
+}
 SchemaName = Annotated[str, Field(pattern=f"^{SCHEMA_NAME.pattern}$")]
 
 
@@ -213,12 +219,9 @@ class Manifest(JsonPart):
     def _check(self) -> Self:
         if self.prefix is not None and self.limits is None:
             raise ValueError("only a decoder, which has limits, has a prefix")
-        if self.encoder_decoder is not None and [method.name for method in self.methods] != [*ENCODER_DECODER_METHODS]:
-            raise ValueError(f"an encoder-decoder has the methods {', '.join(ENCODER_DECODER_METHODS)}")
-        if self.vision_language is not None and [method.name for method in self.methods] != [*VISION_LANGUAGE_METHODS]:
-            raise ValueError(f"a vision-language model has the methods {', '.join(VISION_LANGUAGE_METHODS)}")
-        if self.audio_language is not None and [method.name for method in self.methods] != [*AUDIO_LANGUAGE_METHODS]:
-            raise ValueError(f"a speech-language model has the methods {', '.join(AUDIO_LANGUAGE_METHODS)}")
+        for part, (model, names) in _METHODS.items():
+            if getattr(self, part) is not None and tuple(method.name for method in self.methods) != names:
+                raise ValueError(f"{model} has the methods {', '.join(names)}")
         if (self.vision_language or self.audio_language) and not self.methods[1].reads("features"):
             raise ValueError("the method forward of a model with eyes or ears has an input features, [1, S, width]")
         return self

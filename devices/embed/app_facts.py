@@ -18,7 +18,7 @@ from edgec.bundle.prefix import prefix_text
 from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.bundle.tools import Tool
-from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts
+from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts, text_files
 from edgec.devices.embed.hearing_facts import HearingFacts, hearing_facts
 from edgec.devices.embed.reply_facts import NO_REPLIES, ReplyFacts, reply_facts
 from edgec.devices.targets import Target, all_targets, load_target
@@ -179,22 +179,15 @@ _EXAMPLE = {"ios": "iphone", "android": "android-cpu"}
 
 
 def _texts(bundle: Bundle) -> TextFacts:
-    if bundle.tokenizer_dir is None or bundle.golden_path is None:
-        raise InputError(
-            "the bundle has no tokenizer, so an app cannot turn text into tokens",
-            where=str(bundle.path),
-            why="the model was exported from a folder without one",
-            fix="export it from a folder that holds tokenizer.json",
-            code="E462",
-        )
+    tokenizer, golden = text_files(bundle)
     config = read_generation_config(bundle.generation_config_path, _KIND)
     prefix = bundle.manifest.prefix
     return TextFacts(
-        stop_tokens=_stop_tokens(config, bundle.tokenizer_dir),
+        stop_tokens=_stop_tokens(config, tokenizer),
         repetition_penalty=config.repetition_penalty or 1.0,
         system_prompt=prefix_text(bundle),
         system_prompt_form=prefix.form if prefix else None,
-        chat_template=read_golden(bundle.golden_path).chat is not None,
+        chat_template=read_golden(golden).chat is not None,
     )
 
 

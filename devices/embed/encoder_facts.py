@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from edgec.bundle.encoding import token_ids
@@ -67,6 +68,23 @@ def _is_row(shape: list[int | str]) -> bool:
     return len(shape) == 2 and shape[0] == 1 and isinstance(shape[1], int)
 
 
+def text_files(bundle: Bundle, turned: str = "text into tokens") -> tuple[Path, Path]:
+    """The tokenizer's folder and the golden vectors of a bundle for an app that turns one into the other.
+
+    Raises:
+        InputError: E462, it has none.
+    """
+    if bundle.tokenizer_dir is None or bundle.golden_path is None:
+        raise InputError(
+            f"the bundle has no tokenizer, so an app cannot turn {turned}",
+            where=str(bundle.path),
+            why="the model was exported from a folder without one",
+            fix="export it from a folder that holds tokenizer.json",
+            code="E462",
+        )
+    return bundle.tokenizer_dir, bundle.golden_path
+
+
 def encoder_facts(bundle: Bundle) -> EncoderFacts | None:
     """Read the facts from a bundle; None where it is not a sentence encoder's.
 
@@ -76,16 +94,9 @@ def encoder_facts(bundle: Bundle) -> EncoderFacts | None:
     """
     if not is_encoder(bundle.manifest):
         return None
-    if bundle.tokenizer_dir is None or bundle.golden_path is None:
-        raise InputError(
-            "the bundle has no tokenizer, so an app cannot turn text into tokens",
-            where=str(bundle.path),
-            why="the model was exported from a folder without one",
-            fix="export it from a folder that holds tokenizer.json",
-            code="E462",
-        )
-    method, tokenizer = bundle.manifest.methods[0], open_tokenizer(bundle.tokenizer_dir)
-    before, after = _around(tokenizer, str(bundle.tokenizer_dir))
+    folder, _ = text_files(bundle)
+    method, tokenizer = bundle.manifest.methods[0], open_tokenizer(folder)
+    before, after = _around(tokenizer, str(folder))
     return EncoderFacts(
         most_tokens=method.largest(method.inputs[0])[1],
         padded=all(isinstance(size, int) for size in method.inputs[0].shape),

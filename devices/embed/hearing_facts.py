@@ -9,6 +9,7 @@ from math import prod
 from edgec.bundle.folder import Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import GOLDEN_SOURCE_TOKENS
+from edgec.devices.embed.encoder_facts import text_files
 from edgec.devices.embed.number_text import integer
 from edgec.errors import InputError
 
@@ -46,14 +47,7 @@ def hearing_facts(bundle: Bundle) -> HearingFacts | None:
     info = bundle.manifest.encoder_decoder
     if info is None or info.hears is None:
         return None
-    if bundle.tokenizer_dir is None or bundle.golden_path is None:
-        raise InputError(
-            "the bundle has no tokenizer, so an app cannot turn tokens into text",
-            where=str(bundle.path),
-            why="the model was exported from a folder without one",
-            fix="export it from a folder that holds tokenizer.json",
-            code="E462",
-        )
+    text_files(bundle, "tokens into text")
     config = read_generation_config(bundle.generation_config_path)
     _check_rules(config, bundle)
     sound = info.hears

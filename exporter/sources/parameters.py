@@ -80,12 +80,17 @@ def _meta_model(raw: Mapping[str, Any]) -> Any:
     return build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation=NAME)
 
 
-def _decoder(raw: Mapping[str, Any]) -> Any:
-    from edgec.exporter.sources.hf_config import decoder_config, load_config
+def whole_config(raw: Mapping[str, Any], where: Path = Path(CONFIG)) -> Any:
+    """The transformers config of a model whatever form its checkpoint has; raises as ``parameters``."""
+    from edgec.exporter.sources.hf_config import load_config
 
-    where = Path(CONFIG)
-    whole = {key: value for key, value in raw.items() if key != "quantization_config"}
-    return decoder_config(where, load_config(where, whole))
+    return load_config(where, {key: value for key, value in raw.items() if key != "quantization_config"})
+
+
+def _decoder(raw: Mapping[str, Any]) -> Any:
+    from edgec.exporter.sources.hf_config import decoder_config
+
+    return decoder_config(Path(CONFIG), whole_config(raw))
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,12 @@ from edgec.exporter.sources.hf_config import (
     ENCODER_DECODER,
     VISION_LANGUAGE,
     kind_of,
-    load_config,
     plain_config,
 )
 from edgec.exporter.sources.model_build import build
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.model_source import build_generating
-from edgec.exporter.sources.parameters import decoder_shape, listed_parameters
+from edgec.exporter.sources.parameters import decoder_shape, listed_parameters, whole_config
 from edgec.exporter.sources.tasks import module_class
 from edgec.ir.spec import ModelSpec
 
@@ -56,9 +55,8 @@ def model_shape(
         InputError: E109, transformers knows no such model; E111, a value is invalid; E146, it has no class for the
             task.
     """
-    stated = {key: value for key, value in config.items() if key != "quantization_config"}
     register()
-    whole = load_config(folder or Path(CONFIG), stated)
+    whole = whole_config(config, folder or Path(CONFIG))
     kind = kind_of(whole, task)
     if kind == DECODER:
         return decoder_shape(config)
