@@ -188,11 +188,11 @@ def _with_boundary(job: AdaptJob, batches: Batches) -> AdaptJob:
 
 
 def _accelerator() -> Any:
-    """Devices and processes as ``accelerate launch`` set them; bfloat16 arithmetic where there is a GPU."""
+    """Devices and processes as ``accelerate launch`` set them; the loop alone says what is computed in bfloat16."""
     import torch
     from accelerate import Accelerator
 
-    return Accelerator(mixed_precision="bf16") if torch.cuda.is_available() else Accelerator(cpu=True)
+    return Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
 
 
 def _prepare_teacher(job: AdaptJob, batches: Batches, device: Any) -> tuple[Any, Baseline]:

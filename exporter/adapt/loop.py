@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,9 @@ class Run:
         total = 0.0
         for micro in range(settings.accumulation):
             last = micro == settings.accumulation - 1
-            with self.accelerator.autocast(), _sync_if_last(self.accelerator, self.model, last):
-                loss = self._loss(self._rows(micro)) / settings.accumulation
+            with _sync_if_last(self.accelerator, self.model, last):
+                with step_arithmetic(self.accelerator.device):
+                    loss = self._loss(self._rows(micro)) / settings.accumulation
                 self.accelerator.backward(loss)
             total += float(loss.detach())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), settings.clip)
@@ -181,10 +183,13 @@ def _diverged(step: int) -> InputError:
     )
 
 
+def step_arithmetic(device: torch.device) -> AbstractContextManager[Any]:
+    """Products of matrices of a step: bfloat16 on a GPU, float32 on a CPU. What is measured is float32 on both."""
+    return torch.autocast(device.type, torch.bfloat16) if device.type == "cuda" else nullcontext()
+
+
 def _sync_if_last(accelerator: Any, model: nn.Module, last: bool) -> Any:
     """Processes exchange gradients in the last pass of an update only."""
-    from contextlib import nullcontext
-
     return nullcontext() if last or accelerator.num_processes == 1 else accelerator.no_sync(model)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.graph import CodeGen
+from torch.fx.node import map_aggregate
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_grids
@@ -205,10 +206,13 @@ def _drop_casts(graph: GraphModule, parameter: Node) -> None:
 
 
 def move_constants(graph: GraphModule, device: torch.device) -> None:
-    """Make a graph create its tensors on ``device``; captured graphs name the CPU."""
+    """Make a graph create and keep its tensors on ``device``; captured graphs name the CPU, as rotary tables do."""
+
+    def moved(argument: Any) -> Any:
+        return device if isinstance(argument, torch.device) else argument
+
     for node in graph.graph.nodes:
-        if "device" in node.kwargs:
-            node.kwargs = {**node.kwargs, "device": device}
+        node.args, node.kwargs = map_aggregate(node.args, moved), map_aggregate(node.kwargs, moved)
     graph.recompile()
 
 

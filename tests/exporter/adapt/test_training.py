@@ -13,6 +13,7 @@ from torch import nn
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.checkpoint import TrainingState, restore, save
+from edgec.exporter.adapt.loop import step_arithmetic
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
 from edgec.exporter.adapt.optimiser import MovingAverage, learning_rate_share, make_optimiser, set_rate
 from edgec.exporter.adapt.settings import Settings
@@ -169,7 +170,16 @@ def test_settings_travel_as_data() -> None:
 def test_a_graph_makes_its_tensors_where_it_is_placed() -> None:
     graph = torch.fx.Graph()
     made = graph.call_function(torch.ops.aten.arange.default, (3,), {"device": torch.device("cpu")})
-    graph.output((made,))
+    table = graph.placeholder("table")  # a rotary table: the device is a plain argument there
+    cast = graph.call_function(torch.ops.aten.to.device, (table, torch.device("cpu"), torch.float32))
+    graph.output((made, cast))
     module = torch.fx.GraphModule({}, graph)
     move_constants(module, torch.device("meta"))
-    assert module()[0].device.type == "meta"
+    assert [each.device.type for each in module(torch.ones(2))] == ["meta", "meta"]
+
+
+def test_a_step_is_bfloat16_on_a_gpu_alone() -> None:
+    assert isinstance(step_arithmetic(torch.device("cuda")), torch.autocast)
+    with step_arithmetic(torch.device("cpu")):
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert product.dtype == torch.float32
