@@ -6,6 +6,7 @@ The parser is pydantic's, which stops at about 200 levels. A reader that knows t
 from __future__ import annotations
 
 import math
+import re
 import stat
 import tomllib
 from codecs import BOM_UTF8
@@ -21,6 +22,8 @@ from edgec.errors import InputError
 
 _MAX_DIGITS = 40
 _MAX_WHY = 200
+# What pydantic puts into a place for each kind of a value that may have several.
+_KIND = re.compile(r"(str|int|float|bool|none|dict|list|constrained-\w+|[a-z-]+\[.*\])$", re.DOTALL)
 _ARTICLES = {dict: "an object", list: "a list", str: "text", bool: "a truth value", type(None): "null"}
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -131,10 +134,23 @@ def _numbers(value: Any) -> Iterator[int | float]:
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first fault that a pydantic model reports, with its place."""
-    fault = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    return (f"{place}: {fault['msg']}" if place else fault["msg"])[:_MAX_WHY]
+    """The first fault that a pydantic model reports, with its place.
+
+    A value of several kinds has a fault for each: that of the kind which fitted furthest is told, else all of them.
+    """
+    faults = [(_place(fault["loc"]), fault["msg"]) for fault in error.errors(include_input=False, include_url=False)]
+    first = faults[0][0]
+    beside = [fault for fault in faults if fault[0][: len(first)] == first]
+    place = max((each for each, _ in beside), key=len)
+    told = dict.fromkeys(message for each, message in beside if each == place)
+    name = ".".join(str(part) for part in place)
+    why = ", or ".join(told) if place == first else next(iter(told))
+    return (f"{name}: {why}" if name else why)[:_MAX_WHY]
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """A fault's place in the file, without the kinds that pydantic tried there."""
+    return tuple(part for part in location if not (isinstance(part, str) and _KIND.match(part)))
 
 
 def read_toml(path: Path, kind: JsonKind) -> dict[str, Any]:

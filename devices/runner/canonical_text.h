@@ -3,7 +3,6 @@
 #pragma once
 
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -11,12 +10,20 @@
 namespace edgec::runner {
 
 inline constexpr const char* kSpaces = " \n\r\t";
+// As bundle/folder.py has it for a manifest.
+inline constexpr size_t kMostLetters = size_t{64} << 20;
 
+// A file's whole text; no more of a longer file is read.
 inline std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
-    throw std::runtime_error("not an edgec bundle: " + path + " cannot be read");
+  std::ifstream file(path, std::ios::binary);
+  std::string text, piece(size_t{1} << 16, '\0');
+  while (file && text.size() <= kMostLetters) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    text.append(piece, 0, static_cast<size_t>(file.gcount()));
+  }
+  if (!file.eof() || text.size() > kMostLetters) {
+    const std::string why = text.size() > kMostLetters ? " is too large" : " cannot be read";
+    throw std::runtime_error("not an edgec bundle: " + path + why);
   }
   return text;
 }

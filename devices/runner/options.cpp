@@ -121,8 +121,9 @@ Options read_options(int count, char** arguments) {
   if (!options.adapter.empty() && options.bundle.empty()) {
     throw std::runtime_error("--adapter needs --bundle, which says what the adapter must have been made for");
   }
-  if (!options.schema.empty() && (options.bundle.empty() || options.score || !is_name(options.schema))) {
-    throw std::runtime_error("--schema is the name of a schema in --bundle, and does not go with --score");
+  const bool held = !options.bundle.empty() && !options.score && options.audio.empty() && is_name(options.schema);
+  if (!options.schema.empty() && !held) {
+    throw std::runtime_error("--schema is the name of a schema in --bundle, and goes with neither --score nor --audio");
   }
   return options;
 }

@@ -16,6 +16,7 @@ KIND = JsonKind("The file cannot be read.", "write it again", "E138", max_bytes=
 
 class _Fields(BaseModel):
     count: int
+    stop: str | list[str] | None = None
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,17 @@ def test_what_is_no_plain_file_is_refused_without_waiting_for_it(tmp_path: Path,
     with pytest.raises(InputError) as caught:
         read_json(path, KIND)
     assert caught.value.code == "E138"
+
+
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [
+        ("5", "stop: Input should be a valid string, or Input should be a valid list"),
+        ('["a", 5]', "stop.1: Input should be a valid string"),
+    ],
+)
+def test_a_value_of_several_kinds_is_told_what_each_wants(tmp_path: Path, stop: str, why: str) -> None:
+    (tmp_path / "file.json").write_text(f'{{"count": 3, "stop": {stop}}}')
+    with pytest.raises(InputError) as caught:
+        read_model(tmp_path / "file.json", _Fields, KIND)
+    assert caught.value.why == why

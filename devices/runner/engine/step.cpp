@@ -29,13 +29,12 @@ bool serves_several(const std::string& name) {
 
 // The names of the instructions that a call of one token executes.
 std::set<std::string> instructions(Model& model) {
-  std::unique_ptr<Session> session = model.open_session(true);
+  const auto close = [&model](Session* session) { model.close_session(std::unique_ptr<Session>(session)); };
+  const std::unique_ptr<Session, decltype(close)> session(model.open_session(true).release(), close);
   const int64_t zero = 0;
   const EdgecTensor inputs[] = {integers(&zero, 1, true), integers(&zero, 1, false), integers(&zero, 1, false)};
   session->run(inputs, std::size(inputs));
-  const std::set<std::string> names = session->profile()->names();
-  model.close_session(std::move(session));
-  return names;
+  return session->profile()->names();
 }
 
 // Why the program serves one session at a time; empty where it serves several.

@@ -82,11 +82,14 @@ HeardShape heard_shape(std::string_view manifest) {
 
 // The ids of an object's fields, in their order.
 NamedTokens named_tokens(std::string_view config, const std::string& object_name) {
+  constexpr std::string_view kBegin = "\n    \"";
   NamedTokens known;
-  std::string_view rest = object(config, object_name, 1);
-  for (rest = after(rest, "\n    \""); !rest.empty() && known.size() < kMostNames; rest = after(rest, "\n    \"")) {
-    const std::string name(until(rest, "\""));
-    known.emplace_back(name, number("\n    \"" + std::string(rest), name, 2));
+  const std::string_view fields = object(config, object_name, 1);
+  size_t at = fields.find(kBegin);
+  for (; at != std::string_view::npos && known.size() < kMostNames; at = fields.find(kBegin, at + 1)) {
+    const std::string_view field = fields.substr(at);
+    const std::string name(until(field.substr(kBegin.size()), "\""));
+    known.emplace_back(name, number(field, name, 2));
   }
   return known;
 }

@@ -180,6 +180,7 @@ def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tm
         (("--bundle", "nowhere"), "", "not an edgec bundle"),
         (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "not a whole number"),
         (("--bundle", "BUNDLE", "--frobnicate"), "", "--frobnicate"),
+        (("--bundle", "BUNDLE", "--audio", "a.wav", "--schema", "person"), "", "neither --score nor --audio"),
         (("--bundle", "BUNDLE"), "dance 1 2\n", "a request is"),
         (("--bundle", "BUNDLE", "--tokens", ",".join(["5"] * 600)), "", "context of 512"),
         (("--bundle", "BUNDLE"), "generate 2\n", "needs a prompt"),
