@@ -25,7 +25,7 @@ def bench(
     heat_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Longest wait for it to cool.")] = 900.0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the files on the phone for the next run.")] = False,
     sustained: Annotated[float | None, typer.Option(metavar="MINUTES", help="Also record the speed over time.")] = None,
-    adapter: Annotated[Path | None, typer.Option(help="Add what edgec adapter made; on this machine only.")] = None,
+    adapter: Annotated[Path | None, typer.Option(help="Add what edgec adapter made; apps add none.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Also measure the time of each operator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the records as JSONL here, and a plot next to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Records and figures as one JSON object.")] = False,

@@ -14,7 +14,7 @@ from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
 from edgec.devices.adb.link import ANSWER_S, AdbLink, AnswerLimits
 from edgec.devices.adb.workspace import Workspace
-from edgec.devices.runner.files import arm64_runner, bundle_files, check_shell_artifact
+from edgec.devices.runner.files import arm64_runner, check_shell_artifact, job_files
 from edgec.devices.runner.job import (
     PACKED,
     arguments,
@@ -74,7 +74,7 @@ class AdbTransport:
 
         bundle = open_bundle(Path(job["bundle"]), check_files=False)
         with self._link.stopping.working(str(self.address)):
-            return self._measured(job, self._filled(bundle), requests(job, vocab_size(bundle)))
+            return self._measured(job, self._filled(job, bundle), requests(job, vocab_size(bundle)))
 
     def _measured(self, job: Mapping[str, Any], workspace: Workspace, asked: str) -> dict[str, Any]:
         workspace.write(_REQUESTS, asked)
@@ -111,14 +111,14 @@ class AdbTransport:
     def _state(self) -> PhoneState:
         return read_state(self._link)
 
-    def _filled(self, bundle: Bundle) -> Workspace:
+    def _filled(self, job: Mapping[str, Any], bundle: Bundle) -> Workspace:
         if self._workspace is not None:
             return self._workspace
         runner = arm64_runner(self._say)
         # Known to ``close`` before it is made, so that a half-made one is removed, too.
         workspace = self._workspace = Workspace(self._link, self._say)
         workspace.make()
-        workspace.fill({**runner.files, **bundle_files(bundle)})
+        workspace.fill({**runner.files, **job_files(job, bundle)})
         workspace.shell(f"mkdir -p {PACKED}")
         self._command = runner.command
         return workspace

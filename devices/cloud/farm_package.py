@@ -16,7 +16,7 @@ from typing import Any
 
 from edgec.bundle.folder import Bundle
 from edgec.devices.adb.facts import SCRIPT
-from edgec.devices.runner.files import RunnerPackage, bundle_files
+from edgec.devices.runner.files import RunnerPackage, job_files
 from edgec.devices.runner.job import PACKED, arguments, requests
 
 FOLDER, REMOTE = "edgec", "/data/local/tmp/edgec-farm"
@@ -45,7 +45,7 @@ def write_farm_package(
     Args:
         bundle: the bundle to measure.
         runner: for the phone's processor.
-        jobs: of ``edgec.runtime_py.bench.job``, in the order they run.
+        jobs: of ``edgec.runtime_py.bench.job``, in the order they run; one adapter at most is added.
         vocab_size: logits per position.
         folder: an existing folder.
     """
@@ -53,7 +53,7 @@ def write_farm_package(
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
         # Device Farm takes the archive as a Node test package, which must have this file.
         made.writestr("package.json", json.dumps({"name": "edgec-farm", "version": "1.0.0"}))
-        for name, path in {**runner.files, **bundle_files(bundle)}.items():
+        for name, path in {**runner.files, **job_files(jobs[0], bundle)}.items():
             made.write(path, f"{FOLDER}/{name}")
         for index, job in enumerate(jobs):
             made.writestr(f"{FOLDER}/requests-{index}", requests(job, vocab_size))

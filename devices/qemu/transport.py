@@ -53,7 +53,7 @@ class QemuTransport:
         from edgec.devices.job import vocab_size
 
         bundle = open_bundle(Path(job["bundle"]), check_files=False)
-        line = qemu_line(self._build, arguments(job, str(bundle.path.resolve())))
+        line = qemu_line(self._build, arguments(job, str(bundle.path.resolve()), job.get("adapter", "")))
         asked = requests(job, vocab_size(bundle))
         self._say(f"{job['kind']} under qemu")
         done = self._called(line, asked, self._conditions.whole_job_s(job))

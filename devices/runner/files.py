@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.delegates import ON_CPUS
+from edgec.devices.runner.job import ADAPTER
 from edgec.devices.transport import Say
 from edgec.errors import InputError
 
@@ -43,10 +44,11 @@ def arm64_runner(say: Say) -> RunnerPackage:
     return RunnerPackage(files, start_line(".", ARM64))
 
 
-def bundle_files(bundle: Bundle) -> dict[str, Path]:
-    """The files of a bundle that the runner reads, by name: its manifest and its artifact."""
+def job_files(job: Mapping[str, Any], bundle: Bundle) -> dict[str, Path]:
+    """The files that the runner reads for a job, by name: the bundle's manifest and artifact, and the job's adapter."""
     names = ("manifest.json", bundle.manifest.artifact)
-    return {name: bundle.path / name for name in names}
+    added = {ADAPTER: Path(job["adapter"])} if job.get("adapter") else {}
+    return {**{name: bundle.path / name for name in names}, **added}
 
 
 # By the beginning of a backend's name: why it cannot run there, and what to do instead.

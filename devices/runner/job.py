@@ -18,7 +18,7 @@ from edgec.devices.job import core_numbers
 from edgec.devices.runner.events import Ended, Generated, Loaded, RunnerEvent
 from edgec.errors import EdgecError, InputError, ToolError
 
-PACKED = "packed"
+PACKED, ADAPTER = "packed", "lora.adapter"
 _CACHE = {"cold": "drop", "warm": "fill"}
 Events = Sequence[Mapping[str, Any]]
 E = TypeVar("E", bound=RunnerEvent)
@@ -29,12 +29,13 @@ _CLOCK_SLACK, _CLOCK_SLACK_S = 1.01, 0.5
 _LEAST_GAP_MS = 1e3 / MOST_TOKENS_PER_S
 
 
-def arguments(job: Mapping[str, Any], bundle: str) -> list[str]:
+def arguments(job: Mapping[str, Any], bundle: str, adapter: str = ADAPTER) -> list[str]:
     """The runner's command line options for a job.
 
     Args:
         job: the fields of the job.
         bundle: the bundle's folder, as the runner sees it; packed weights go next to it.
+        adapter: the file of the job's adapter, as the runner sees it; a load is the bundle's alone.
     """
     words = ["--bundle", bundle, "--packed", PACKED]
     if job["threads"] is not None:
@@ -42,8 +43,8 @@ def arguments(job: Mapping[str, Any], bundle: str) -> list[str]:
     if job["cores"]:
         words += ["--cpus", ",".join(map(str, core_numbers(job["cores"])))]
     if job["kind"] == "load":
-        words += ["--page-cache", _CACHE[job["state"]]]
-    return words
+        return [*words, "--page-cache", _CACHE[job["state"]]]
+    return [*words, "--adapter", adapter] if job.get("adapter") else words
 
 
 def requests(job: Mapping[str, Any], vocab_size: int) -> str:

@@ -59,7 +59,7 @@ class BenchPlan:
         profile: also measure the time of each operator, in a separate process.
         cores: the CPU cores that may be used, like ``4-7``; None: all.
         cool_down_s: pause before each generation.
-        adapter: the file of an adapter that is added, on this machine only; None: none.
+        adapter: the file of an adapter that is added, except where an app measures; None: none.
     """
 
     prompt_tokens: int = 128
@@ -112,7 +112,7 @@ def bench(
     Raises:
         InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, E156 an option outside its
             range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token was generated, E541 to
-            E559 the device cannot be used; E695, E696 or E701, the adapter is at fault or the device adds none.
+            E559 the device cannot be used; E695, E696 or E701, the adapter is at fault or an app measures.
         ToolError: E320 or E54x, the device cannot be reached; E350, profiling needs edgec's engine.
     """
     opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
@@ -158,13 +158,13 @@ def _check_out(out: Path) -> None:
 
 
 def _check_adapter(adapter: Path, bundle: Bundle, transport: Transport) -> None:
-    """Refuse an adapter that does not fit, and devices that get none, before anything is measured."""
-    if transport.address.kind != "host":
+    """Refuse an adapter that does not fit, and apps, which add none, before anything is measured."""
+    if transport.whole_runs:
         raise InputError(
-            "An adapter is measured on this machine only.",
+            "Apps are measured without an adapter.",
             where="--adapter",
-            why=f"the jobs for {transport.address} carry the bundle alone",
-            fix="leave --device out; on the device itself, edgec-runner --adapter FILE adds one (docs/runner.md)",
+            why=f"the bench app on {transport.address} has the bundle alone",
+            fix="leave --adapter out, or measure on this machine, over adb or with --device qemu",
             code="E701",
         )
     opened_adapter(adapter, bundle)

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from edgec.bundle.delegates import ON_CPUS
-from edgec.bundle.folder import write_bundle
+from edgec.bundle.folder import open_bundle, write_bundle
+from edgec.bundle.tensor_file import FloatTensor
 from edgec.devices.runner.files import check_shell_artifact
 from edgec.errors import InputError
+from edgec.runtime_py.adapters.adapter_file import AdapterModule, adapter, write_adapter
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.bench.compare import compare
 from edgec.runtime_py.bench.console import report
 from edgec.runtime_py.bench.devices import bench_devices
 from edgec.runtime_py.bench.record import LoadRecord, MemoryRecord, RepetitionRecord, RunRecord, read_records
+from edgec.runtime_py.engines.open_artifact import artifact_digest
 from tests.devices.adb.conftest import Plug
 from tests.runtime_py.tiny_decoder import manifest
 
@@ -48,6 +51,19 @@ def test_a_real_phone_has_figures(plug: Plug, phone_bundle: Path) -> None:
     figures = {f.name: f.median for f in bench(phone_bundle, f"adb:{phone.serial}", **SHORT).figures}
     assert figures["TTFT"] == pytest.approx(10) and figures["decode"] == pytest.approx(500)
     assert figures["peak RSS"] == 50 and figures["RSS over idle"] == 30
+
+
+def test_an_adapter_travels_to_the_phone(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
+    phone = plug()
+    module = AdapterModule(name="q", key="0" * 64, rank=1, alpha=1.0, scale=1.0)
+    a, b = (FloatTensor("F32", shape, memoryview(bytes(16))) for shape in ((1, 4), (4, 1)))
+    made = adapter(artifact_digest(open_bundle(phone_bundle)), "tiny", [(module, a, b)])
+    write_adapter(made, tmp_path / "pirate.adapter")
+    result = bench(phone_bundle, f"adb:{phone.serial}", adapter=tmp_path / "pirate.adapter", **SHORT)
+    # The stand-in takes longer with an adapter, and fails where its file is missing; loads are the bundle's.
+    assert {r.ttft_ms for r in result.records if isinstance(r, RepetitionRecord)} == {12.0}
+    assert {r.subject.adapter for r in result.records} == {made.digest}
+    assert phone.left_behind() == []
 
 
 def test_ctrl_c_leaves_nothing_behind(plug: Plug, phone_bundle: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stop texts, text streams and choices of tokens of the generated Kotlin, over the cases of the Swift ones, as in Python."""
+"""Stop texts, streams and choices of tokens of the generated Kotlin, over the cases of the Swift ones, as in Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 @pytest.mark.slow
 @WITH_KOTLIN
 def test_stop_texts_streams_and_choices_are_pythons(tmp_path: Path) -> None:
-    cases = {"stops": python.stop_cases(4000), "streams": python.stream_cases(1500), "choices": python.choice_cases(300)}
+    cases = {
+        "stops": python.stop_cases(4000),
+        "streams": python.stream_cases(1500),
+        "choices": python.choice_cases(300),
+    }
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     write_package(gradle_modules(android_bundle(tmp_path / "bundle", CPU)), tmp_path / "out")
     driver = tmp_path / "Pieces.kt"

@@ -30,6 +30,10 @@ def test_options_and_requests() -> None:
     words = arguments(job("load", state="cold", threads=4, cores="4-5"), ".")
     assert words[-4:] == ["--cpus", "4,5", "--page-cache", "drop"] and words[4:6] == ["--threads", "4"]
     assert requests(job("load"), 10) == ""
+    added = job("speed", adapter="/here/pirate.adapter")
+    assert arguments(added, ".")[-2:] == ["--adapter", "lora.adapter"]
+    assert arguments(added, "b", "/here/pirate.adapter")[-2:] == ["--adapter", "/here/pirate.adapter"]
+    assert all("--adapter" not in arguments(each, ".") for each in (job("speed"), added | {"kind": "load"}))
     lines = requests(job("speed", warmups=1, repetitions=2, cool_down_s=0.5), 10).splitlines()
     assert [line.split()[:2] for line in lines] == [["pause", "500"], ["generate", "2"]] * 3
     assert all(0 <= int(token) < 10 for token in lines[1].split()[2:]) and len(lines[1].split()) == 5

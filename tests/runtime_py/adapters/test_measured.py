@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.cli.app import run_cli
 from edgec.devices.job import Job, job_from_json
+from edgec.devices.qemu.emulator import EMULATOR
 from edgec.devices.transport import parse_address
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import read_adapter
@@ -25,6 +27,8 @@ from edgec.runtime_py.evaluate.evaluate import evaluate
 from edgec.runtime_py.sessions.session import Session
 from tests.runtime_py.adapters.loras import EVERY, pairs, session_logits, write_lora
 from tests.runtime_py.tiny_decoder import TEXT
+
+ARM64 = (EMULATOR, "aarch64-linux-gnu-g++")
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +88,17 @@ def test_a_job_measures_the_adapted_model(four_bits: Path, adapter: Path, monkey
 def test_an_adapter_that_cannot_be_measured_is_refused_first(four_bits: Path, adapter: Path, tmp_path: Path) -> None:
     opened = open_bundle(four_bits)
     (tmp_path / "damaged").write_bytes(b"x")
-    for address, path, code in (("adb:X", adapter, "E701"), ("host", tmp_path / "damaged", "E695")):
-        transport: Any = SimpleNamespace(check=lambda _: None, address=parse_address(address))
+    for address, app, path, code in (("ios:X", True, adapter, "E701"), ("host", False, tmp_path / "damaged", "E695")):
+        transport: Any = SimpleNamespace(check=lambda _: None, address=parse_address(address), whole_runs=app)
         with pytest.raises(InputError, match=code):
             bench_on(transport, opened, BenchPlan(prompt_tokens=8, new_tokens=4, adapter=path), None, print)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(shutil.which, ARM64)), reason=f"needs {' and '.join(ARM64)}")
+def test_the_phone_s_runner_adds_an_adapter(four_bits: Path, adapter: Path) -> None:
+    result = bench(four_bits, "qemu", adapter=adapter, prompt_tokens=8, new_tokens=4, warmups=0)
+    assert {record.subject.adapter for record in result.records} == {read_adapter(adapter).digest}
 
 
 @pytest.mark.slow
