@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import quality_ablation, quality_adapt, shared_kv
+from benchmarks import adapt_speed, quality_ablation, quality_adapt, shared_kv
 from benchmarks.harness.models import TINY
 from edgec.exporter.recipes.file import load_recipe
 
@@ -87,3 +87,16 @@ def test_a_form_better_than_the_float_model_is_drawn_at_the_edge() -> None:
     better, only_float = trained(3.0, 1.2, 0.8), replace(trained(3.0, 1.0), model="other", form="float")
     chart = quality_adapt.plot([better, only_float])
     assert chart.count("<polyline") == 1 and ">0.1<" in chart and "other" not in chart
+
+
+def test_a_row_of_steps_has_its_median_and_rate() -> None:
+    row = adapt_speed.Row(adapt_speed.Case("smol", 8, 512), "a GPU", (0.5, 0.25, 1.0), 2_000_000_000)
+    assert row.deciles_ms == pytest.approx((300, 500, 900))
+    assert row.tokens_per_s == pytest.approx(8192)
+    assert "| smol | 8 x 512 | 500 [300 .. 900] | 8,192 | 2.00 | a GPU |" in adapt_speed.table([row])
+
+
+@pytest.mark.slow
+def test_steps_of_the_example_are_timed(tmp_path: Path) -> None:
+    row = adapt_speed.measured(adapt_speed.Case("example", 1, 16), 3, tmp_path)
+    assert len(row.steps_s) == 3 and all(seconds > 0 for seconds in row.steps_s) and row.peak_bytes > 1e6
