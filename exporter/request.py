@@ -102,7 +102,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
     """Everything in a request that its stages depend on, as plain data; each stage adds a digest of its own source."""
     source = request.source
     return {
-        "files": {file.name: cache.file_fingerprint(file) for file in source.files},
+        "files": sorted([_place(file, source.path), cache.file_fingerprint(file)] for file in source.files),
         "config": source.config,
         "source": source.source if source.factory is not None and source.weights is None else "",
         "trained": source.trained,
@@ -121,3 +121,8 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
         "tools": tool_versions(request.form.tools),
     }
+
+
+def _place(file: Path, folder: Path | None) -> str:
+    """A file's path in the model's folder, which holds several of one name; elsewhere its name."""
+    return str(file.relative_to(folder)) if folder is not None and file.is_relative_to(folder) else file.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +48,7 @@ class Conversation:
         *,
         dialect: Dialect | None = None,
         ask: MakeRequest = GenerationRequest,
+        turn: AbstractContextManager[None] | None = None,
     ) -> None:
         """Begin with an optional system message.
 
@@ -60,6 +62,7 @@ class Conversation:
             speculate: drafts tokens ahead; answers are the same as without.
             dialect: the notations of the chat template, where they have been read already.
             ask: makes a request of the options of ``send``.
+            turn: held while an answer is written, since a KV cache holds one text at a time; by default nothing is.
 
         Raises:
             InputError: E154, the tokenizer has no chat template; E152, the system message is not valid Unicode.
@@ -77,6 +80,7 @@ class Conversation:
         self.dialect = dialect or Dialect(tokenizer, lambda: Structures(vocabulary_of(tokenizer, None, eos)))
         self._stepper, self._decode, self._eos, self._ask = stepper, decode, eos, ask
         self._memory, self._speculate = memory or Memory(stepper.reusable), speculate
+        self._turn = turn or nullcontext()
 
     def __repr__(self) -> str:
         if not self.messages:
@@ -226,15 +230,16 @@ class Conversation:
         self, messages: list[Message], request: GenerationRequest, wish: Wish
     ) -> Generator[Piece, None, Reply]:
         tokens, dropped = self._fitting(messages, request, wish)
-        made = yield from pieces(
-            self._stepper,
-            tokens,
-            replace(request, eos=request.eos | self._eos),
-            self._decode,
-            memory=self._memory,
-            speculate=self._speculate,
-            manner=self.dialect.manner(tokens, wish),
-        )
+        with self._turn:
+            made = yield from pieces(
+                self._stepper,
+                tokens,
+                replace(request, eos=request.eos | self._eos),
+                self._decode,
+                memory=self._memory,
+                speculate=self._speculate,
+                manner=self.dialect.manner(tokens, wish),
+            )
         self.messages = [*messages, assistant_message(made.text, made.reasoning, made.tool_calls)]
         return Reply(made, dropped)
 

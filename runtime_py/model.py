@@ -235,6 +235,10 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
         Takes the arguments of ``generate`` and ``request``, but does not look for stop strings; raises as ``generate``
         when the first token is requested.
         """
+        with self._turn:
+            yield from self._tokens(prompt, template, **options)
+
+    def _tokens(self, prompt: str | Sequence[int], template: bool, **options: Any) -> Iterator[int]:
         session, request = self.session, self.request(**options)
         ids = self._ids(prompt, template)
         cached = self.memory(resume=False).recall(ids)
@@ -265,7 +269,7 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
         return self._speculators[key]
 
     def chat(self, system: str | None = None, speculate: str | Path | Bundle = OFF) -> Conversation:
-        """Begin a conversation; it uses this model's KV cache, so only the latest one is fast.
+        """Begin a conversation; it uses this model's KV cache: one speaks at a time, and the latest is fast.
 
         Args:
             system: the system message; None takes the one that the bundle ships, "" none.
@@ -277,5 +281,5 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
         session, own = self.session, self.system_prompt if system is None else system
         memory = self.memory()
         ahead = self.speculator(speculate)
-        talk = partial(Conversation, dialect=self.dialect, ask=self.request)
+        talk = partial(Conversation, dialect=self.dialect, ask=self.request, turn=self._turn)
         return talk(session, self.tokenizer, self.decode, self.eos, own, memory, ahead)

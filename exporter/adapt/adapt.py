@@ -84,7 +84,7 @@ def adapt(
         progress: called at every step.
 
     Raises:
-        InputError: E500 to E509, E698, E699; or the model, a pass, the bundle or the output is at fault.
+        InputError: E500 to E514, E698, E699; or the model, a pass, the bundle or the output is at fault.
     """
     from edgec.exporter.adapt.checkpoint import forget
 
@@ -190,9 +190,11 @@ def _with_boundary(job: AdaptJob, batches: Batches) -> AdaptJob:
 def _accelerator() -> Any:
     """Devices and processes as ``accelerate launch`` set them; the loop alone says what is computed in bfloat16."""
     import torch
-    from accelerate import Accelerator
+    from accelerate import Accelerator, DistributedDataParallelKwargs
 
-    return Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
+    # Rounded weights beside an adapter are buffers, which no step changes: they need not be sent at each.
+    together = DistributedDataParallelKwargs(broadcast_buffers=False)
+    return Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available(), kwargs_handlers=[together])
 
 
 def _prepare_teacher(job: AdaptJob, batches: Batches, device: Any) -> tuple[Any, Baseline]:

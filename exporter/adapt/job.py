@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,8 @@ def check_job(job: AdaptJob, has_teacher: bool) -> None:
     if job.settings.length > context:
         why, fix = f"the model was made for {context}", f"use --length {context} or less"
         raise InputError(f"sequences of {job.settings.length} tokens are too long", "--length", why, fix, "E501")
+    if has_teacher:
+        _check_teacher(job)
     check_free(job.out, job.force)
     if job.bundle is not None:
         _check_bundle(job, job.bundle)
@@ -90,6 +92,36 @@ def check_job(job: AdaptJob, has_teacher: bool) -> None:
             fix="give --text-loss 1 to train on the text itself, or another --teacher",
             code="E506",
         )
+
+
+def _check_teacher(job: AdaptJob) -> None:
+    """Refuse a teacher that reads other tokens, fewer of them, or layers that cannot be compared."""
+    fault = next(_teacher_faults(job), None)
+    if fault is not None:
+        fix = "give a teacher of the same family, with the same tokenizer"
+        raise InputError("the teacher does not fit the model", f"--teacher {job.teacher.source}", fault, fix, "E514")
+
+
+def _teacher_faults(job: AdaptJob) -> Iterator[str]:
+    """Reasons in words; a larger embedding that is padded differently is none."""
+    if job.teacher.kind != "decoder" or job.teacher.path is None or not job.teacher.tokenizer_files:
+        yield "it is not a language model with a tokenizer"
+    own, other = model_spec(job.source.config), model_spec(job.teacher.config)
+    if job.settings.length > other.context:
+        yield f"it was made for {other.context} tokens, fewer than a sequence has"
+    shapes = [[(layer.heads, layer.head_dim) for layer in spec.layers] for spec in (own, other)]
+    if job.settings.hidden_loss and shapes[0] != shapes[1]:
+        yield "--hidden-loss compares attention layer by layer, and its layers have other shapes"
+    if _token_ids(job.source) != _token_ids(job.teacher):
+        yield "the same ids stand for other tokens"
+
+
+def _token_ids(source: ModelSource) -> dict[str, int]:
+    from edgec.exporter.sources.tokenizer import load_tokenizer
+
+    assert source.path is not None
+    ids: dict[str, int] = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code).get_vocab()
+    return ids
 
 
 _ROUNDING = ("weights", "lm_head", "embedding", "rules", "algorithm", "prepare", "kv_dtype", "shared_kv", "early_exit")

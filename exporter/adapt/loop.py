@@ -83,7 +83,7 @@ class Run:
         """Train to the last step; the learner then holds the weights to write.
 
         Raises:
-            InputError: E512, a gradient is not finite; the last checkpoint is kept.
+            InputError: E512, a gradient or a measured loss is not finite; the last checkpoint is kept.
         """
         started, first = time.perf_counter(), self.state.step
         before = self.state.seconds
@@ -96,11 +96,16 @@ class Run:
             self.state.seconds = before + time.perf_counter() - started
             if self._due(self.settings.evaluate_every):
                 self._measure()
-            if self.settings.checkpoint_every and self._due(self.settings.checkpoint_every):
+            if self.settings.checkpoint_every and self._due(self.settings.checkpoint_every) and self._is_finite():
                 self._save()
             self._tell(loss, self.state.step - first, time.perf_counter() - started)
         self.average.settle()
         return self.state.curve
+
+    def _is_finite(self) -> bool:
+        """Whether the weights are numbers still: those of a checkpoint must be; the next step says what happened."""
+        trained = [p.detach().isfinite().all() for p in self.learner.parameters() if p.requires_grad]
+        return bool(torch.stack(trained).all())
 
     def _due(self, every: int) -> bool:
         return self.state.step % every == 0 or self.state.step == self.settings.steps
@@ -119,7 +124,7 @@ class Run:
             total += float(loss.detach())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), settings.clip)
         if not math.isfinite(float(norm)):
-            raise _diverged(self.state.step)
+            raise _diverged(self.state.step + 1)
         self.optimizer.step()
         self.average.update(self.state.step)
         return float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device), "mean"))
@@ -151,6 +156,8 @@ class Run:
         settings, state = self.settings, self.state
         with self.average.in_place():
             held_out, divergence = measure(self.learner, self.teacher, self.batches.held_out, settings.batch)
+        if not (math.isfinite(held_out) and math.isfinite(divergence or 0.0)):
+            raise _diverged(state.step)
         loss = sum(state.losses) / len(state.losses) if state.losses else None
         seen = state.step * settings.batch * settings.accumulation * settings.length * self.accelerator.num_processes
         state.curve.append(Point(state.step, seen, loss, held_out, divergence))
@@ -176,8 +183,8 @@ class Run:
 def _diverged(step: int) -> InputError:
     return InputError(
         what="training diverged; nothing was written",
-        where=f"step {step + 1}",
-        why="the gradient is not finite: the learning rates are too high, or the text or the model has extreme values",
+        where=f"step {step}",
+        why="a gradient or a loss is not finite: the learning rates are too high, or text or model have extreme values",
         fix="give lower --learning-rate and --scale-rate, with --restart",
         code="E512",
     )

@@ -16,9 +16,11 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor
 
     Args:
         student: logits [P, V].
-        teacher: logits [P, V].
+        teacher: logits [P, W]; of different widths the rest are padding, which is left out.
         temperature: both are divided by it.
     """
+    width = min(student.shape[-1], teacher.shape[-1])
+    student, teacher = student[..., :width], teacher[..., :width]
     parts = [
         functional.kl_div(
             functional.log_softmax(student_logits.float() / temperature, -1),

@@ -35,7 +35,7 @@ from edgec.exporter.sources.image_patches import Size
 from edgec.exporter.sources.model_build import PositionalModel, build, put_weights, untie
 from edgec.exporter.sources.model_folder import ModelFolder
 from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build_generating
-from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_layers, example_text
+from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_files, dense_layers, example_text
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
@@ -153,6 +153,8 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
     if form is not None:
         check_inputs(shell.main_input_name, described.path)
         dense = dense_layers(form, options.seed if options.random_weights else None, options.allow_pickle)
+        read = () if options.random_weights else dense_files(form, options.allow_pickle)
+        plain = replace(plain, files=(*plain.files, *read))
         return _as_sentence_encoder(
             plain, form, first_place(shell), lambda names: SentenceEncoder(make(names), form, dense), options.context
         )

@@ -77,14 +77,27 @@ def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example]:
 
 
 def state_digest(module: nn.Module, inputs: Example) -> str:
-    """The sha256 of a module's parameters and buffers and of its example inputs: names, dtypes, shapes, values."""
+    """The sha256 of all that a module and its parts hold in tensors, numbers and texts, and of its example inputs."""
     digest = hashlib.sha256()
     numbered = {str(index): value for index, value in enumerate(inputs)}
-    for name, value in (*sorted(module.state_dict().items()), *numbered.items()):
-        digest.update(f"{name} {getattr(value, 'dtype', '')} {tuple(getattr(value, 'shape', ()))}\n".encode())
+    for name, value in (*sorted(_held(module).items()), *numbered.items()):
         if isinstance(value, torch.Tensor):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+        else:
+            digest.update(f"{name} {value!r}\n".encode())
     return digest.hexdigest()
+
+
+def _held(module: nn.Module) -> dict[str, Any]:
+    """Parameters, buffers (those that are not saved too), and plain attributes, by name."""
+    plain = {
+        f"{place}.{name}": value
+        for place, part in module.named_modules()
+        for name, value in vars(part).items()
+        if isinstance(value, torch.Tensor | bool | int | float | str)
+    }
+    return {**module.state_dict(), **dict(module.named_buffers()), **plain}
 
 
 def _own_files(module: ModuleType) -> tuple[Path, ...]:

@@ -95,6 +95,11 @@ def dense_layers(form: SentenceForm, seed: int | None, allow_pickle: bool) -> tu
     return tuple(made for layer, part in pairs for made in (layer, getattr(nn, part.activation)()))
 
 
+def dense_files(form: SentenceForm, allow_pickle: bool) -> tuple[Path, ...]:
+    """The files that hold the weights of the layers after pooling."""
+    return tuple(file for part in form.dense for file in stored_weights(part.folder, allow_pickle).files)
+
+
 def _load(layer: nn.Linear, folder: Path, allow_pickle: bool) -> None:
     stored = stored_weights(folder, allow_pickle)
     parameters = {f"linear.{name}": value for name, value in layer.named_parameters()}

@@ -21,6 +21,8 @@ from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices.embed.embed import embed
 from edgec.errors import InputError
+from edgec.exporter.api import export_bundle
+from edgec.exporter.options import ExportOptions
 from edgec.exporter.report.headline import next_commands
 from edgec.exporter.sources.image_patches import cut_whole
 from edgec.runtime_py.bench.bench import bench
@@ -240,10 +242,14 @@ def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp
     _, wanted = words(family, "<image>what is this", [picture()], 12)
     # The second token of Qwen2.5-VL's random weights leads by 1.6 %, and 8 bits move logits by 3 %.
     for recipe, target, same in (("8bit", "host", 1 if family == "qwen2_5_vl" else 2), ("4bit", "android-cpu", 0)):
-        # Rounding moves random weights further than trained ones; lowering keeps its own budgets.
-        out = tmp_path / f"{recipe}.edgec"
-        shape = size(family)
-        bundle = edgec.export(folder, recipe=recipe, target=target, out=out, context=CONTEXT, image_size=shape)
+        # Rounding moves random weights further than trained ones (4 bits the eyes of Qwen2.5-VL by 0.37 of their
+        # largest value); lowering keeps its own budgets.
+        loose = {"max_relative": 0.5} if recipe == "4bit" else {}
+        out, shape = tmp_path / f"{recipe}.edgec", size(family)
+        given = ExportOptions(
+            str(folder), recipe=recipe, target=target, out=out, context=CONTEXT, image_size=shape, budgets=loose
+        )
+        bundle = export_bundle(given)
         said = list(edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=12).tokens)
         words_of = tiny_vision_language(family).config.get_text_config().vocab_size
         assert said[:same] == wanted[:same] and all(0 <= token < words_of for token in said) and said

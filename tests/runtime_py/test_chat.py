@@ -11,6 +11,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.stepper import Logits
+from edgec.runtime_py.turn import Turn
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
@@ -104,6 +105,23 @@ def test_a_template_that_refuses_the_messages() -> None:
     picky.chat_template = "{{ raise_exception('no system message, please') }}"
     with pytest.raises(InputError, match="no system message"):
         Conversation(fake(), picky, decode, frozenset(), "Be kind.").say("Hi", SHORT)
+
+
+def test_conversations_on_one_cache_take_turns() -> None:
+    turn, stepper = Turn(), fake()
+    one, other = (Conversation(stepper, TOKENIZER, decode, frozenset([2]), turn=turn) for _ in range(2))
+    fresh = [conversation(fake()).send(text, max_new_tokens=6).text for text in ("Hello there", "A longer question")]
+    begun = one.stream("Hello there", max_new_tokens=6)
+    first = next(begun).text
+    with pytest.raises(InputError, match="E179"):
+        other.send("A longer question", max_new_tokens=6)
+    assert first + "".join(piece.text for piece in begun) == fresh[0]
+
+    async def both() -> list[str]:
+        asked = (one.send_async("Go on", max_new_tokens=6), other.send_async("A longer question", max_new_tokens=6))
+        return [reply.text for reply in await asyncio.gather(*asked)]
+
+    assert asyncio.run(both())[1] == fresh[1]
 
 
 def test_an_answer_is_awaited_and_its_pieces_are_the_same() -> None:

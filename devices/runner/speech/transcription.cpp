@@ -68,6 +68,7 @@ Transcription::Transcription(
       ear_(ear),
       model_(model),
       samples_(std::move(samples)),
+      count_(static_cast<int64_t>(samples_.size())),
       asked_(std::move(asked)),
       stamps_(facts.timestamps(asked_.timestamps)),
       prompt_(asked_.prompt) {
@@ -79,7 +80,10 @@ bool Transcription::step() {
     write_token();
     return true;
   }
-  if (place_ >= static_cast<int64_t>(samples_.size())) return false;
+  if (place_ >= count_) {
+    std::vector<float>().swap(samples_);  // An hour of them is 230 MB, and the result may be kept.
+    return false;
+  }
   read_window();
   return true;
 }
@@ -92,7 +96,7 @@ std::optional<SpeechSegment> Transcription::take() {
 }
 
 int64_t Transcription::window_samples() const {
-  return std::min(facts_.sound.window_samples, static_cast<int64_t>(samples_.size()) - place_);
+  return std::min(facts_.sound.window_samples, count_ - place_);
 }
 
 void Transcription::read_window() {

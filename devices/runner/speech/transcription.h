@@ -68,7 +68,7 @@ class Transcription {
   const std::vector<int64_t>& prompt() const { return prompt_; }
   const std::string& language() const { return language_; }  // its token's name; empty until it is known
   const std::optional<TimestampRules>& timestamps() const { return stamps_; }
-  double sound_s() const { return seconds(static_cast<double>(samples_.size())); }
+  double sound_s() const { return seconds(static_cast<double>(count_)); }
   const TranscriptionTimes& times() const { return times_; }
 
  private:
@@ -85,7 +85,8 @@ class Transcription {
   const SpeechFacts& facts_;
   const Ear& ear_;
   HearingModel& model_;
-  std::vector<float> samples_;
+  std::vector<float> samples_;  // given back at the end
+  int64_t count_;
   TranscriptionRequest asked_;
   std::optional<TimestampRules> stamps_;
   std::vector<int64_t> prompt_;  // empty until it is known

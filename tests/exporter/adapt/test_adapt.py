@@ -19,7 +19,7 @@ from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
 from edgec.exporter.adapt import adapt as module
-from edgec.exporter.adapt import result
+from edgec.exporter.adapt import loop, result
 from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.loop import TrainingEvent
 from edgec.exporter.adapt.record import as_recorded, record_of, recorded_grids, recorded_recipe
@@ -75,6 +75,31 @@ def test_training_that_diverges_writes_nothing(tiny_folder: Path, story: Path, t
     with pytest.raises(InputError) as caught:
         adapt(tiny_folder, recipe="float", text=[story], out=tmp_path / "wild", settings=wild)
     assert caught.value.code == "E512" and not (tmp_path / "wild").exists()
+
+
+def test_a_last_step_that_diverges_writes_nothing(
+    tiny_folder: Path, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The float model's own loss, that before training, and that after it.
+    losses = iter([(1.0, None), (1.0, None), (math.nan, None)])
+    monkeypatch.setattr(loop, "measure", lambda *_: next(losses))
+    once = replace(SETTINGS, steps=1, text_loss=1.0)
+    with pytest.raises(InputError) as caught:
+        adapt(tiny_folder, recipe="float", text=[story], out=tmp_path / "wild", settings=once)
+    assert caught.value.code == "E512" and not (tmp_path / "wild").exists()
+
+
+def test_a_teacher_that_reads_other_tokens_is_refused(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    teacher = shutil.copytree(tiny_folder, tmp_path / "teacher")
+    written = json.loads((teacher / "tokenizer.json").read_text())
+    ids = written["model"]["vocab"]
+    first, second = sorted(ids, key=ids.get)[-2:]
+    ids[first], ids[second] = ids[second], ids[first]
+    (teacher / "tokenizer.json").write_text(json.dumps(written))
+    for settings, why in ((SETTINGS, "other tokens"), (replace(SETTINGS, length=4096), "4096 tokens")):
+        with pytest.raises(InputError) as caught:
+            adapt(tiny_folder, recipe="8bit", text=[story], teacher=teacher, out=tmp_path / "x", settings=settings)
+        assert caught.value.code in ("E514", "E501") and why in f"{caught.value.what} {caught.value.why}"
 
 
 @pytest.mark.long

@@ -178,6 +178,13 @@ def test_a_graph_makes_its_tensors_where_it_is_placed() -> None:
     assert [each.device.type for each in module(torch.ones(2))] == ["meta", "meta"]
 
 
+def test_a_teacher_may_be_padded_otherwise() -> None:
+    student, teacher = torch.randn(5, 8), torch.randn(5, 8)
+    padded = torch.nn.functional.pad(teacher, (0, 3), value=7.0)
+    assert torch.equal(distillation(student, padded, 1.0), distillation(student, teacher, 1.0))
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_step_is_bfloat16_on_a_gpu_alone() -> None:
     assert isinstance(step_arithmetic(torch.device("cuda")), torch.autocast)
     with step_arithmetic(torch.device("cpu")):

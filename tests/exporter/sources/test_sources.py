@@ -15,6 +15,7 @@ import transformers
 from torch import nn
 
 from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.factory import state_digest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
@@ -234,6 +235,21 @@ def test_a_factorys_fingerprint_covers_its_weights_and_the_files_it_imports(
     assert one.config != other.config  # other draws, other weights
     assert one.factory is not None
     assert one.factory()[0] is one.factory()[0]
+
+
+class Scaled(torch.nn.Module):
+    """A module whose buffer is not saved, with a tensor and a number beside it."""
+
+    def __init__(self, mean: float, offset: float, eps: float) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([mean]), persistent=False)
+        self.offset, self.eps = torch.tensor([offset]), eps
+
+
+def test_a_modules_digest_covers_what_its_state_does_not_hold() -> None:
+    made = [Scaled(*values) for values in ((1.0, 2.0, 3.0), (9.0, 2.0, 3.0), (1.0, 9.0, 3.0), (1.0, 2.0, 9.0))]
+    assert len({state_digest(module, ()) for module in made}) == 4
+    assert state_digest(made[0], ()) == state_digest(Scaled(1.0, 2.0, 3.0), ())
 
 
 def test_the_facts_beside_the_weights_are_collected(tmp_path: Path) -> None:
