@@ -55,13 +55,14 @@ class Row:
     Attributes:
         device: the GPU's name, or the processor's.
         steps_s: seconds of each step after those to warm up.
-        peak_bytes: most memory of the GPU that tensors held; on a CPU the process's most resident memory.
+        peak_bytes: most memory of the GPU that tensors held; on a CPU the process's most resident memory;
+            None where the kernel does not report it.
     """
 
     case: Case
     device: str
     steps_s: tuple[float, ...]
-    peak_bytes: int
+    peak_bytes: int | None
 
     @property
     def deciles_ms(self) -> tuple[float, float, float]:
@@ -102,6 +103,7 @@ def train(model: Path, steps: int, case: Case) -> dict[str, Any]:
     """Train in this process, on the project's documents; the result is dropped."""
     import torch
 
+    from benchmarks.harness.jobs import status_bytes
     from edgec.exporter.adapt.adapt import adapt
     from edgec.exporter.adapt.settings import Settings
 
@@ -125,7 +127,7 @@ def train(model: Path, steps: int, case: Case) -> dict[str, Any]:
     return {
         "device": torch.cuda.get_device_name() if gpu else _processor(),
         "steps_s": [after - before for before, after in pairwise(kept)],
-        "peak_bytes": torch.cuda.max_memory_allocated() if gpu else _peak_resident(),
+        "peak_bytes": torch.cuda.max_memory_allocated() if gpu else status_bytes("VmHWM"),
     }
 
 
@@ -133,11 +135,6 @@ def _processor() -> str:
     from benchmarks.harness.machine import host_facts
 
     return host_facts().cpu
-
-
-def _peak_resident() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -153,7 +150,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{case.batch} x {case.length}",
         f"{median:,.0f} [{low:,.0f} .. {high:,.0f}]",
         f"{row.tokens_per_s:,.0f}",
-        f"{row.peak_bytes / 1e9:.2f}",
+        "unavailable" if row.peak_bytes is None else f"{row.peak_bytes / 1e9:.2f}",
         row.device,
     )
 
