@@ -1,4 +1,4 @@
-// Exponential and hyperbolic tangent of all lanes.
+// Exponential, hyperbolic tangent and the normal distribution of all lanes.
 #pragma once
 
 #include <cstring>
@@ -31,6 +31,21 @@ inline Vec exp2(Vec x) {
 inline Vec tanh(Vec x) {
   const Vec bounded = min(max(x, broadcast(-10.0f)), broadcast(10.0f));
   return 1.0f - 2.0f / (exp2(bounded * 2.88539008f) + 1.0f);  // 2 / ln 2
+}
+
+// The share of the standard normal distribution above x >= 0, erfc(x / sqrt(2)) / 2, with a relative error below 3e-6 up
+// to 5: t P(t) exp(-x^2 / 2) with t = 1 / (1 + c x), the form of Abramowitz and Stegun's 7.1.26; P was fitted for this file.
+inline Vec upper_normal(Vec x) {
+  const Vec scaled = x * 0.707106781f;
+  const Vec t = 1.0f / fma(scaled, broadcast(0.425f), broadcast(1.0f));
+  Vec p = fma(t, broadcast(3.62366140e-2f), broadcast(-1.58653155e-1f));
+  p = fma(t, p, broadcast(2.07388148e-1f));
+  p = fma(t, p, broadcast(-5.49255684e-2f));
+  p = fma(t, p, broadcast(1.29293248e-1f));
+  p = fma(t, p, broadcast(9.98210683e-2f));
+  p = fma(t, p, broadcast(1.21005885e-1f));
+  p = fma(t, p, broadcast(1.19833708e-1f));
+  return t * p * exp2(scaled * scaled * -1.44269504f);  // 1 / ln 2
 }
 
 }  // namespace edgec

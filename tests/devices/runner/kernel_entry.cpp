@@ -3,6 +3,7 @@
 #include "cache_write.h"
 #include "elementwise.h"
 #include "experts.h"
+#include "region/activation.h"
 #include "states.h"
 
 namespace {
@@ -43,6 +44,10 @@ extern "C" __attribute__((visibility("default"))) void test_write(const float* v
 extern "C" __attribute__((visibility("default"))) void test_rms_norm(const float* x, const float* weight, float eps,
                                                                      int64_t rows, int64_t width, float* out) {
   edgec::rms_norm(x, weight, eps, rows, width, out);
+}
+
+extern "C" __attribute__((visibility("default"))) void test_activate(int64_t which, float* x, int64_t count) {
+  edgec::activate(static_cast<edgec::Activation>(which), x, count);
 }
 
 extern "C" __attribute__((visibility("default"))) void test_rope(const float* x, const float* cos, const float* sin,

@@ -21,8 +21,9 @@ from tests.conftest import COMPILED
 
 KERNELS = (
     *("attention", "tiled_attention", "row_attention", "cache_write", "elementwise"),
-    *("matrix_state", "channel_states", "experts"),
+    *("matrix_state", "channel_states", "experts", "region/activation"),
 )
+ACTIVATIONS = ("none", "silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "relu")
 KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.uint8: 3}
 
 
@@ -119,6 +120,11 @@ class Kernels:
         self.library.test_rms_norm(_pointer(x), _pointer(weight), c_float(eps), *sizes, _pointer(out))
         return out
 
+    def activate(self, name: str, x: Tensor) -> Tensor:
+        out = x.clone()
+        self.library.test_activate(c_int64(ACTIVATIONS.index(name)), _pointer(out), c_int64(out.numel()))
+        return out
+
     def rope(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         out = torch.empty_like(x)
         sizes = (c_int64(size) for size in (*x.shape[1:], cos.shape[-1]))
@@ -151,7 +157,7 @@ def kernels(architecture: str = "native") -> Kernels:
     entry = Path(__file__).with_name("kernel_entry.cpp")
     sources = [*(SOURCES / "kernels" / f"{name}.cpp" for name in KERNELS), entry]
     digest = hashlib.sha256(f"{FLAGS}{find_compiler()}{architecture}".encode())
-    for path in (*sorted((SOURCES / "kernels").glob("*.*")), entry):
+    for path in (*sorted((SOURCES / "kernels").glob("*.*")), *(SOURCES / "kernels").rglob("activation.*"), entry):
         digest.update(path.read_bytes())
     library = COMPILED / f"kernels-{architecture}-{digest.hexdigest()[:20]}.so"
     if not library.exists():

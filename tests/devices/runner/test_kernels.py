@@ -6,6 +6,7 @@ import platform
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -217,6 +218,33 @@ def test_norms_and_rotations(
     # A fused multiply-add rounds once where torch rounds twice.
     rotated = operators.rope(x, angle.cos(), angle.sin())
     assert torch.allclose(kernel.rope(x, angle.cos(), angle.sin()), rotated, rtol=1e-6, atol=2e-6)
+
+
+FUNCTIONS = {
+    "silu": torch.nn.functional.silu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": partial(torch.nn.functional.gelu, approximate="tanh"),
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_one_number_are_torchs_in_float64(name: str) -> None:
+    x = torch.cat([torch.linspace(-12, 12, 100_003), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 80.0, -80.0])])
+    found, wanted = kernels().activate(name, x), FUNCTIONS[name](x.double())
+    # A rounding of the function near 1 (2.4e-7 at most), times the number for those that multiply by it.
+    assert ((found - wanted).abs() <= 3e-7 * x.abs().clamp(min=1)).all()
+    part = kernels().activate(name, x[1:40])
+    assert torch.equal(part, found[1:40]), "a number's place does not change its result"
+
+
+def test_gelu_keeps_its_digits_below_zero() -> None:
+    x = torch.linspace(-5, -1, 10_001)
+    wanted = torch.nn.functional.gelu(x.double())
+    # Of a product of an exponential, whose argument of up to 18 is rounded to float32, and a polynomial.
+    assert ((kernels().activate("gelu", x) / wanted - 1).abs() <= 4e-6).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])

@@ -22,7 +22,7 @@ namespace {
 
 // Sums of pairs of products. A sum of 16 bits holds `kChunk` slices of 16 products each.
 template <int kBits>
-struct Products {
+struct Products : ByteValues {
   static constexpr int kPlanes = 1, kMostTokens = 5, kChunk = 1 << (4 - kBits);
   static constexpr bool kWide = false;
 
@@ -39,30 +39,49 @@ struct Products {
 
   static inline Ints steps(int step) { return _mm256_set1_epi16(static_cast<int16_t>(step)); }
 
-  static inline Ints total(const Ints* sums, Ints steps) { return _mm256_madd_epi16(sums[0], steps); }
+  static inline Ints total(Ints sum, Ints steps) { return _mm256_madd_epi16(sum, steps); }
 };
 
-// A pair of products of 8 bits exceeds 16 bits: a code's halves are multiplied apart.
+// A pair of products of 8 bits exceeds 16 bits: the even and the odd values of four are multiplied in 16 bits, to sums of
+// 32.
 template <>
 struct Products<8> {
-  static constexpr int kPlanes = 2, kMostTokens = 2, kChunk = 1;
-  static constexpr bool kWide = false;
+  static constexpr int kPlanes = 2, kMostTokens = 5;
+  static constexpr int64_t kChunk = int64_t{1} << 30;
+  static constexpr bool kWide = true;
+
+  // Pairs of values in 16 bits, [plane][n].
+  struct Slice {
+    alignas(32) int32_t pairs[2][kSliceVectors];
+  };
+
+  static EDGEC_INLINE void read_slice(const int8_t* values, Slice& slice) {
+    const Ints bytes = load(reinterpret_cast<const uint8_t*>(values));
+    store(reinterpret_cast<uint8_t*>(slice.pairs[0]), _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
+    store(reinterpret_cast<uint8_t*>(slice.pairs[1]), _mm256_srai_epi16(bytes, 8));
+    // Otherwise gcc takes the pairs from registers by shuffles: loads repeat them at no cost.
+    asm("" : "+m"(slice.pairs));
+  }
+
+  static EDGEC_INLINE Ints four(const Slice& slice, int n, int plane) { return same_ints(slice.pairs[plane][n]); }
 
   static inline bool is_simple(const Matrix&) { return false; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) {
     const Ints whole = codes_at<8>(slice, n);
-    codes[0] = and_all(whole, 15);
-    codes[1] = and_all(shifted(whole, 4), 15);
+    codes[0] = _mm256_and_si256(whole, _mm256_set1_epi16(255));
+    codes[1] = shifted(whole, 8);
   }
 
-  static inline Ints add(Ints sum, Ints codes, Ints four) { return Products<4>::add(sum, codes, four); }
-
-  static inline Ints steps(int) { return _mm256_set1_epi16(16); }
-
-  static inline Ints total(const Ints* sums, Ints steps) {
-    return plus(_mm256_madd_epi16(sums[0], _mm256_set1_epi16(1)), _mm256_madd_epi16(sums[1], steps));
+  static inline Ints add(Ints sum, Ints codes, Ints pairs) {
+    Ints added = plus(sum, _mm256_madd_epi16(codes, pairs));
+    asm("" : "+x"(added));  // as above
+    return added;
   }
+
+  static inline Ints steps(int) { return no_ints(); }
+
+  static inline Ints total(Ints sum, Ints) { return sum; }
 };
 
 }  // namespace

@@ -29,6 +29,21 @@ inline Ints codes_at<8>(const uint8_t* slice, int n) {
   return load(slice + n * kLine);
 }
 
+// A token's values as they lie, for kernels that multiply bytes.
+struct ByteValues {
+  struct Slice {
+    const int8_t* values;
+  };
+
+  static EDGEC_INLINE void read_slice(const int8_t* values, Slice& slice) {
+    slice.values = values;
+    // One register a token: gcc would keep pointers to each of its vectors, in memory.
+    asm("" : "+r"(slice.values));
+  }
+
+  static EDGEC_INLINE Ints four(const Slice& slice, int n, int) { return four_values(slice.values + n * 4); }
+};
+
 // Codes as floats: value = fma(code, step, start).
 template <int kBits>
 struct FloatCodes {

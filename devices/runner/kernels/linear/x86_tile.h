@@ -1,15 +1,17 @@
 // Tokens x rows, the same for all instruction sets of x86. Include after EDGEC_BEGIN_ISA, a header of vectors and
 // `Products<bits>`, which says how an instruction set multiplies codes by tokens:
 //
-//     kPlanes                 vectors of codes that stand for one: 2 where a code is cut in halves
+//     kPlanes                 vectors of codes that stand for one: 2 where its codes are multiplied apart
 //     kMostTokens             tokens in a tile
 //     kChunk                  slices whose products a running sum holds
 //     kWide                   whether a running sum is its own total where the step is 1
 //     is_simple(matrix)       whether a group is one chunk; where sums are wide, whether the step is 1
+//     Slice, read_slice       a slice of a token's values, as they are multiplied
+//     four(slice, n, plane)   values 4n .. 4n + 3 of it
 //     read(slice, n, planes)  the codes of vector n of a slice
 //     add(sum, codes, four)   sum + codes * values, in whatever form
 //     steps(step)             the step, in whatever form
-//     total(sums, steps)      step * what the sums of all planes stand for, int32
+//     total(sum, steps)       step * what a running sum stands for, int32
 #pragma once
 
 #include "kernel.h"
@@ -54,7 +56,7 @@ EDGEC_INLINE void prefetch(const uint8_t* line) {
 template <int kBits, bool kUnpacked, int kTokens, int kParts>
 struct Tiles {
   using Way = Products<kBits>;
-  static constexpr int kPlanes = Way::kPlanes, kTotals = kTokens * kParts, kSums = kTotals * kPlanes;
+  static constexpr int kPlanes = Way::kPlanes, kSums = kTokens * kParts;
   // A wide sum takes some cycles: where there are few of them, each is split, so that they overlap.
   static constexpr int kSplit = !Way::kWide || kSums > 4 ? 1 : kSums > 2 ? 2 : 4;
   static constexpr int64_t kSliceBytes = (kUnpacked ? 8 : kBits) * kLine;
@@ -79,24 +81,23 @@ struct Tiles {
 
   static EDGEC_INLINE void add_slice(const uint8_t* slice, const Window& window, const int8_t* values,
                                      Ints (&sums)[kSplit * kSums]) {
-    const int8_t* from[kTokens];
+    typename Way::Slice tokens[kTokens];
     EDGEC_UNROLL
-    for (int token = 0; token < kTokens; token++) {
-      from[token] = values + token * window.token_bytes;
-      // One register a token: gcc would keep pointers to each of its vectors, in memory.
-      asm("" : "+r"(from[token]));
-    }
+    for (int token = 0; token < kTokens; token++) Way::read_slice(values + token * window.token_bytes, tokens[token]);
     EDGEC_UNROLL
     for (int n = 0; n < kSliceVectors; n++) {
       Ints codes[kParts * kPlanes];
       read(slice, n, window.next_codes, codes);
       EDGEC_UNROLL
       for (int token = 0; token < kTokens; token++) {
-        const Ints four = four_values(from[token] + n * 4);
         EDGEC_UNROLL
-        for (int i = 0; i < kParts * kPlanes; i++) {
-          Ints& sum = sums[n % kSplit * kSums + token * kParts * kPlanes + i];
-          sum = Way::add(sum, codes[i], four);
+        for (int plane = 0; plane < kPlanes; plane++) {
+          const Ints four = Way::four(tokens[token], n, plane);
+          EDGEC_UNROLL
+          for (int part = 0; part < kParts; part++) {
+            Ints& sum = sums[n % kSplit * kSums + token * kParts + part];
+            sum = Way::add(sum, codes[part * kPlanes + plane], four);
+          }
         }
       }
     }
@@ -132,22 +133,22 @@ struct Tiles {
 
   // Adds step * sum(code * value) of some slices.
   static EDGEC_INLINE void add_chunk(const Place& place, int64_t slices, const Window& window, Ints steps,
-                                     Ints (&totals)[kTotals]) {
+                                     Ints (&totals)[kSums]) {
     Ints sums[kSums];
     EDGEC_UNROLL
     for (int i = 0; i < kSums; i++) sums[i] = no_ints();
     add_slices(place, slices, window, sums);
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals; i++) totals[i] = plus(totals[i], Way::total(sums + i * kPlanes, steps));
+    for (int i = 0; i < kSums; i++) totals[i] = plus(totals[i], Way::total(sums[i], steps));
   }
 
   // The totals of a group.
   template <bool kSimple>
   static EDGEC_INLINE void add_group(const Place& place, const Window& window, const int32_t* starts, Ints steps,
-                                     Ints (&totals)[kTotals]) {
+                                     Ints (&totals)[kSums]) {
     constexpr bool kInPlace = kSimple && Way::kWide;
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals; i++) {
+    for (int i = 0; i < kSums; i++) {
       totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_starts]) : no_ints();
     }
     if constexpr (kInPlace) {
@@ -161,7 +162,7 @@ struct Tiles {
       }
     }
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals && !kInPlace; i++) {
+    for (int i = 0; i < kSums && !kInPlace; i++) {
       totals[i] = plus(totals[i], same_ints(starts[i / kParts * window.token_starts]));
     }
   }
@@ -169,13 +170,13 @@ struct Tiles {
   template <bool kSimple>
   static void multiply_groups(const Window& window) {
     const Ints steps = Way::steps(window.step);
-    Floats results[kTotals];
+    Floats results[kSums];
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals; i++) {
+    for (int i = 0; i < kSums; i++) {
       results[i] = load_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows);
     }
     for (int64_t group = 0; group < window.groups; group++) {
-      Ints totals[kTotals];
+      Ints totals[kSums];
       const Place place{window.codes + group * window.code_bytes,
                         window.ahead == nullptr ? nullptr : window.ahead + group * window.group_bytes,
                         window.values + group * window.slices * kSlice};
@@ -183,24 +184,24 @@ struct Tiles {
       if (place.ahead != nullptr) ask_for_end(place.ahead, window);
       const uint8_t* scales = window.scales + group * window.group_bytes;
       EDGEC_UNROLL
-      for (int i = 0; i < kTotals; i++) {
+      for (int i = 0; i < kSums; i++) {
         const Floats scale = load_bfloat16(scales + beside(i % kParts, kVectorRows * 2, window.block_bytes));
         results[i] = fused(as_floats(totals[i]), scale, results[i]);
       }
     }
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals; i++) {
+    for (int i = 0; i < kSums; i++) {
       store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows, results[i]);
     }
   }
 
   // The window is the whole row, with one float32 scale.
   static void multiply_row(const Window& window) {
-    Ints totals[kTotals];
+    Ints totals[kSums];
     const Place place{window.codes, window.ahead, window.values};
     add_group<false>(place, window, window.starts, Way::steps(window.step), totals);
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals; i++) {
+    for (int i = 0; i < kSums; i++) {
       const uint8_t* scales = window.scales + beside(i % kParts, kVectorRows * 4, window.block_bytes);
       const Floats scale = load_floats(reinterpret_cast<const float*>(scales));
       store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows,

@@ -8,7 +8,7 @@ namespace edgec::linear {
 namespace {
 
 template <int kBits>
-struct Products {
+struct Products : ByteValues {
   static constexpr int kPlanes = 1, kMostTokens = kVnniTokens;
   static constexpr int64_t kChunk = int64_t{1} << 30;
   static constexpr bool kWide = true;
@@ -21,7 +21,7 @@ struct Products {
 
   static inline Ints steps(int step) { return same_ints(step - 1); }
 
-  static inline Ints total(const Ints* sums, Ints steps) { return shifted_up(sums[0], steps); }
+  static inline Ints total(Ints sum, Ints steps) { return shifted_up(sum, steps); }
 };
 
 }  // namespace

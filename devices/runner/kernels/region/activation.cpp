@@ -1,6 +1,5 @@
 #include "region/activation.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "vector_math.h"
@@ -18,11 +17,8 @@ Vec gelu_tanh(Vec x) {
 }
 
 Vec gelu(Vec x) {
-  float values[kWidth];
-  std::memcpy(values, &x, sizeof(x));
-  for (float& value : values) value = 0.5f * value * (1.0f + std::erf(value * 0.707106781f));  // 1 / sqrt(2)
-  std::memcpy(&x, values, sizeof(x));
-  return x;
+  const Vec upper = upper_normal(x < 0.0f ? -x : x);
+  return x * (x < 0.0f ? upper : 1.0f - upper);
 }
 
 // The last numbers go through the same vector code, so that a number's place does not change its result.
