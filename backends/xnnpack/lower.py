@@ -118,7 +118,7 @@ def lower_methods(
     import executorch.kernels.quantized  # noqa: F401
 
     # Programs with edgec's attention or recurrences need edgec's library anyway.
-    own = any(nodes_of(program.graph, *_OWN) for program in programs.values())
+    own = block_rows is not None or any(nodes_of(program.graph, *_OWN) for program in programs.values())
     parts = {name: _with_delegates(program, own, progress, block_rows) for name, program in programs.items()}
     progress("emit", 0, 1)
     made = _emit({name: (part.graph, programs[name].interface) for name, part in parts.items()})

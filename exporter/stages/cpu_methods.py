@@ -25,11 +25,18 @@ FORWARD: Final = "forward"
 
 
 def lower_to_folder(programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress) -> None:
-    """Lower programs to the methods of one artifact; leave it and its facts in ``folder``.
+    """Lower programs to the methods of one artifact; leave it and its facts in ``folder``, as ``write_lowered``."""
+    save_facts(folder, write_lowered(programs, request, folder, progress))
+
+
+def write_lowered(
+    programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress
+) -> Facts:
+    """Lower programs to the methods of one artifact, write it, and return its facts.
 
     Args:
         programs: by the methods' names.
-        request: gives the kernels, the processor and, where there is one method, the limits.
+        request: gives the kernels, the processor and, for a decoder of one method, the limits.
         folder: where the artifact goes.
         progress: told how far lowering is.
     """
@@ -41,7 +48,7 @@ def lower_to_folder(programs: Mapping[str, Program], request: ExportRequest, fol
     lowered = lower_methods(programs, tell, block_rows(request))
     with (folder / ARTIFACT).open("wb") as stream:
         lowered.write(stream)
-    save_facts(folder, _facts(programs, lowered, request.limits if len(programs) == 1 else None))
+    return _facts(programs, lowered, request.limits if request.source.kind == "decoder" else None)
 
 
 def block_rows(request: ExportRequest) -> BlockRows | None:
@@ -63,7 +70,7 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         operators=list(lowered.operators),
         weights=[fact for facts in weights.values() for fact in facts],
         expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
-        adapter_targets=adapter_targets(programs[FORWARD], lowered.stored) if list(programs) == [FORWARD] else None,
+        adapter_targets=adapter_targets(programs[FORWARD], lowered.stored) if limits is not None else None,
     )
 
 

@@ -29,6 +29,7 @@ from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, pass_info, save_facts
+from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, write_lowered
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
@@ -111,19 +112,25 @@ class ModuleStages:
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
-        from edgec.backends.xnnpack.static_lowering import lower_static
-
         program = self.rewritten(progress)
-        progress.enter("lower")
-        lowered = lower_static(program)
-        (folder / ARTIFACT).write_bytes(lowered.artifact)
+        facts = self._lower(program, folder, progress)
         if not self._runs_at_every_length(program, folder / ARTIFACT):
             progress.enter("lower", "for one length of text; the runtime refuses others")
             model, _ = self._build()
             self.program = program = run_passes(self._trace(model)(None), self.passes())
-            lowered = lower_static(program)
-            (folder / ARTIFACT).write_bytes(lowered.artifact)
-        save_facts(folder, _facts(program, lowered))
+            facts = self._lower(program, folder, progress)
+        save_facts(folder, facts)
+
+    def _lower(self, program: Program, folder: Path, progress: Progress) -> Facts:
+        """Write the artifact of a graph, with the kernels that the recipe names."""
+        if self.request.recipe.kernels == "edgec":
+            return write_lowered({FORWARD: program}, self.request, folder, progress)
+        from edgec.backends.xnnpack.static_lowering import lower_static
+
+        progress.enter("lower")
+        lowered = lower_static(program)
+        (folder / ARTIFACT).write_bytes(lowered.artifact)
+        return _facts(program, lowered)
 
     def _runs_at_every_length(self, program: Program, artifact: Path) -> bool:
         """Whether the runtime executes a text encoder's shortest and longest text; XNNPACK may refuse to resize."""
@@ -182,11 +189,20 @@ class ModuleStages:
 
     def _locate(self, rung: Rung) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
+        program, calls = self.rewritten(Progress()), [ProbeCall(self.inputs)]
+        layer = locate_in_artifact(program, calls, self._lowered_bytes)
+        return rung.model_copy(update={"first_diverging_layer": layer})
+
+
+    def _lowered_bytes(self, program: Program) -> bytes:
+        rows = block_rows(self.request)
+        if rows is not None:
+            from edgec.backends.xnnpack.lower import lower
+
+            return lower(program, block_rows=rows).artifact
         from edgec.backends.xnnpack.static_lowering import lower_static
 
-        program, calls = self.rewritten(Progress()), [ProbeCall(self.inputs)]
-        layer = locate_in_artifact(program, calls, lambda exposed: lower_static(exposed).artifact)
-        return rung.model_copy(update={"first_diverging_layer": layer})
+        return lower_static(program).artifact
 
 
 def _not_taken(source: ModelSource, reason: str) -> InputError:

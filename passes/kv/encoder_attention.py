@@ -6,8 +6,10 @@
 
 A bias of zeros, which T5 adds to the scores of its cross-attention, is left out.
 
-Legality: no window, no soft-capping, no learned sinks, and what is added to the scores is as large as the scores; the
-kernel is edgec's own. Exact (measured against transformers on tiny random T5, BART, Marian and Whisper: 4e-7 of the
+Where ``others_stay`` (a module, whose other attention is written out), what the kernel cannot express is left as it is.
+
+Legality: no window, no soft-capping, no learned sinks, and what is added to the scores has float32 values for all heads
+or each, and for all queries or each; the kernel is edgec's own. Exact (measured against transformers on tiny random T5, BART, Marian and Whisper: 4e-7 of the
 largest logit).
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
@@ -33,6 +36,7 @@ aten = torch.ops.aten
 class EncoderAttention:
     """Replace attention that is not causal by the operator that sees all keys; exact."""
 
+    others_stay: bool = False
     name: str = "encoder_attention"
     effect: Effect = Effect.EXACT
 
@@ -44,7 +48,7 @@ class EncoderAttention:
         """
         for node in _free(program.graph):
             problem = _problem(AttentionCall.of(node))
-            if problem:
+            if problem and not self.others_stay:
                 raise InputError(
                     what="this attention of or to an encoder cannot be executed yet",
                     where=f"layer {node.args[5]}",
@@ -57,6 +61,8 @@ class EncoderAttention:
         """Replace each node, and read keys and values as [1, T, G, D]."""
         for node in _free(graph):
             call = AttentionCall.of(node)
+            if _problem(call):
+                continue
             with graph.graph.inserting_before(node):
                 emit = Emitter(graph.graph)
                 q, k, v = (swap_axes(emit, each) for each in (call.q, call.k, call.v))
@@ -67,8 +73,8 @@ class EncoderAttention:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """All attention that is left is causal."""
-        assert not _free(program.graph)
+        """All attention that is left is causal, or beyond the kernel."""
+        assert all(self.others_stay and _problem(AttentionCall.of(node)) for node in _free(program.graph))
 
 
 def _free(graph: GraphModule) -> list[Node]:
@@ -81,12 +87,20 @@ def _bias(call: AttentionCall) -> Node | None:
     return None if call.mask is None or call.mask.target is aten.zeros.default else call.mask
 
 
+def _is_added(bias: Tensor, q: Tensor) -> bool:
+    """Whether the kernel adds it to scores: float32 [1, H or 1, S or 1, T]."""
+    (_, heads, queries, _), shape = q.shape, bias.shape
+    fits = len(shape) == 4 and shape[0] == 1 and shape[1] in (1, heads) and shape[2] in (1, queries)
+    return fits and bias.dtype == torch.float32
+
+
 def _problem(call: AttentionCall) -> str:
     bias = _bias(call)
     checks = {
         "it has a window": bool(call.window),
         "it soft-caps its scores": bool(call.softcap),
         "it has learned attention sinks": call.sink_logits is not None,
-        "it has a mask": bias is not None and bias.meta["val"].shape[1] != call.q.meta["val"].shape[1],
+        "it has a mask of another form": bias is not None and not _is_added(bias.meta["val"], call.q.meta["val"]),
+        "it reads several sequences at once": call.q.meta["val"].shape[0] != 1,
     }
     return "; ".join(text for text, bad in checks.items() if bad)

@@ -8,17 +8,21 @@
 namespace edgec {
 namespace {
 
-// A bias is [1, H, S, T], with a value for each key that may be seen.
+bool is_one_or(int64_t size, int64_t wanted) {
+  return size == 1 || size == wanted;
+}
+
+// A bias is [1, H or 1, S or 1, T], with a value for each key that may be seen.
 bool is_bias(const Optional& bias, const Tensor& q, int64_t keys) {
-  return !bias || (is_float(*bias, 4) && bias->size(0) == 1 && bias->size(1) == q.size(2) && bias->size(2) == q.size(1) &&
-                   bias->size(3) >= keys);
+  return !bias || (is_float(*bias, 4) && bias->size(0) == 1 && is_one_or(bias->size(1), q.size(2)) &&
+                   is_one_or(bias->size(2), q.size(1)) && bias->size(3) >= keys);
 }
 
 void with_bias(Attention& call, const Optional& bias) {
   if (!bias) return;
   call.mask = bias->const_data_ptr<float>();
-  call.mask_stride = bias->size(3);
-  call.mask_head_stride = bias->size(2) * bias->size(3);
+  call.mask_stride = bias->size(2) == 1 ? 0 : bias->size(3);
+  call.mask_head_stride = bias->size(1) == 1 ? 0 : bias->size(2) * bias->size(3);
 }
 
 bool is_query(const Tensor& q, const Stored& keys) {
