@@ -88,7 +88,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     elif source.kind in SEVERAL_METHODS:
         check_several_methods(source.kind, recipe, form_of(asked), _asked_options(options))
     else:
-        recipe = recipe if options.kernels == "edgec" else _without_own_kernels(recipe, asked)
+        recipe = recipe if asked.name == DEFAULT_TARGET else _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
     target, choice = choose_target(asked, source, recipe, options.context)
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
@@ -143,7 +143,7 @@ def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Reci
 
 
 def _without_own_kernels(recipe: Recipe, target: Target) -> Recipe:
-    """The recipe for a model that is no decoder, unless edgec's kernels are asked for: others may read less."""
+    """The recipe for a module on a phone, whose app calls ExecuTorch's own runtime: its kernels may read less."""
     standard = replace(recipe, kernels="standard")
     check_recipe(standard, target.backend)
     return standard
