@@ -65,7 +65,7 @@ COLUMNS: Mapping[str, Column] = {
         Column("snapdragon", "snapdragon-8-elite", recipe="8bit", speaks=False),
     )
 }
-# How far rounding moves what random weights say is no fault of the export.
+# Rounding may move what random weights say as far as it likes.
 _ROUNDED = {"kl_mean": 100.0, "top1_agreement": 0.0}
 _NUMBERED_OTHERWISE = "to the model's own forward; transformers' generate numbers the positions otherwise"
 _HEAVY = (
