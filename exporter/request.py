@@ -19,6 +19,7 @@ from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.example_inputs import preprocessor_config
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
@@ -104,6 +105,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
     return {
         "files": sorted([_place(file, source.path), cache.file_fingerprint(file)] for file in source.files),
         "config": source.config,
+        "preprocessor": preprocessor_config(source.path),
         "source": source.source if source.factory is not None and source.weights is None else "",
         "trained": source.trained,
         "seed": source.seed,

@@ -17,6 +17,10 @@ _TITLES = {
     "not run": "Not run",
 }
 _GOOD = ("equal", "passed")
+_HOST_COLUMNS = {
+    "host 4bit": "In 4 bits, against the rounded graph's own tokens",
+    "host wider": "Half as wide again, other weights",
+}
 
 
 def page(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
@@ -27,12 +31,26 @@ def page(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> s
     parts = [_HEAD, "| result | types |", "|---|---|", *summary, ""]
     for result, title in _TITLES.items():
         parts += _section(title, [row for row in rows if row.result == result])
-    return "\n".join(parts + _targets(sorted(kinds), outcomes))
+    return "\n".join(parts + _variations(outcomes) + _targets(sorted(kinds), outcomes))
+
+
+def _variations(outcomes: Mapping[tuple[str, str], Outcome]) -> list[str]:
+    """What the other columns of ``host`` found: counts, and each type that is not plainly equal."""
+    lines = []
+    for title, about in _HOST_COLUMNS.items():
+        rows = sorted((o for (_, at), o in outcomes.items() if at == title), key=lambda row: row.kind)
+        counts = Counter(row.result for row in rows)
+        told = ", ".join(f"{counts[result]} {name.lower()}" for result, name in _TITLES.items() if counts[result])
+        rest = [f"| `{row.kind}` | {cell(row)} | {plain(row.reason)} |" for row in rows if row.reason]
+        if rows:
+            head = ["| type | result | reason |", "|---|---|---|"] if rest else []
+            lines += [f"## {about}", "", f"Of {len(rows)} types: {told}.", "", *head, *rest, ""]
+    return lines
 
 
 def _targets(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> list[str]:
     """Every type that was exported for another target than ``host``, a column each."""
-    titles = [title for title in COLUMNS if title != "host"]
+    titles = [title for title in COLUMNS if title != "host" and title not in _HOST_COLUMNS]
     run = [kind for kind in kinds if any((kind, title) in outcomes for title in titles)]
     if not run:
         return []

@@ -26,24 +26,25 @@ def causal_types() -> list[str]:
     return list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
-def tiny_config(kind: str) -> Any:
-    """A tiny config of a model type.
+def tiny_config(kind: str, wider: bool = False) -> Any:
+    """A tiny config of a model type; ``wider``: with the other widths of tiny.toml.
 
     Raises:
         Exception: whatever the config class raises; there is no tiny configuration of that type.
     """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    return tiny(CONFIG_MAPPING[kind], "text")
+    return tiny(CONFIG_MAPPING[kind], "text", wider=wider)
 
 
-def tiny(maker: Any, part: str, own: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def tiny(maker: Any, part: str, own: Mapping[str, Any] = MappingProxyType({}), wider: bool = False) -> Any:
     """A config with the sizes of a part of tiny.toml, and those of its own.
 
     Args:
         maker: the config's class.
         part: ``text``, ``vision`` or ``audio``; nested configs have theirs by their names.
         own: sizes of this model, over the common ones; those of a nested config under its name.
+        wider: with the other widths of tiny.toml.
     """
     fields = {name for each in maker.__mro__ for name in getattr(each, "__annotations__", {})}
     given = {name: value for name, value in SIZES[part].items() if name in fields}
@@ -51,10 +52,18 @@ def tiny(maker: Any, part: str, own: Mapping[str, Any] = MappingProxyType({})) -
         given = _text_sizes(str(getattr(maker, "model_type", "")), fields, given)
     parts = getattr(maker, "sub_configs", None) or {}
     given |= {name: value for name, value in own.items() if name not in parts}
+    given = {name: _widened(name, value) for name, value in given.items()} if wider else given
     for name in parts:
-        made = None if name in given else _nested(maker, name, part, own.get(name, {}))
+        made = None if name in given else _nested(maker, name, part, own.get(name, {}), wider)
         given |= {} if made is None else {name: made}
     return maker(**given)
+
+
+def _widened(name: str, value: Any) -> Any:
+    """A width or a number of heads, or a list of them, times the factor; all else as it is."""
+    if isinstance(value, list):
+        return [_widened(name, each) for each in value]
+    return int(value * SIZES["wider"]["factor"]) if name in SIZES["wider"]["fields"] else value
 
 
 def _text_sizes(kind: str, fields: set[str], given: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +78,7 @@ def _text_sizes(kind: str, fields: set[str], given: dict[str, Any]) -> dict[str,
     return {name: v for name, v in {**given, **own}.items() if name not in SIZES["without"].get(kind, ())}
 
 
-def _nested(maker: Any, name: str, part: str, own: Mapping[str, Any]) -> Any:
+def _nested(maker: Any, name: str, part: str, own: Mapping[str, Any], wider: bool) -> Any:
     """A nested config as plain data; what is not named after another part belongs to the part that it lies in."""
     kinds = {"vision": "vision|image|vit|vq|encoder_config", "audio": "audio", "text": "text"}
     nested = maker.sub_configs[name]
@@ -85,8 +94,9 @@ def _nested(maker: Any, name: str, part: str, own: Mapping[str, Any]) -> Any:
             return None
         nested = type(usual)
     if part == "audio":
-        return tiny(nested, part, own).to_dict()
-    return tiny(nested, next((kind for kind, words in kinds.items() if re.search(words, name)), part), own).to_dict()
+        return tiny(nested, part, own, wider).to_dict()
+    of = next((kind for kind, words in kinds.items() if re.search(words, name)), part)
+    return tiny(nested, of, own, wider).to_dict()
 
 
 def tiny_model(config: Any, seed: int = 0) -> Any:

@@ -3,7 +3,7 @@
 modules.json            the parts in order: Transformer, Pooling, any number of Dense, Normalize
 1_Pooling/config.json   how the vectors of a text's tokens become one
 2_Dense/                a linear layer with an activation, and its weights
-sentence_bert_config.json   max_seq_length
+sentence_bert_config.json   max_seq_length, do_lower_case
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ POOLINGS = ("mean", "cls", "max", "lasttoken")
 ACTIVATIONS = ("Identity", "Tanh", "GELU", "ReLU", "Sigmoid", "SiLU")
 """Classes of torch.nn without arguments that a Dense part may name."""
 _MODULES = "modules.json"
+_TOKENIZER = "tokenizer_config.json"
 _LENGTHS = ("sentence_bert_config.json", "sentence_transformer_config.json")
 _KIND = JsonKind(
     what="A file that says how token vectors become a sentence's vector is not valid.",
@@ -92,7 +93,10 @@ def sentence_form(folder: Path) -> SentenceForm | None:
     dense = tuple(_dense(folder / path) for kind, path in parts if kind == _DENSE)
     config = folder / parts[1][1] / "config.json"
     lengths = [folder / name for name in _LENGTHS if (folder / name).is_file()]
-    most = read_object(lengths[0], _KIND).get("max_seq_length") if lengths else None
+    told = read_object(lengths[0], _KIND) if lengths else {}
+    if told.get("do_lower_case") and not _lowers(folder / _TOKENIZER):
+        raise _KIND.refusal(lengths[0], "do_lower_case wants small letters, which the tokenizer does not make of a text")
+    most = told.get("max_seq_length")
     return SentenceForm(
         pooling=_pooling(config),
         dense=dense,
@@ -100,6 +104,11 @@ def sentence_form(folder: Path) -> SentenceForm | None:
         most_tokens=most if isinstance(most, int) and most > 0 else None,
         files=(listed, config, *lengths[:1], *(part.folder / "config.json" for part in dense)),
     )
+
+
+def _lowers(described: Path) -> bool:
+    """Whether a tokenizer says that it makes small letters of a text."""
+    return bool(described.is_file() and read_object(described, _KIND).get("do_lower_case"))
 
 
 def _parts(listed: Path) -> list[tuple[str, str]]:

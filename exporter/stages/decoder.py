@@ -56,12 +56,12 @@ class DecoderStages:
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
-        program = self.program or self._rewrite_again(progress)
+        program = self.program or self.rewrite_unmeasured(progress)
         lower_to_folder({FORWARD: program}, self.request, folder, progress)
         self.program = None  # executing the artifact takes as much memory as its graph
 
-    def _rewrite_again(self, progress: Progress) -> Program:
-        """Rewrite without measuring, for an export that was interrupted after its rungs were measured."""
+    def rewrite_unmeasured(self, progress: Progress) -> Program:
+        """The last graph, rewritten without measuring: an interrupted export goes on with it."""
         program = capture_request(self.request, hold_weights(self.request.source), progress)
         return run_passes(program, self.passes(), in_place=True)
 
@@ -77,7 +77,7 @@ class DecoderStages:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.lower import lower
 
-        program = self.program or self._rewrite_again(Progress())
+        program = self.program or self.rewrite_unmeasured(Progress())
         rows, probe = block_rows(self.request), self.request.probe
         calls = text_calls(program.interface, probe.tokens, probe.plan)
         layer = locate_in_artifact(program, calls, lambda exposed: lower(exposed, block_rows=rows).artifact)

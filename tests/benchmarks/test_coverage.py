@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.coverage import read_outcomes, run
-from benchmarks.coverage_parts.check import Outcome, _compared, _Reference, check
+from benchmarks.coverage_parts.check import COLUMNS, Outcome, _compared, _Reference, check
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types, tiny_config
 
@@ -42,6 +42,16 @@ def test_other_targets_have_a_column_each_and_their_own_counts() -> None:
     assert "| equal | 2 |" in text, "the counts at the top are of host alone"
 
 
+def test_other_forms_for_this_machine_are_counted_and_what_is_not_plainly_equal_is_named() -> None:
+    known = [
+        *(outcome("a", "equal", column="host 4bit"), outcome("b", "refused", "E526", "scan", column="host 4bit")),
+        outcome("c", "equal", reason="up to token 7, a tie", column="host 4bit"),
+    ]
+    text = page(["a", "b", "c"], {(o.kind, o.column): o for o in known})
+    assert "Of 3 types: 2 equal, 1 refused." in text and "Phones" not in text
+    assert "| `b` | refused E526 | scan |\n| `c` | equal | up to token 7, a tie |" in text
+
+
 @pytest.mark.parametrize(("said", "result"), [([1, 2], "equal"), ([1, 3], "equal"), ([4, 2], "different")])
 def test_a_difference_counts_unless_the_two_best_were_tied(said: list[int], result: str) -> None:
     reference = _Reference([0], [1, 2] + [0] * 22, [1, 2] + [0] * 22, [0.1, 1e-6] + [0.1] * 22)
@@ -64,10 +74,19 @@ def test_a_tiny_config_has_the_sizes_of_the_table() -> None:
     assert len(causal_types()) > 150
     config = tiny_config("gpt2")
     assert (config.n_embd, config.n_layer, config.vocab_size) == (64, 2, 256)
+    wider = tiny_config("gpt2", wider=True)
+    assert (wider.n_embd, wider.n_head, wider.n_layer, wider.vocab_size) == (96, 6, 2, 256)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAMPLE)
 def test_a_sample_of_types_says_what_transformers_says(kind: str) -> None:
     found = check(kind)
+    assert found.result == "equal", found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "mamba2", "qwen3_moe", "gemma3_text"])
+def test_a_sample_of_types_in_4_bits_says_what_its_rounded_graph_says(kind: str) -> None:
+    found = check(kind, COLUMNS["host 4bit"])
     assert found.result == "equal", found

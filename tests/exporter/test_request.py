@@ -41,3 +41,10 @@ def test_each_part_of_a_sentence_encoder_makes_another_export(tmp_path: Path, pa
     trained = key(folder, tmp_path / "cache")
     other_activation(folder / part)
     assert len({before, trained, key(folder, tmp_path / "cache")}) == 3
+
+
+def test_what_the_preprocessor_says_makes_another_export(tmp_path: Path) -> None:
+    folder = save_sentence_encoder(tmp_path / "tiny")
+    before = key(folder, tmp_path / "cache")
+    (folder / "preprocessor_config.json").write_text(json.dumps({"sampling_rate": 8000}))
+    assert key(folder, tmp_path / "cache") != before

@@ -36,6 +36,15 @@ def test_pooling_normalisation_and_length_are_read(tmp_path: Path) -> None:
     assert newer is not None and (newer.pooling, newer.normalised) == ("lasttoken", False)
 
 
+def test_small_letters_are_refused_where_the_tokenizer_does_not_make_them(tmp_path: Path) -> None:
+    write(tmp_path / "sentence_bert_config.json", {"do_lower_case": True})
+    with pytest.raises(InputError, match="small letters") as raised:
+        told(tmp_path, PARTS, POOLED)
+    assert raised.value.code == "E641"
+    write(tmp_path / "tokenizer_config.json", {"do_lower_case": True})
+    assert told(tmp_path, PARTS, POOLED) is not None
+
+
 def test_dense_layers_are_read(tmp_path: Path) -> None:
     dense = {
         "in_features": 32,
