@@ -2,13 +2,14 @@
 
 The C++ kernels (``devices/runner/kernels/encoder_attention.cpp``) compute the same, under ``edgec::NAME.out``.
 
-    edgec::encoder_attention  q [1, S, H, D], keys [1, T, G, D], values [1, T, G, Dv], bias [1, H or 1, S or 1, T] or None
+    edgec::encoder_attention  q [1, S, H, D], keys [1, T, G, D], values [1, T, G, Dv], bias [1, H, S, T] or None
                               -> [1, S, H, Dv]: every query sees every key
-    edgec::biased_attention   q [1, S, H, D], positions [S], the caches, bias [1, H or 1, S or 1, slots] -> [1, S, H, Dv]
+    edgec::biased_attention   q [1, S, H, D], positions [S], the caches, bias [1, H, S, slots] -> [1, S, H, Dv]
 
 Values are float32, positions int64; keys and values may be float16 too. ``bias`` is added to the scaled scores: T5's
-relative positions, or a mask of -infinity. The caches of ``biased_attention`` are full ones, as ``edgec::cache_write`` fills them
-(``operators.py``): slot = position, and a query sees its own position and those before it.
+relative positions, or a mask of -infinity; H and S may be 1, for all heads or queries. The caches of
+``biased_attention`` are full ones, as ``edgec::cache_write`` fills them (``operators.py``): slot = position, and a
+query sees its own position and those before it.
 """
 
 from __future__ import annotations

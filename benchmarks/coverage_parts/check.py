@@ -54,7 +54,7 @@ COLUMNS: Mapping[str, Column] = {
     column.title: column
     for column in (
         Column("host", "host"),
-        # Activations of 8 bits that another order of sums rounds the other way move logits by up to 1 %, as golden.py says.
+        # Another order of sums rounds some activations the other way: 1 % of the logits, as bundle/golden.py says.
         Column("host 4bit", "host", recipe="4bit", tie=1e-2, rounded=True),
         Column("host wider", "host", wider=True, seed=1),
         Column("android-cpu", "android-cpu"),

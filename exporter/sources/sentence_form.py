@@ -95,7 +95,9 @@ def sentence_form(folder: Path) -> SentenceForm | None:
     lengths = [folder / name for name in _LENGTHS if (folder / name).is_file()]
     told = read_object(lengths[0], _KIND) if lengths else {}
     if told.get("do_lower_case") and not _lowers(folder / _TOKENIZER):
-        raise _KIND.refusal(lengths[0], "do_lower_case wants small letters, which the tokenizer does not make of a text")
+        raise _KIND.refusal(
+            lengths[0], "do_lower_case wants small letters, which the tokenizer does not make of a text"
+        )
     most = told.get("max_seq_length")
     return SentenceForm(
         pooling=_pooling(config),

@@ -29,9 +29,7 @@ def lower_to_folder(programs: Mapping[str, Program], request: ExportRequest, fol
     save_facts(folder, write_lowered(programs, request, folder, progress))
 
 
-def write_lowered(
-    programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress
-) -> Facts:
+def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress) -> Facts:
     """Lower programs to the methods of one artifact, write it, and return its facts.
 
     Args:

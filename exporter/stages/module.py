@@ -193,7 +193,6 @@ class ModuleStages:
         layer = locate_in_artifact(program, calls, self._lowered_bytes)
         return rung.model_copy(update={"first_diverging_layer": layer})
 
-
     def _lowered_bytes(self, program: Program) -> bytes:
         rows = block_rows(self.request)
         if rows is not None:

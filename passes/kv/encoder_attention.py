@@ -9,8 +9,8 @@ A bias of zeros, which T5 adds to the scores of its cross-attention, is left out
 Where ``others_stay`` (a module, whose other attention is written out), what the kernel cannot express is left as it is.
 
 Legality: no window, no soft-capping, no learned sinks, and what is added to the scores has float32 values for all heads
-or each, and for all queries or each; the kernel is edgec's own. Exact (measured against transformers on tiny random T5, BART, Marian and Whisper: 4e-7 of the
-largest logit).
+or each, and for all queries or each; the kernel is edgec's own. Exact (measured against transformers on tiny random T5,
+BART, Marian and Whisper: 4e-7 of the largest logit).
 """
 
 from __future__ import annotations
