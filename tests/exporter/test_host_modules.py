@@ -1,0 +1,41 @@
+"""Encoders and other modules on this machine use edgec's kernels, and on phones those that every app has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgec import export
+from edgec.bundle.folder import read_manifest
+from edgec.bundle.manifest import Manifest
+
+FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
+
+
+def exported(kind: str, folder: Path, **options: str) -> Manifest:
+    """The ladder, which every export passes, compares the executed artifact with the module; bert's text is padded."""
+    return read_manifest(export(FACTORIES[kind], out=folder / "x.edgec", **options))
+
+
+@pytest.mark.parametrize(("kind", "recipe"), [("vit", "8bit"), ("bert", "8bit")])
+def test_a_module_on_this_machine_calls_edgecs_kernels(kind: str, recipe: str, tmp_path: Path) -> None:
+    made = exported(kind, tmp_path, recipe=recipe)
+    assert made.delegation is not None and "edgec_linear" in made.delegation.backend
+    assert "edgec::encoder_attention.out" in made.runtime.operators
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", FACTORIES)
+@pytest.mark.parametrize("recipe", ["float", "4bit", "3bit", "balanced2"])
+def test_every_recipe_runs_a_module(kind: str, recipe: str, tmp_path: Path) -> None:
+    # Two layers of 32 channels keep little in 2 bits.
+    made = export(FACTORIES[kind], out=tmp_path / "x.edgec", recipe=recipe, budgets={"max_relative": 1.5})
+    assert "edgec::encoder_attention.out" in read_manifest(made).runtime.operators
+
+
+@pytest.mark.parametrize("options", [{"kernels": "standard"}, {"target": "android-cpu"}])
+def test_elsewhere_and_where_asked_a_module_calls_standard_kernels(options: dict[str, str], tmp_path: Path) -> None:
+    made = exported("vit", tmp_path, recipe="8bit", **options)
+    assert made.delegation is not None and made.delegation.backend == "xnnpack"
+    assert not any(name.startswith("edgec::") for name in made.runtime.operators)
