@@ -181,24 +181,35 @@ def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:
         recipe: resolved for the backend.
         rotated: rotate what layers read, where the recipe rounds it, since the outputs' direction is all that counts.
 
-    Attention is written out before anything is rounded: after it, the least difference moves an activation to the next
+    With standard kernels attention is written out before anything is rounded: after it, the least difference moves an activation to the next
     of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits), which looks like a fault.
     """
-    own = recipe.kernels == "edgec"
-    shared: list[Pass] = [
-        RemoveNoops(),
-        *([FoldConstants(growth=_GROWTH), PatchesToLinear()] if own else []),
-        MatmulToLinear(),
-        VectorToMatrix(),
-        FuseSdpa(),
-        *([EncoderAttention(others_stay=True)] if own else []),
-        DecomposeAttention(),
-        *([FuseRmsNorm(heads=True), BatchDimension()] if own else []),
-    ]
+    shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
     if not rotated or recipe.weights is None or not recipe.weights.activation_bits:
         return [*shared, *passes_for(recipe), FoldConstants()]
     kept = replace(recipe, rules=((f"{INPUT_ROTATION}*", None), *recipe.rules))
     return [*shared, RotateInputs(), *passes_for(kept), FoldConstants()]
+
+
+def _own_module_passes() -> list[Pass]:
+    """What edgec's kernels read: linear layers over [1, T, C], and attention that is one operator where it can be."""
+    return [
+        RemoveNoops(),
+        # Position tables that code makes from ranges are constants before their weights are rounded.
+        FoldConstants(growth=_GROWTH),
+        PatchesToLinear(),
+        MatmulToLinear(),
+        VectorToMatrix(),
+        FuseSdpa(),
+        EncoderAttention(others_stay=True),
+        DecomposeAttention(),
+        FuseRmsNorm(heads=True),
+        BatchDimension(),
+    ]
+
+
+def _standard_module_passes() -> list[Pass]:
+    return [RemoveNoops(), MatmulToLinear(), VectorToMatrix(), FuseSdpa(), DecomposeAttention()]
 
 
 def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:

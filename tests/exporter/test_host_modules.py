@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from edgec.bundle.manifest import Manifest
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
 
 
-def exported(kind: str, folder: Path, **options: str) -> Manifest:
+def exported(kind: str, folder: Path, **options: Any) -> Manifest:
     """The ladder, which every export passes, compares the executed artifact with the module; bert's text is padded."""
     return read_manifest(export(FACTORIES[kind], out=folder / "x.edgec", **options))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -220,7 +220,7 @@ def test_norms_and_rotations(
     assert torch.allclose(kernel.rope(x, angle.cos(), angle.sin()), rotated, rtol=1e-6, atol=2e-6)
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": torch.nn.functional.silu,
     "gelu": torch.nn.functional.gelu,
     "gelu_tanh": partial(torch.nn.functional.gelu, approximate="tanh"),
