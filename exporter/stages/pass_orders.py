@@ -181,8 +181,9 @@ def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:
         recipe: resolved for the backend.
         rotated: rotate what layers read, where the recipe rounds it, since the outputs' direction is all that counts.
 
-    With standard kernels attention is written out before anything is rounded: after it, the least difference moves an activation to the next
-    of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits), which looks like a fault.
+    With standard kernels attention is written out before anything is rounded: after it, the least difference moves an
+    activation to the next of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits),
+    which looks like a fault.
     """
     shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
     if not rotated or recipe.weights is None or not recipe.weights.activation_bits:
