@@ -15,7 +15,10 @@ def embed(
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
     target_sdk: Annotated[int | None, typer.Option(help="Android's target SDK, 26 to 35; default 35.")] = None,
     public_key: Annotated[Path | None, typer.Option(help="PEM file: load other bundles signed by this key.")] = None,
-    tools: Annotated[Path | None, typer.Option(help="JSON file of tools that the model may call in the app.")] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of tools that the model may call in the app; the engine holds calls to them."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The written files as JSON on stdout.")] = False,
 ) -> None:
     """Write a Swift package or Gradle modules: model, typed wrapper, checks at load, settings, a bench app.
@@ -32,7 +35,7 @@ def embed(
     edgec embed Qwen3-0.6B-android-cpu.edgec --platform android --tools tools.json
     """
     from edgec.devices.embed.console import print_embedded
-    from edgec.devices.embed.embed import embed as write
+    from edgec.exporter.apps import embed as write
 
     made = write(bundle, platform, out, target_sdk=target_sdk, public_key=public_key, tools=tools)
     print_embedded(made, as_json=json)

@@ -20,6 +20,7 @@ from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts, text_files
 from edgec.devices.embed.hearing_facts import HearingFacts, hearing_facts
+from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.reply_facts import NO_REPLIES, ReplyFacts, reply_facts
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
@@ -128,7 +129,13 @@ class AppFacts:
         return sum(file.bytes for file in inside)
 
 
-def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None, tools: Sequence[Tool] = ()) -> AppFacts:
+def app_facts(
+    bundle: Bundle,
+    system: str,
+    key: PublicKey | None = None,
+    tools: Sequence[Tool] = (),
+    hold: HoldCalls | None = None,
+) -> AppFacts:
     """Read the facts that an app needs.
 
     Args:
@@ -136,13 +143,14 @@ def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None, tools: 
         system: of the app, ``ios`` or ``android``.
         key: by which other bundles are loaded; this one's signature was checked with it.
         tools: what a decoder may call.
+        hold: compiles what edgec's engine holds calls to; None: calls are held to nothing.
 
     Raises:
         InputError: E460 the bundle was made for another system, E462 a model of texts without a tokenizer, E138
             unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a sentence encoder's
             tokenizer that the app cannot follow, E755 a model of speech whose text the app cannot write, E158 a
             tokenizer that cannot be read, E760 or E761 tools that its chat template does not take, or not in a way that
-            an app can follow.
+            an app can follow, and what ``hold`` raises.
     """
     manifest = bundle.manifest
     target = _target(manifest, system)
@@ -153,7 +161,9 @@ def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None, tools: 
     encoder, hearing = encoder_facts(bundle), hearing_facts(bundle)
     facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder, hearing, replies)
     weights_and_states = facts.weight_copies * facts.artifact_bytes + sum(state.bytes for state in manifest.states)
-    return replace(facts, needed_bytes=weights_and_states)
+    if tools and hold is not None and facts.own_kernels:
+        replies = replace(replies, held=hold(bundle, tools))
+    return replace(facts, needed_bytes=weights_and_states, replies=replies)
 
 
 def _in_its_format(target: Target, form: str) -> Target:

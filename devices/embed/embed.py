@@ -12,6 +12,7 @@ from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
 from edgec.bundle.tools import Given, Tool, tools_in, tools_of
 from edgec.devices.embed.gradle_modules import gradle_modules
+from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
@@ -42,6 +43,7 @@ def embed(
     target_sdk: int | None = None,
     public_key: str | Path | None = None,
     tools: str | Path | Sequence[Given] | None = None,
+    hold: HoldCalls | None = None,
 ) -> Embedded:
     """Write the source package of a bundle.
 
@@ -52,6 +54,7 @@ def embed(
         target_sdk: for Android; by default the oldest that Google Play accepts.
         public_key: a PEM file of the key that signed the bundle; the app then loads other bundles signed by it, too.
         tools: what a language model may call in the app: a JSON file, or as for `Chat.send` (docs/tools.md).
+        hold: compiles what calls are held to where edgec's engine executes the bundle; None: they are held to nothing.
 
     Returns:
         The package's path and what it needs.
@@ -63,7 +66,7 @@ def embed(
             Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write; with a key E601 no
             signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605 no
             usable key; with tools E620, E621 or E629 they are not tools, E760 the model has no chat template with
-            tools, E761 not one that an app can follow.
+            tools, E761 not one that an app can follow, and what ``hold`` raises.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -75,7 +78,7 @@ def embed(
     opened = open_bundle(Path(bundle))
     _refuse_several_methods(opened)
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
-    package = _package(opened, platform, target_sdk, key, _tools(opened, tools))
+    package = _package(opened, platform, target_sdk, key, _tools(opened, tools), hold)
     write_package(package, path)
     return Embedded(path, package)
 
@@ -116,11 +119,16 @@ def _tools(bundle: Bundle, given: str | Path | Sequence[Given] | None) -> tuple[
 
 
 def _package(
-    bundle: Bundle, platform: str, target_sdk: int | None, key: PublicKey | None, tools: tuple[Tool, ...]
+    bundle: Bundle,
+    platform: str,
+    target_sdk: int | None,
+    key: PublicKey | None,
+    tools: tuple[Tool, ...],
+    hold: HoldCalls | None,
 ) -> AppPackage:
     if platform == "android":
-        return gradle_modules(bundle, ASKED_FROM_SDK if target_sdk is None else target_sdk, key, tools)
+        return gradle_modules(bundle, ASKED_FROM_SDK if target_sdk is None else target_sdk, key, tools, hold)
     if target_sdk is not None:
         why, fix = "iOS has no target SDK", "omit it"
         raise InputError("--target-sdk is for --platform android", "--target-sdk", why, fix, "E472")
-    return swift_package(bundle, key, tools)
+    return swift_package(bundle, key, tools, hold)

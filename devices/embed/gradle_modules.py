@@ -16,9 +16,11 @@ from edgec.devices.embed.app_facts import AppFacts, app_facts
 from edgec.devices.embed.chat_pieces import chat_pieces
 from edgec.devices.embed.engine_project import engine_pages, engine_project
 from edgec.devices.embed.gradle_values import gradle_values
+from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.kotlin_text import package_name
-from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_values
+from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
+from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import fill, load
 from edgec.devices.embed.tokenizer_plan import TokenizerPlan, tokenizer_plan
 from edgec.devices.embed.written_package import AppPackage
@@ -33,7 +35,7 @@ _SHARED = (
 )
 _REPLIES = (
     *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
+    *("HeldCalls", "Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
 )
 _DECODER = (
     *_REPLIES,
@@ -75,7 +77,11 @@ _JOB_FILE: Files = {"bench/job.json": (json.dumps({**_JOB, "edgec_version": __ve
 
 
 def gradle_modules(
-    bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None, tools: Sequence[Tool] = ()
+    bundle: Bundle,
+    target_sdk: int = ASKED_FROM_SDK,
+    key: PublicKey | None = None,
+    tools: Sequence[Tool] = (),
+    hold: HoldCalls | None = None,
 ) -> AppPackage:
     """The Gradle modules of an Android bundle.
 
@@ -84,15 +90,16 @@ def gradle_modules(
         target_sdk: of the app.
         key: by which the app loads other bundles, too.
         tools: what the model may call.
+        hold: compiles what edgec's engine holds calls to.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
             Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E760 or E761 tools
-            that do not fit.
+            that do not fit, and what ``hold`` raises.
     """
     _check_target(target_sdk)
-    facts = app_facts(bundle, "android", key, tools)
+    facts = app_facts(bundle, "android", key, tools, hold)
     _check(facts)
     runtime = runtime_of(facts)
     libraries = library_pages(dependencies(runtime, facts.manifest))
@@ -108,6 +115,7 @@ def gradle_modules(
         "README.md": android_readme(facts, pieces is not None, [*libraries, *compiled], target_sdk).encode(),
         **(_JOB_FILE if facts.texts is not None else {}),
         **_assets(facts, bundle),
+        **_held(facts),
     }
     return AppPackage(
         platform="android",
@@ -127,6 +135,12 @@ def _assets(facts: AppFacts, bundle: Bundle) -> dict[str, Path]:
     """The bundle's files by their paths in the modules."""
     assets = f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
     return {f"{assets}/{name}": bundle.path / name for name in facts.shipped_names}
+
+
+def _held(facts: AppFacts) -> Files:
+    """What calls are held to, by its paths in the modules."""
+    held, folder = facts.replies.held, f"model/src/main/assets/{kotlin_calls_folder(facts)}"
+    return {} if held is None else {f"{folder}/{name}": content for name, content in held.files.items()}
 
 
 def _check_target(target_sdk: int) -> None:
@@ -161,8 +175,15 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *_own(facts), *TOKENIZER, tokenizer.model)},
         **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).sources(facts).items()},
         **(_apps(folder) if facts.texts is not None else {}),
+        **(_values_of_schemas(folder) if kotlin_schemas(facts) else {}),
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+
+
+def _values_of_schemas(folder: str) -> dict[str, str]:
+    """The places of the module that decodes answers, apart from the model, which depends on no JSON library."""
+    source = f"model_json/src/main/kotlin/{folder}/json/SchemaValues.kt"
+    return {"model_json/build.gradle.kts": "json.gradle.kts", source: "SchemaValues.kt"}
 
 
 def _own(facts: AppFacts) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.engine_project import engine_library, native_classes
 from edgec.devices.embed.kotlin_text import boolean, package_name
 from edgec.devices.embed.page_sizes import android_project
+from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import fill, load
 
 # Hexagon is reached through a library of the phone's maker, and its own libraries are loaded as files.
@@ -47,6 +48,7 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         "native_library": _LIBRARY if runtime.accelerated else "",
         "unpacked_libraries": _UNPACKED if runtime.accelerated else "",
         "app_includes": ', ":bench", ":sample"' if facts.texts is not None else "",
+        "json_include": ', ":model_json"' if kotlin_schemas(facts) else "",
         "pack_include": ', ":model_pack"' if pack else "",
         "pack_plugin": f'\n        id("com.android.ai-pack") version "{plug_in}"' if pack else "",
         "pack_applied": '\n    id("com.android.ai-pack") apply false' if pack else "",
@@ -81,6 +83,7 @@ def _versions(target_sdk: int, minimum_sdk: int) -> dict[str, str]:
         "android_plugin": versions["android_plugin"],
         "kotlin_plugin": versions["kotlin"],
         "coroutines": versions["coroutines"],
+        "serialization": versions["serialization"],
         "compose": versions["compose"],
         "activity": versions["activity"],
         "compile_sdk": str(versions["compile_sdk"]),

@@ -10,6 +10,7 @@ from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.hearing_facts import hearing_values
+from edgec.devices.embed.held_calls import FOLDER
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import kotlin_replies
@@ -29,6 +30,11 @@ def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, st
     if facts.encoder is not None:
         return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
     return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}
+
+
+def kotlin_calls_folder(facts: AppFacts) -> str:
+    """The folder among the assets of what calls are held to; the assets of all modules of an app are one folder."""
+    return f"{package_name(facts.manifest.name)}.{FOLDER}"
 
 
 def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
@@ -72,6 +78,7 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
         "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "schemas": kotlin_schemas(facts),
+        "calls_folder": string(kotlin_calls_folder(facts)),
         **kotlin_replies(facts.replies),
     }
 

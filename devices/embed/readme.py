@@ -53,7 +53,7 @@ let answer = try await session.respond(to: "Hello")
 ```
 
 `FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes
-the same. Tools and images are refused.
+the same. A session's tools have to be those of this package, by their names; images are refused.
 """
 _ANSWERED = "; after an answer `lastTimings` holds the time to its first token and tokens/s"
 _TRANSCRIBED = """let heard = try await model.transcribe(samples, sampleRate: SpeechLimits.samplingRate)

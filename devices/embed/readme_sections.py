@@ -29,7 +29,11 @@ model.generate("...", schema = Schemas.{constant}).collect {{ print(it) }}
 The first call returns the whole JSON, for the app's own parser, the second gives it piece by piece; `chatJson`
 and `chat` take the same arguments. Tokens that run out first leave the JSON unfinished: `lastFinish` is then
 `LENGTH` or `CONTEXT` instead of `COMPLETE` or `END_OF_TEXT`, and the first call throws `AnswerUnfinished`.
-`SchemaRefused` is the error of a schema that cannot be used."""
+`SchemaRefused` is the error of a schema that cannot be used.
+
+`model_json/` is a module apart that decodes such answers by kotlinx.serialization into a class with `@Serializable`
+(the app applies the plug-in `org.jetbrains.kotlin.plugin.serialization`):
+`model.generateValue<Answer>("...", Schemas.{constant})`, `chatValue` likewise. Leave it out for another parser."""
 _SCHEMAS = """
 ## Schemas
 
@@ -76,9 +80,11 @@ _NO_THINKING = (
     "This model's template has none of the markers of reasoning that edgec knows: a budget above 0 is refused."
 )
 _TOOLS = """The model sees these tools: {names}. After a reply with calls, put its message into the conversation,
-then a message with the result of each call ({result}), and ask for the next reply. Arguments are JSON text that the
-model wrote: check them, they are not held to the schema. A call that the model opened and did not write is
-{error}, which has all of its text."""
+then a message with the result of each call ({result}), and ask for the next reply. Arguments are JSON text.
+{held} A call that the model opened and did not write is {error}, which has all of its text."""
+_HELD = """edgec's engine holds calls to the tools: they fulfil the schemas. `toolChoice` says what the model may or
+must call ({choices}); {once} allows one call at most."""
+_NOT_HELD = "The model wrote them, and they are not held to the schema: check them."
 _NO_TOOLS = "It calls no tools: `edgec embed --tools FILE` writes a package whose model may."
 _KEY = """
 ## Signed bundles
@@ -102,15 +108,18 @@ def kotlin_schema_section(facts: AppFacts) -> str:
 
 def swift_reply_section(facts: AppFacts) -> str:
     """The Swift package's section on replies; empty where the bundle has no conversations."""
-    return _reply_section(facts, _SWIFT_REPLY, "`ChatMessage(result:of:)`", "`EdgecError.malformedCall`")
+    held = _HELD.format(choices='`.auto`, `.none`, `.required`, `.tool("...")`', once="`parallelCalls: false`")
+    return _reply_section(facts, _SWIFT_REPLY, "`ChatMessage(result:of:)`", "`EdgecError.malformedCall`", held)
 
 
 def kotlin_reply_section(facts: AppFacts) -> str:
     """The Gradle modules' section on replies; empty where the bundle has no conversations an app can render."""
-    return _reply_section(facts, _KOTLIN_REPLY, "`ChatMessage.result(call, text)`", "`MalformedCall`")
+    choices = '`ToolChoice.AUTO`, `NONE`, `REQUIRED`, `ToolChoice.tool("...")`'
+    held = _HELD.format(choices=choices, once="`parallelCalls = false`")
+    return _reply_section(facts, _KOTLIN_REPLY, "`ChatMessage.result(call, text)`", "`MalformedCall`", held)
 
 
-def _reply_section(facts: AppFacts, use: str, result: str, error: str) -> str:
+def _reply_section(facts: AppFacts, use: str, result: str, error: str, held: str) -> str:
     replies = facts.replies
     if replies.plain[0] is None:
         return ""
@@ -118,7 +127,9 @@ def _reply_section(facts: AppFacts, use: str, result: str, error: str) -> str:
     return _REPLIES.format(
         use=use,
         thinking=_THINKING if replies.close_tokens else _NO_THINKING,
-        tools=_TOOLS.format(names=names, result=result, error=error) if names else _NO_TOOLS,
+        tools=_TOOLS.format(names=names, result=result, error=error, held=held if replies.held else _NOT_HELD)
+        if names
+        else _NO_TOOLS,
     )
 
 

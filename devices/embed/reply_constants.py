@@ -10,8 +10,9 @@ from typing import Any, Final
 from edgec.bundle.notations import CallForm, CallWriting, Frame, ThinkingForm
 from edgec.bundle.tools import Tool
 from edgec.devices.embed import kotlin_text, swift_text
+from edgec.devices.embed.held_calls import HeldCalls
 from edgec.devices.embed.prompt_pieces import PromptPieces
-from edgec.devices.embed.reply_facts import ReplyFacts
+from edgec.devices.embed.reply_facts import Heads, ReplyFacts
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,14 @@ def swift_replies(facts: ReplyFacts) -> Mapping[str, str]:
 def _values(facts: ReplyFacts, language: Language) -> Mapping[str, str]:
     string = language.string
     return {
-        "thinking": thinking_notation(facts.thinking, facts.close_tokens, language),
+        "thinking": thinking_notation(facts.thinking, facts.open_tokens, facts.close_tokens, language),
+        "answer_heads": _heads(facts.heads, language),
         "thinking_tail": str(facts.tail),
         "calls": call_notation(facts.calls, language),
         "dropped_marks": ", ".join(map(string, frame_marks(facts.frame))),
         "hidden_tokens": ", ".join(f"{first}{language.ends}{last}" for first, last in _ranges(facts.hidden)),
         "tool_texts": tool_constants(facts.tools, language),
+        **_held_values(facts.held, language),
         "switches": ", ".join(map(string, facts.switches)),
         "keeps_thought": str(facts.keeps_thought).lower(),
         "keeps_old_thought": str(facts.keeps_old_thought).lower(),
@@ -109,12 +112,32 @@ def _values(facts: ReplyFacts, language: Language) -> Mapping[str, str]:
     }
 
 
-def thinking_notation(form: ThinkingForm | None, close_tokens: Sequence[int], language: Language) -> str:
+def _heads(heads: Heads | None, language: Language) -> str:
+    if heads is None:
+        return language.nothing
+    return language.made("AnswerHeads", **{
+        name: language.listed(map(str, tokens)) for name, tokens in zip(("first", "after_thought"), heads, strict=True)
+    })  # fmt: skip
+
+
+def _held_values(held: HeldCalls | None, language: Language) -> Mapping[str, str]:
+    """The grammars' files by the choice of tools, and the sha256 of each file."""
+    tables = ({}, {}) if held is None else (held.choices, held.digests)
+    empty = ":" if language.labels else ""
+    rows = [language.rows({key: language.string(value) for key, value in table.items()}) or empty for table in tables]
+    return dict(zip(("held_choices", "held_files"), rows, strict=True))
+
+
+def thinking_notation(
+    form: ThinkingForm | None, open_tokens: Sequence[int], close_tokens: Sequence[int], language: Language
+) -> str:
     """The notation of reasoning as a value of a language."""
     if form is None:
         return language.nothing
-    string, tokens = language.string, language.listed(map(str, close_tokens))
-    return language.made("ThinkingNotation", open=string(form.open), close=string(form.close), close_tokens=tokens)
+    string, (opened, closed) = language.string, (language.listed(map(str, ids)) for ids in (open_tokens, close_tokens))
+    return language.made(
+        "ThinkingNotation", open=string(form.open), close=string(form.close), open_tokens=opened, close_tokens=closed
+    )
 
 
 def call_notation(form: CallForm | None, language: Language) -> str:

@@ -14,10 +14,13 @@ from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.call_spans import probe_call, probe_result
+from edgec.devices.embed.held_calls import HeldCalls
 from edgec.devices.embed.prompt_pieces import CALL, PromptPieces, prompt_pieces
 from edgec.errors import InputError
 
 Prompts = tuple[PromptPieces | None, PromptPieces | None, PromptPieces | None]
+Heads = tuple[tuple[int, ...], tuple[int, ...]]
+NO_HEADS: Final[Heads] = ((), ())
 NO_PROMPTS: Final[Prompts] = (None, None, None)
 
 
@@ -27,7 +30,9 @@ class ReplyFacts:
 
     Attributes:
         thinking: the notation of reasoning; None where the template has none.
-        close_tokens: the end of reasoning as tokens; empty where no tokens write its markers.
+        open_tokens: the beginning of reasoning as tokens; empty where no tokens write its markers.
+        close_tokens: its end, likewise.
+        heads: the tokens before an answer that a schema holds, without reasoning and after it; None: none write them.
         tail: so many tokens of a prompt's end show whether it has opened or closed the reasoning.
         calls: the notation of calls; None without tools.
         tools: those that the template shows.
@@ -37,10 +42,13 @@ class ReplyFacts:
         with_tools: the prompt with the tools, likewise.
         keeps_thought: the template shows the reasoning before a call while its results come.
         keeps_old_thought: it shows it later, too.
+        held: what calls are held to; None where the app's runtime holds them to nothing.
     """
 
     thinking: ThinkingForm | None = None
+    open_tokens: tuple[int, ...] = ()
     close_tokens: tuple[int, ...] = ()
+    heads: Heads | None = NO_HEADS
     tail: int = 0
     calls: CallForm | None = None
     tools: tuple[Tool, ...] = ()
@@ -50,6 +58,7 @@ class ReplyFacts:
     with_tools: Prompts = NO_PROMPTS
     keeps_thought: bool = False
     keeps_old_thought: bool = False
+    held: HeldCalls | None = None
 
     @property
     def frame(self) -> Frame:
@@ -84,9 +93,12 @@ def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = ()) -> ReplyFact
     if tools and with_tools[0] is None:
         raise _no_pieces()
     keeps, keeps_old = _kept_thought(tokenizer, definitions) if tools else (False, False)
+    open_tokens, close_tokens = _thought_tokens(notations)
     return ReplyFacts(
         thinking=notations.thinking,
-        close_tokens=_close_tokens(notations),
+        open_tokens=open_tokens,
+        close_tokens=close_tokens,
+        heads=_heads(notations),
         tail=notations.tail,
         calls=calls,
         tools=tuple(tools),
@@ -105,11 +117,20 @@ def _without_template(tools: Sequence[Tool]) -> ReplyFacts:
     return NO_REPLIES
 
 
-def _close_tokens(notations: TemplateNotations) -> tuple[int, ...]:
+def _thought_tokens(notations: TemplateNotations) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The markers of reasoning as tokens; both empty where one cannot be written."""
     form = notations.thinking
-    if form is None or notations.spelled(form.open) is None:
-        return ()
-    return notations.spelled(form.close) or ()
+    opened, closed = (notations.spelled(form.open), notations.spelled(form.close)) if form else ((), ())
+    return (opened, closed) if opened and closed else ((), ())
+
+
+def _heads(notations: TemplateNotations) -> Heads | None:
+    """What comes before an answer where a message has headers, without reasoning and after it."""
+    frame = notations.thinking.frame if notations.thinking else PLAIN
+    if not frame.answer:
+        return NO_HEADS
+    first, after = notations.spelled(frame.answer), notations.spelled(frame.lead + frame.answer)
+    return None if first is None or after is None else (first, after)
 
 
 def _prompts(

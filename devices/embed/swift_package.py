@@ -18,6 +18,7 @@ from edgec.devices.embed.app_settings import (
     xcconfig,
 )
 from edgec.devices.embed.glue import Glue, glue_for
+from edgec.devices.embed.held_calls import FOLDER, HoldCalls
 from edgec.devices.embed.readme import readme
 from edgec.devices.embed.swift_engine import engine_target
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
@@ -36,7 +37,7 @@ _SHARED = (
 )
 _REPLIES = (
     *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
+    *("HeldCalls", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
 )
 _DECODER = (
     *_REPLIES,
@@ -69,20 +70,24 @@ _JOB = {
 }
 
 
-def swift_package(bundle: Bundle, key: PublicKey | None = None, tools: Sequence[Tool] = ()) -> AppPackage:
+def swift_package(
+    bundle: Bundle, key: PublicKey | None = None, tools: Sequence[Tool] = (), hold: HoldCalls | None = None
+) -> AppPackage:
     """The Swift package for an iOS bundle.
 
     Args:
         bundle: opened.
         key: by which the app loads other bundles, too.
         tools: what a language model may call.
+        hold: compiles what edgec's engine holds calls to.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
             typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
-            follow, E755 a text that the app's engine cannot write, E760 or E761 tools that do not fit.
+            follow, E755 a text that the app's engine cannot write, E760 or E761 tools that do not fit, and what
+            ``hold`` raises.
     """
-    facts = app_facts(bundle, "ios", key, tools)
+    facts = app_facts(bundle, "ios", key, tools, hold)
     glue = glue_for(facts)
     module = module_name(facts)
     texts: Files = {
@@ -97,7 +102,7 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None, tools: Sequence[
     return AppPackage(
         platform="ios",
         module=module,
-        files={**texts, **shipped},
+        files={**texts, **shipped, **_held(facts)},
         format=str(facts.manifest.format),
         minimum_os=f"{glue.minimum_os[0]}.{glue.minimum_os[1]}",
         needed_bytes=facts.needed_bytes,
@@ -105,6 +110,12 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None, tools: Sequence[
         entitled=entitlements(facts) is not None,
         key_sha256=key.fingerprint if key else None,
     )
+
+
+def _held(facts: AppFacts) -> Files:
+    """What calls are held to, by its paths inside the package."""
+    held, folder = facts.replies.held, f"Sources/{module_name(facts)}/Resources/{FOLDER}"
+    return {} if held is None else {f"{folder}/{name}": content for name, content in held.files.items()}
 
 
 def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:

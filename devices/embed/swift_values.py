@@ -11,6 +11,7 @@ from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.encoder_facts import encoder_values
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.hearing_facts import hearing_values
+from edgec.devices.embed.held_calls import FOLDER
 from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import swift_replies
 from edgec.devices.embed.schema_constants import swift_schemas
@@ -116,8 +117,16 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "methods_share_state": boolean(glue.methods_share_state),
         "schemas": swift_schemas(facts),
+        "calls_folder": _calls_folder(facts),
         **swift_replies(facts.replies),
     }
+
+
+def _calls_folder(facts: AppFacts) -> str:
+    """Where the package finds what calls are held to; only a package with resources has ``Bundle.module``."""
+    if facts.replies.held is None:
+        return "nil"
+    return f"Bundle.module.url(forResource: {string(FOLDER)}, withExtension: nil)"
 
 
 def _chunk(facts: AppFacts, glue: Glue) -> int:
@@ -165,11 +174,13 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     if facts.has_tokenizer:
         packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
         products.append('                .product(name: "Transformers", package: "swift-transformers"),')
-    resources = f',\n            resources: [.copy("Resources/{bundle_folder(facts)}")]'
+    copied = [] if facts.in_asset_pack else [bundle_folder(facts)]
+    copied += [] if facts.replies.held is None else [FOLDER]
+    resources = ", ".join(f'.copy("Resources/{name}")' for name in copied)
     return {
         "platforms": f'.iOS("{major}.{minor}")',
         "dependencies": "\n".join(packages),
         "products": "\n".join(products),
-        "resources": "" if facts.in_asset_pack else resources,
+        "resources": f",\n            resources: [{resources}]" if copied else "",
         "cxx_standard": ",\n    cxxLanguageStandard: .cxx17" if glue.engine else "",
     }

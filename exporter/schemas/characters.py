@@ -30,6 +30,18 @@ def spelled(pool: RegularPool, ranges: Iterable[tuple[int, int]]) -> Regular:
     return pool.either(pool.one_of(plain), escapes, *longer)
 
 
+def encoded(pool: RegularPool, ranges: Iterable[tuple[int, int]]) -> Regular:
+    """One character of some ranges of code points, as UTF-8 has it."""
+    return pool.either(
+        *(
+            part
+            for low, high in ranges
+            for first, last in _ENCODED
+            for part in _utf8(pool, max(low, first), min(high, last))
+        )
+    )
+
+
 def spelled_text(text: str) -> bytes | None:
     """A text as it stands within a JSON string; None where a character has no spelling."""
     if any(ord(char) in _UNSPELLED or 0xD800 <= ord(char) <= 0xDFFF for char in text):

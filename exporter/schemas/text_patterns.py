@@ -7,10 +7,10 @@ way is compiled; anything else is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from edgec.exporter.schemas.characters import ANY_CHARACTER, CharacterRanges, spelled, without
+from edgec.exporter.schemas.characters import ANY_CHARACTER, CharacterRanges, encoded, spelled, without
 from edgec.exporter.schemas.refusals import not_compiled
 from edgec.exporter.schemas.regular import Regular, RegularPool
 
@@ -43,6 +43,7 @@ _CATEGORIES: Final = {
 }
 _NEW_LINE: Final = ((10, 10),)
 Item = tuple[Any, Any]
+Spelling = Callable[[RegularPool, Iterable[tuple[int, int]]], Regular]
 
 
 def pattern_term(pool: RegularPool, pattern: str, where: str) -> Regular:
@@ -51,51 +52,56 @@ def pattern_term(pool: RegularPool, pattern: str, where: str) -> Regular:
     Raises:
         InputError: E710, the pattern has something that only an engine of `edgec run` understands.
     """
-    return _Pattern(pool, where).found(pattern)
+    return _Pattern(pool, where, spelled).found(pattern)
+
+
+def whole_term(pool: RegularPool, pattern: str, where: str) -> Regular:
+    """The texts that a pattern matches as a whole, in UTF-8; raises as `pattern_term`."""
+    made = _Pattern(pool, where, encoded)
+    return pool.either(*(made.sequence(branch) for branch in made.branches(pattern)))
 
 
 class _Pattern:
-    def __init__(self, pool: RegularPool, where: str) -> None:
-        self._pool, self._where = pool, where
+    def __init__(self, pool: RegularPool, where: str, spell: Spelling) -> None:
+        self._pool, self._where, self._spell = pool, where, spell
 
     def found(self, pattern: str) -> Regular:
+        return self._pool.either(*(self._anchored(branch) for branch in self.branches(pattern)))
+
+    def branches(self, pattern: str) -> Sequence[list[Item]]:
         try:
             parsed = _parser.parse(pattern)
         except (re.error, RecursionError, OverflowError) as error:
             raise not_compiled("pattern", self._where, str(error)) from error
         if parsed.state.flags != re.UNICODE.value:
             raise not_compiled("pattern", self._where, "it sets flags")
-        branches = self._branches(list(parsed))
-        return self._pool.either(*(self._anchored(branch) for branch in branches))
-
-    @staticmethod
-    def _branches(items: list[Item]) -> Sequence[list[Item]]:
+        items: list[Item] = list(parsed)
         if items and str(items[-1][0]) == "BRANCH":
             return [[*items[:-1], *branch] for branch in items[-1][1][1]]
         return [items]
 
     def _anchored(self, items: list[Item]) -> Regular:
-        anything = self._pool.repeat(spelled(self._pool, ANY_CHARACTER))
+        anything = self._pool.repeat(self._spell(self._pool, ANY_CHARACTER))
         begins = bool(items) and _is_anchor(items[0], "AT_BEGINNING", "AT_BEGINNING_STRING")
         rest = items[1:] if begins else items
         ends = bool(rest) and _is_anchor(rest[-1], "AT_END", "AT_END_STRING")
-        inner = self._sequence(rest[:-1] if ends else rest)
+        inner = self.sequence(rest[:-1] if ends else rest)
         return self._pool.then(*([] if begins else [anything]), inner, *([] if ends else [anything]))
 
-    def _sequence(self, items: Sequence[Item]) -> Regular:
+    def sequence(self, items: Sequence[Item]) -> Regular:
         return self._pool.then(*(self._item(str(kind), value) for kind, value in items))
 
     def _item(self, kind: str, value: Any) -> Regular:
         if kind in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
-            return spelled(self._pool, self._characters(kind, value))
+            return self._spell(self._pool, self._characters(kind, value))
         if kind == "BRANCH":
-            return self._pool.either(*(self._sequence(list(branch)) for branch in value[1]))
+            return self._pool.either(*(self.sequence(list(branch)) for branch in value[1]))
         if kind == "SUBPATTERN" and not value[1] and not value[2]:
-            return self._sequence(list(value[3]))
+            return self.sequence(list(value[3]))
         if kind in ("MAX_REPEAT", "MIN_REPEAT"):
             low, high, part = value
             endless = high is _parser.MAXREPEAT
-            return self._pool.repeat(self._sequence(list(part)), int(low), None if endless else int(high))
+            return self._pool.repeat(self.sequence(list(part)), int(low), None if endless else int(high))
         raise not_compiled("pattern", self._where, f"{kind.lower()} inside it")
 
     def _characters(self, kind: str, value: Any) -> CharacterRanges:

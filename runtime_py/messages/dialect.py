@@ -24,6 +24,7 @@ from edgec.runtime_py.readers import Reader
 from edgec.runtime_py.structured.constraint import Constraint
 from edgec.runtime_py.structured.rule import TokenRule
 from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.structured.wanted import Wanted
 from edgec.runtime_py.text_stream import TextStream
 
 _NO_CHOICE: Final = ToolChoice(())
@@ -138,12 +139,16 @@ class Dialect:
             raise no_thinking("The markers of reasoning cannot be written.", why, "use no budget")
         return tokens
 
-    def constraint(self, choice: ToolChoice, tokens: int) -> TokenRule:
-        """The rule of a message that may call tools; raises as `message_grammar`, and E617, E619."""
+    def grammar(self, choice: ToolChoice) -> Wanted:
+        """The grammar of a message that may call tools; raises as `message_grammar`, and E617, E619."""
         assert self.calls is not None
-        made = self._structures()
-        special = {text: index for text, index in self._notations.special.items() if index in made.vocabulary.special}
-        compiled = made.compiled(message_grammar(self.calls, choice, special))
+        known = self._structures().vocabulary.special
+        special = {text: index for text, index in self._notations.special.items() if index in known}
+        return message_grammar(self.calls, choice, special)
+
+    def constraint(self, choice: ToolChoice, tokens: int) -> TokenRule:
+        """The rule of a message that may call tools; raises as `grammar`."""
+        compiled = self._structures().compiled(self.grammar(choice))
         # Without a way to close: a call that was cut short is an error, never a call with arguments made up.
         return Constraint(compiled.matcher.fork(), None, tokens)
 

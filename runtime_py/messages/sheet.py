@@ -11,7 +11,8 @@ from edgec.errors import EdgecError
 from edgec.runtime_py.structured.wanted import Wanted, wanted
 
 _SHARED: Final = (
-    "%llguidance {}",
+    # Tokens may spell what must come in any way: by default the library allows one alone, of its own tokenizer.
+    '%llguidance {"no_forcing": true}',
     r"TEXT: /(.|\n)*/",
     r"WS: /[ \n]{0,2}/",
     "BLANK: / ?/",

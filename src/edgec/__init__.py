@@ -14,8 +14,8 @@ from edgec.errors import BudgetError, EdgecError, InputError, ToolError
 from edgec.installation import __version__
 
 if TYPE_CHECKING:
-    from edgec.devices.embed.embed import embed
     from edgec.exporter.api import export
+    from edgec.exporter.apps import embed
     from edgec.runtime_py.bench.bench import bench
     from edgec.runtime_py.model import load
 
@@ -23,7 +23,7 @@ _PUBLIC = {
     "export": "edgec.exporter.api",
     "load": "edgec.runtime_py.model",
     "bench": "edgec.runtime_py.bench.bench",
-    "embed": "edgec.devices.embed.embed",
+    "embed": "edgec.exporter.apps",
 }
 
 __all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "embed", "export", "load"]

@@ -176,7 +176,8 @@ EDGEC_API void edgec_structure_close(EdgecStructure* structure);
 // The bytes that a token writes within a text; 0 where it writes nothing there. `bytes` is valid while the structure is.
 EDGEC_API size_t edgec_structure_token(const EdgecStructure* structure, int64_t token, const char** bytes);
 
-// A text of at most `budget` tokens that is held to the structure. It belongs to one thread at a time.
+// A text of at most `budget` tokens that is held to the structure; one of INT32_MAX or more is never closed before its
+// tokens run out. It belongs to one thread at a time.
 EDGEC_API EdgecText* edgec_text_open(
     const EdgecStructure* structure, int64_t budget, char* error, size_t capacity);
 EDGEC_API void edgec_text_close(EdgecText* text);

@@ -43,7 +43,7 @@ void StructureStacks::shrink(size_t size) {
 
 StructuredText::StructuredText(const Structure& structure, int64_t budget) : structure_(structure), left_(budget) {
   places_ = {{0, 0}};
-  closing_ = static_cast<int64_t>(cost(places_)) <= left_;
+  closing_ = left_ < kEndless && static_cast<int64_t>(cost(places_)) <= left_;
   look();
 }
 

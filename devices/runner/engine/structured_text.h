@@ -53,6 +53,9 @@ struct Place {
 };
 using Places = std::vector<Place>;
 
+// A text of so many tokens or more is never closed: it ends where its tokens do, whole or not.
+constexpr int64_t kEndless = INT32_MAX;
+
 class StructuredText {
  public:
   // A text of at most `budget` tokens. The structure must outlive it.

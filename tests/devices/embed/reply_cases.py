@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import MalformedCall
 from edgec.runtime_py.messages.rule import Markers, MessageRule
+from edgec.runtime_py.structured.rule import Vector
 from tests.runtime_py.messages.talk import NOW, WEATHER, marks_of, tokenizer
 from tests.runtime_py.messages.test_calls import WRITTEN
 
@@ -152,35 +153,78 @@ def budget_cases() -> list[dict[str, Any]]:
         {
             "phase": phase,
             "budget": budget,
+            "open": pick.choice([[0], [2, 3]]),
             "close": pick.choice([[1], [4, 3]]),
+            "answer": pick.choice(["free", "free", "text", "calls"]),
             "awaited": pick.choice([[], [_EOS]]),
             "wanted": [pick.choice((7, 0, 2))] + [pick.randrange(len(_TOKENS)) for _ in range(14)],
         }
         for phase in phases
         for budget in budgets
-        for _ in range(30)
+        for _ in range(60)
     ]
 
 
+# What an answer may hold, by the number of its tokens; after reasoning the first row is left out.
+ALLOWED = [[2, 5], [5, 7, 8], [0, 2, 6], [3, 5, 6, 8], [6, 7]]
+_WHOLE, _ENDED = 2, 4
+
+
+class _Answer:
+    """The rule of an answer, as `TokenRule`: whole after two tokens, and over after four."""
+
+    def __init__(self, thought: bool) -> None:
+        self._count, self._first = 0, int(thought)
+
+    def _may(self) -> list[int]:
+        return ALLOWED[min(self._count + self._first, len(ALLOWED) - 1)] + [_EOS] * (self._count >= _WHOLE)
+
+    def mask(self, logits: Vector) -> Vector:
+        out = np.full_like(logits, -np.inf)
+        out[self._may()] = logits[self._may()]
+        return out
+
+    def take(self, token: int) -> int:
+        assert token in self._may()
+        self._count += 1
+        return token
+
+    def count_fitting(self, tokens: Sequence[int]) -> int:
+        return int(tokens[0] in self._may())
+
+    def fork(self) -> Self:
+        raise NotImplementedError
+
+    def is_whole(self, count: int) -> bool:
+        return count >= _WHOLE
+
+    def ended(self, count: int) -> bool:
+        return count >= _ENDED
+
+
 def held(case: dict[str, Any]) -> list[int]:
-    """The tokens that Python lets such a model write."""
+    """The tokens that Python lets such a model write until its answer is over, and how far that has come."""
     rule = MessageRule(
         lambda tokens: "".join(_TOKENS[token] for token in tokens),
-        Markers(_OPEN, _CLOSE, (0,), tuple(case["close"])),
-        lambda left, thought: None,
+        Markers(_OPEN, _CLOSE, tuple(case["open"]), tuple(case["close"])),
+        lambda left, thought: None if case["answer"] == "free" else _Answer(thought),
         99,
         phase=case["phase"],
         budget=case["budget"],
+        structured=case["answer"] == "text",
         eos=frozenset(case["awaited"]),
     )
-    taken = []
+    taken = list[int]()
     for token in case["wanted"]:
         logits = -np.arange(len(_TOKENS), dtype=np.float32)
         logits[token] = 1
         taken.append(rule.take(int(rule.mask(logits).argmax())))
-    return taken
+        if rule.ended(len(taken)) or (case["answer"] != "free" and taken[-1] == _EOS):
+            break
+    count = len(taken)
+    return [*taken, 2 if rule.ended(count) else int(rule.is_whole(count))]
 
 
 def all_cases() -> dict[str, Any]:
     """All cases, for an app to read from a file."""
-    return {"messages": cases(), "budgets": budget_cases(), "tokens": _TOKENS}
+    return {"messages": cases(), "budgets": budget_cases(), "tokens": _TOKENS, "allowed": ALLOWED}

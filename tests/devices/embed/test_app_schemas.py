@@ -53,6 +53,19 @@ def test_each_schema_has_a_constant_in_kotlin(tmp_path: Path) -> None:
     assert found == dict(zip(KOTLIN, NAMES, strict=True))
 
 
+def test_a_module_apart_decodes_answers_in_kotlin(tmp_path: Path) -> None:
+    package = made("android", tmp_path / "engine", names=["person"])
+    assert 'include(":model", ":bench", ":sample", ":model_json")' in written(package, "settings.gradle.kts")
+    source, build = written(package, "SchemaValues.kt"), package.files["model_json/build.gradle.kts"]
+    assert "generateValue(" in source and isinstance(build, bytes) and b'api(project(":model"))' in build
+    assert b"kotlinx-serialization-json:1.8.1" in build
+    model = package.files["model/build.gradle.kts"]
+    assert isinstance(model, bytes) and b"serialization" not in model
+    for other in (made("android", tmp_path / "none", names=[]), made("android", tmp_path / "other", OTHER)):
+        assert not [path for path in other.files if "model_json" in path]
+        assert "model_json" not in written(other, "settings.gradle.kts")
+
+
 @pytest.mark.parametrize("platform", ["ios", "android"])
 def test_the_package_holds_the_compiled_schemas(platform: str, tmp_path: Path) -> None:
     shipped = {path.partition(".edgec/")[2] for path in made(platform, tmp_path).files}

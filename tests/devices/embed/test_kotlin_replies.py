@@ -29,7 +29,7 @@ def driver() -> str:
     marks = ["listOf<String>(" + ", ".join(map(KOTLIN.string, frame_marks(frame))) + ")" for frame in frames]
     filled = {
         "PACKAGE": PACKAGE,
-        "THINKING": ", ".join(thinking_notation(thinking, (1,), KOTLIN) for thinking, _ in python.NOTATIONS),
+        "THINKING": ", ".join(thinking_notation(thinking, (0,), (1,), KOTLIN) for thinking, _ in python.NOTATIONS),
         "CALLS": ",\n    ".join(call_notation(calls, KOTLIN) for _, calls in python.NOTATIONS),
         "FRAMES": ", ".join(marks),
         "TOOLS": tool_constants(python.TOOLS, KOTLIN),

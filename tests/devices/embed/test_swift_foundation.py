@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,23 +10,42 @@ from typing import Any
 import pytest
 
 from edgec.bundle.folder import open_bundle
+from edgec.bundle.notations import CALL_FORMS
+from edgec.bundle.tools import tools_of
 from edgec.devices.embed import app_facts
+from edgec.devices.embed.prompt_pieces import PromptPieces
+from edgec.devices.embed.reply_constants import SWIFT, call_notation, prompt_constant, tool_constants
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
+from tests.devices.embed import swift_bundles
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest, target
-from tests.devices.embed.swift_bundles import LIMITS, for_linux, write_good
+from tests.devices.embed.swift_bundles import for_linux, write_good
 from tests.devices.embed.swift_toolchain import Swift
+from tests.runtime_py.messages.talk import NOW, WEATHER
 
 HERE = Path(__file__).parent
 SKIPPED = "#if compiler(>=6.4) && canImport(FoundationModels)"
 NEW = 12
+LIMITS = swift_bundles.LIMITS.model_copy(update={"context": 256})
+HERMES = next(form for form in CALL_FORMS if form.name == "hermes")
+TOOLS = tools_of([WEATHER, NOW])
+_JOINS = {
+    ("start", "system"): "[tools]<system>",
+    ("system", "user"): "\n<user>",
+    ("user", "answer"): "\n<assistant>",
+    ("user", "call"): "\n<assistant>",
+    ("call", "tool"): "\n<tool>",
+    ("tool", "answer"): "\n<assistant>",
+}
+PIECES = PromptPieces(_JOINS, frozenset())
 
 
 def talking_package(folder: Path) -> AppPackage:
     """The package of a model with a chat template."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app_facts, "load_target", target)
+        patch.setattr(swift_bundles, "LIMITS", LIMITS)
         return swift_package(open_bundle(write_good(folder / "bundle", "dynamic")))
 
 
@@ -59,10 +79,19 @@ def heard(swift: Swift) -> dict[str, Any]:
     assert SKIPPED in text
     source.write_text(text.replace(SKIPPED, "#if canImport(FoundationModels)"))
     replies = kit / "ReplyFacts.swift"
-    marks = 'static let thinking: ThinkingNotation? = ThinkingNotation(open: "<t>", close: "</t>", closeTokens: [])'
-    given, count = re.subn(r"static let thinking: ThinkingNotation\? = nil", marks, replies.read_text())
-    assert count == 1
-    replies.write_text(given)
+    marks = 'ThinkingNotation(open: "<t>", close: "</t>", openTokens: [], closeTokens: [])'
+    text = replies.read_text()
+    for there, here in (
+        ("static let thinking: ThinkingNotation? = ", marks),
+        ("static let calls: CallNotation? = ", call_notation(HERMES, SWIFT)),
+        ("static let withTools: [PromptPieces?] = [\n        ", prompt_constant(PIECES, SWIFT)),
+    ):
+        assert f"{there}nil" in text
+        text = text.replace(f"{there}nil", there + here)
+    none = "static let tools: [String: Set<String>] = [:]"
+    assert none in text
+    text = text.replace(none, none.replace(":]", f"{tool_constants(TOOLS, SWIFT)}]"))
+    replies.write_text(text)
     assert swift.compile(package.module, sorted(kit.glob("*.swift"))) == ""
     driver = work / "driver"
     driver.mkdir()
@@ -123,10 +152,31 @@ def test_faults_are_the_frameworks_own_where_it_has_them(heard: dict[str, Any]) 
     context, tokens = map(int, heard["long"]["error"].removeprefix("context ").split())
     assert context == LIMITS.context < tokens
     assert heard["image"]["error"] == "the model reads text alone" and not heard["image"]["entries"]
-    assert "tools" in heard["tool"]["error"]
+    assert heard["restored calls"]["error"] == "these calls were not written by this model since the app began"
+
+
+@pytest.mark.slow
+def test_calls_go_to_the_session_and_their_results_come_back(heard: dict[str, Any]) -> None:
+    called = heard["called"]
+    (call,) = called["calls"]
+    assert call[0] == "weather" and json.loads(call[1]) == {"city": "Oslo", "days": 3}
+    assert called["text"] == "Let me see." and len(called["entries"]) == 2
+    # The script answers to the exact prompt: the call as the model wrote it, and the result behind it.
+    assert heard["result"]["text"] == "It rains." and not heard["result"]["calls"]
+    assert heard["disallowed"]["text"] and not heard["disallowed"]["calls"]
+
+
+@pytest.mark.slow
+def test_tools_that_are_not_the_packages_are_refused(heard: dict[str, Any]) -> None:
+    fixed = 'the tools of this package are ["now", "weather"]'
+    assert heard["other tool"]["error"].startswith(fixed) and 'differ by ["other"]' in heard["other tool"]["error"]
+    assert 'differ by ["now"]' in heard["one tool"]["error"]
+    assert "not both" in heard["tools and schema"]["error"]
+    # The artifact has another runtime than edgec's engine here.
+    assert "has another runtime" in heard["required"]["error"]
 
 
 @pytest.mark.slow
 def test_an_executor_belongs_to_a_loaded_model(heard: dict[str, Any]) -> None:
     # Without a schema of the bundle there is no guided generation.
-    assert heard["configuration"]["text"] == "true false true"
+    assert heard["configuration"]["text"] == "true false true true"

@@ -30,7 +30,7 @@ def driver() -> str:
     """The program that reads the cases, with every row of the table of notations as the generator writes it."""
     frames = (next((form.frame for form in (calls, thinking) if form), PLAIN) for thinking, calls in python.NOTATIONS)
     filled = {
-        "THINKING": ", ".join(thinking_notation(thinking, (1,), SWIFT) for thinking, _ in python.NOTATIONS),
+        "THINKING": ", ".join(thinking_notation(thinking, (0,), (1,), SWIFT) for thinking, _ in python.NOTATIONS),
         "CALLS": ",\n    ".join(call_notation(calls, SWIFT) for _, calls in python.NOTATIONS),
         "FRAMES": ", ".join("[" + ", ".join(map(SWIFT.string, frame_marks(frame))) + "]" for frame in frames),
         "TOOLS": tool_constants(python.TOOLS, SWIFT),

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 
 from edgec.devices.runner.build import build_runner
+from edgec.exporter.schemas.held_calls import held_calls
+from edgec.runtime_py.messages.dialect import Dialect
+from edgec.runtime_py.messages.grammar import choose_tools
+from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.structured.vocabulary import vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
 from tests.devices.runner.structure_files import write_structure
 from tests.devices.runner.structure_library import ENDED, OPEN, Structure, StructureLibrary, StructureRefused
+from tests.exporter.schemas.test_messages import ALL
+from tests.runtime_py.messages.talk import said
+from tests.runtime_py.messages.test_calls import AHEAD, CASES, FORMS, WRITTEN, marked
 from tests.runtime_py.structured.steppers import structures
 
 PERSON = {
@@ -35,6 +43,7 @@ SCHEMAS: dict[str, Any] = {
     "a list": {"type": "array", "prefixItems": [{"type": "null"}], "items": {"type": "boolean"}, "minItems": 2},
 }
 FAR = 10**6
+ENDLESS = 2**31 - 1
 STEPS, SEEDS = 40, 4
 
 
@@ -92,6 +101,42 @@ def test_every_text_that_ends_is_valid_within_its_budget(
         # The shortest object takes 31 bytes, each at most a token; the other schemas' shortest texts 11 and fewer.
         assert whole or budget < (40 if schema is PERSON else 15)
     assert ended >= 4
+
+
+@pytest.mark.parametrize(("name", "special"), CASES)
+def test_masks_of_messages_with_calls_are_those_of_python(
+    library: StructureLibrary, tmp_path: Path, name: str, special: tuple[str, ...]
+) -> None:
+    tokenizer = marked(FORMS[name], special)
+    vocabulary = vocabulary_of(tokenizer, len(tokenizer), frozenset([tokenizer.eos_token_id]))
+    made = Structures(vocabulary)
+    dialect = Dialect(tokenizer, lambda: made)
+    held = held_calls(dialect, vocabulary, ALL)
+    for file, content in held.files.items():
+        (tmp_path / file).write_bytes(content)
+    called = 0
+    for asked, wished, parallel in (
+        ("auto", "auto", True), ("once auto", "auto", False), ("required", "required", True), ("tool now", "now", True)
+    ):  # fmt: skip
+        theirs = dialect.constraint(choose_tools(ALL, wished, parallel), FAR)
+        text = AHEAD.get(name, "Hm") + WRITTEN[name]
+        script = said(tokenizer, WRITTEN[name] if wished == "required" else text, eos=False)
+        with library.structure(tmp_path / held.choices[asked], tmp_path / "vocabulary.bin").begin(ENDLESS) as own:
+            chance = np.random.default_rng(len(asked))
+            for step in range(1, len(script) + STEPS):
+                logits = chance.standard_normal(len(vocabulary.tokens)).astype(np.float32)
+                if script and wished != "now":
+                    logits[script.pop(0)] += 99
+                masked = own.mask(logits)
+                np.testing.assert_array_equal(masked, theirs.mask(logits))
+                token = int(masked.argmax())
+                own.take(token)
+                theirs.take(token)
+                called += logits[token] > 50 and not script
+                if token in vocabulary.eos or own.state == ENDED:
+                    break
+                assert theirs.is_whole(step) == (own.state != OPEN)
+    assert called
 
 
 def test_tokens_that_the_mask_excludes_are_refused(library: StructureLibrary, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,5 +64,6 @@ def test_generate_with_the_template_tells_reasoning_apart(model: Model) -> None:
 def test_a_required_call_on_random_weights(model: Model) -> None:
     for speculate in ("off", "ngram"):
         chat = model.chat("", speculate=speculate)
-        reply = chat.send("Hi", tools=[NOW], tool_choice="required", thinking_budget=0, max_new_tokens=70)
+        options: dict[str, Any] = {"parallel_tool_calls": False, "thinking_budget": 0, "max_new_tokens": 200}
+        reply = chat.send("Hi", tools=[NOW], tool_choice="required", **options)
         assert [call.name for call in reply.tool_calls] == ["now"]

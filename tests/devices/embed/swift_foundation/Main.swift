@@ -9,6 +9,8 @@ struct Heard: Encodable {
     var text = ""
     var thoughts = ""
     var entries: Set<String> = []
+    /// The name, the arguments and the id of each call.
+    var calls: [[String]] = []
     var usage: [Int]?
     var error: String?
 }
@@ -18,6 +20,7 @@ actor Ear {
     func hear(_ event: LanguageModelExecutorGenerationChannel.Event) {
         heard.entries.insert(event.entryID ?? "")
         if case .appendText(let text, _) = event.thought { heard.thoughts += text }
+        if case .toolCall(let id, let name, .appendArguments(let json, _)) = event.call { heard.calls.append([name, json, id]) }
         switch event.action {
         case nil: break
         case .appendText(let text, _): heard.text += text
@@ -30,8 +33,15 @@ actor Ear {
 /// Sends transcripts to the kit's model as a session would, and writes what came back.
 @main struct Main {
     static func main() async throws {
-        let asked = Array("<system>Be brief.\n<user>Think\n<assistant>".utf8).map { Int($0) }
-        let scripted = ScriptedModel([Script(prompt: asked, answer: Array("<t>Hm, so.</t>Yes.".utf8).map { Int($0) } + [2])])
+        let call = "Let me see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\", \"days\": 3}}\n</tool_call>"
+        let coat = "[tools]<system>Be brief.\n<user>Coat?\n<assistant>"
+        func tokens(_ text: String) -> [Int] { Array(text.utf8).map { Int($0) } }
+        // A prompt may begin with another one; the longer one is meant. The tokenizer begins every text with a 1.
+        let said = [
+            ([1] + tokens(coat + call + "\n<tool>Rain\n<assistant>"), "It rains."), ([1] + tokens(coat), call),
+            (tokens("<system>Be brief.\n<user>Think\n<assistant>"), "<t>Hm, so.</t>Yes."),
+        ]
+        let scripted = ScriptedModel(said.map { Script(prompt: $0.0, answer: tokens($0.1) + [2]) })
         Module.answers.names = ["forward"]
         Module.answers.metadata = { name in
             let shapes = [[1, 64], [64], [1]].enumerated().map { ($0, TensorMetadata(shape: $1, dataType: .long)) }
@@ -58,11 +68,31 @@ actor Ear {
             model, [.prompt(.init([.structure(.init(content: GeneratedContent(json: #"{"a": 1}"#)))]))])
         heard["long"] = try await ask(model, [prompt(String(repeating: "long ", count: 60))])
         heard["image"] = try await ask(model, [.prompt(.init([.attachment(.init())]))])
-        heard["tool"] = try await ask(model, [prompt("Hi"), .toolOutput(.init([]))])
-        let other = FoundationModel(loaded)
-        let same = model.executorConfiguration == other.executorConfiguration
-        heard["configuration"] = Heard(
-            text: "\(same) \(model.capabilities.contains(.guidedGeneration)) \(model.capabilities.contains(.reasoning))")
+        let tools = ["weather", "now"].map { Transcript.ToolDefinition(name: $0, description: "") }
+        let other = Transcript.ToolDefinition(name: "other", description: "")
+        let talker = FoundationModel(loaded, options: KIT.GenerationOptions(maxNewTokens: 120, repetitionPenalty: 1))
+        let called = try await ask(talker, [prompt("Coat?")], tools: tools)
+        heard["called"] = called
+        let calls = called.calls.map {
+            Transcript.ToolCall(id: $0[2], toolName: $0[0], arguments: GeneratedContent(json: $0[1]))
+        }
+        let before: [Transcript.Entry] = [
+            prompt("Coat?"), .response(.init([.text(.init(content: called.text))])), .toolCalls(.init(calls)),
+        ]
+        let output = Transcript.ToolOutput(id: "x", toolName: "weather", segments: [.text(.init(content: "Rain"))])
+        heard["result"] = try await ask(talker, before + [.toolOutput(output)], tools: tools)
+        let unknown = Transcript.ToolCall(id: "y", toolName: "weather", arguments: GeneratedContent(json: "{}"))
+        heard["restored calls"] = try await ask(talker, [prompt("Coat?"), .toolCalls(.init([unknown]))], tools: tools)
+        heard["disallowed"] = try await ask(
+            talker, [prompt("Think")], .init(toolCallingMode: .disallowed), tools: tools)
+        heard["required"] = try await ask(talker, [prompt("Coat?")], .init(toolCallingMode: .required), tools: tools)
+        heard["other tool"] = try await ask(talker, [prompt("Coat?")], tools: tools + [other])
+        heard["one tool"] = try await ask(talker, [prompt("Coat?")], tools: [tools[0]])
+        heard["tools and schema"] = try await ask(talker, [prompt("Coat?")], tools: tools, schema: GenerationSchema())
+        let same = model.executorConfiguration == FoundationModel(loaded).executorConfiguration
+        let known = [LanguageModelCapabilities.Capability.guidedGeneration, .reasoning, .toolCalling]
+        let has = known.map { "\(model.capabilities.contains($0))" }.joined(separator: " ")
+        heard["configuration"] = Heard(text: "\(same) \(has)")
         try JSONEncoder().encode(heard).write(to: URL(fileURLWithPath: "heard.json"))
     }
 
@@ -73,11 +103,12 @@ actor Ear {
     }
 
     static func ask(
-        _ model: FoundationModel, _ entries: [Transcript.Entry], _ options: FoundationModels.GenerationOptions = .init()
+        _ model: FoundationModel, _ entries: [Transcript.Entry], _ options: FoundationModels.GenerationOptions = .init(),
+        tools: [Transcript.ToolDefinition] = [], schema: GenerationSchema? = nil
     ) async throws -> Heard {
         let ear = Ear()
         let request = LanguageModelExecutorGenerationRequest(
-            transcript: Transcript(entries: entries), generationOptions: options)
+            transcript: Transcript(entries: entries), enabledTools: tools, schema: schema, generationOptions: options)
         let executor = FoundationExecutor(configuration: model.executorConfiguration)
         executor.prewarm(model: model, transcript: request.transcript)
         do {
@@ -87,6 +118,7 @@ actor Ear {
             switch error as? LanguageModelError {
             case .contextSizeExceeded(let fault): heard.error = "context \(fault.contextSize) \(fault.tokenCount)"
             case .unsupportedTranscriptContent(let fault): heard.error = fault.debugDescription
+            case .unsupportedCapability(let fault): heard.error = fault.debugDescription
             case nil: heard.error = "other: \(error)"
             }
             return heard

@@ -10,9 +10,9 @@ struct Cases: Decodable {
         let thinking: Bool
     }
     struct Budget: Decodable {
-        let phase: String
+        let phase, answer: String
         let budget: Int?
-        let close, awaited, wanted: [Int]
+        let open, close, awaited, wanted: [Int]
     }
     struct Said: Decodable { let prompt, answer: String }
     struct Step: Decodable {
@@ -30,6 +30,7 @@ struct Cases: Decodable {
     let messages: [Message]
     let budgets: [Budget]
     let tokens: [String]
+    let allowed: [[Int]]
     let talks: Talks
 }
 
@@ -99,18 +100,46 @@ extension Cases.Message {
 }
 
 extension Cases.Budget {
-    func held(_ tokens: [String]) -> [Int] {
-        let notation = ThinkingNotation(open: "<think>", close: "</think>", closeTokens: close)
-        let rule = ThinkingRule(
-            notation, budget: budget, phase: ThinkingPhase(rawValue: phase)!, awaited: Set(awaited)
-        ) { $0.map { tokens[$0] }.joined() }
-        return wanted.map { token in
-            var logits = tokens.indices.map { $0 == token ? 1 : -Float($0) }
-            rule.mask(&logits)
-            let next = logits.indices.max { logits[$0] < logits[$1] }!
-            _ = rule.take(next)
-            return next
+    func held(_ tokens: [String], _ allowed: [[Int]]) throws -> [Int] {
+        let notation = ThinkingNotation(open: "<think>", close: "</think>", openTokens: open, closeTokens: close)
+        let held = HeldAnswer(tokens: 99, isText: answer == "text") { _, thought in
+            Answer(allowed, thought ? 1 : 0, eos: tokens.count - 1)
         }
+        let rule = try ThinkingRule(
+            notation, budget: budget, phase: ThinkingPhase(rawValue: phase)!, awaited: Set(awaited),
+            answer: answer == "free" ? nil : held
+        ) { $0.map { tokens[$0] }.joined() }
+        var said: [Int] = [], progress = TextProgress.open
+        for token in wanted {
+            var logits = tokens.indices.map { $0 == token ? 1 : -Float($0) }
+            try rule.mask(&logits)
+            said.append(logits.indices.max { logits[$0] < logits[$1] }!)
+            progress = try rule.take(said.last!)
+            if progress == .ended || (answer != "free" && said.last == tokens.count - 1) { break }
+        }
+        return said + [Int(progress.rawValue)]
+    }
+}
+
+/// The rule of an answer, whole after two tokens and over after four; after reasoning the first row is left out.
+private final class Answer: HeldText {
+    private let allowed: [[Int]], first: Int, eos: Int
+    private var count = 0
+
+    init(_ allowed: [[Int]], _ first: Int, eos: Int) {
+        (self.allowed, self.first, self.eos) = (allowed, first, eos)
+    }
+
+    private var may: [Int] { allowed[min(count + first, allowed.count - 1)] + (count >= 2 ? [eos] : []) }
+
+    func mask(_ logits: inout [Float]) {
+        for token in logits.indices where !may.contains(token) { logits[token] = -.infinity }
+    }
+
+    func take(_ token: Int) -> TextProgress {
+        precondition(may.contains(token))
+        count += 1
+        return count >= 4 ? .ended : count >= 2 ? .whole : .open
     }
 }
 
@@ -167,7 +196,7 @@ private struct Talks {
         var replied: [String: Replied] = [:]
         for step in cases.talks.steps { replied[step.name] = await talks.answer(step) }
         let facts = Facts(
-            messages: try cases.messages.map { try $0.read() }, budgets: cases.budgets.map { $0.held(cases.tokens) },
+            messages: try cases.messages.map { try $0.read() }, budgets: try cases.budgets.map { try $0.held(cases.tokens, cases.allowed) },
             talks: replied)
         try JSONEncoder().encode(facts).write(to: URL(fileURLWithPath: "facts.json"))
     }

@@ -56,8 +56,38 @@ public struct Transcript: Sendable, RandomAccessCollection {
     public struct Prompt: Sendable { public let segments: [Segment] }
     public struct Response: Sendable { public let segments: [Segment] }
     public struct Reasoning: Sendable { public let segments: [Segment] }
-    public struct ToolCalls: Sendable {}
-    public struct ToolOutput: Sendable { public let segments: [Segment] }
+    public struct ToolDefinition: Sendable {
+        public let name, description: String
+        public init(name: String, description: String) {
+            self.name = name
+            self.description = description
+        }
+    }
+    public struct ToolCall: Sendable {
+        public let id, toolName: String
+        public let arguments: GeneratedContent
+        public init(id: String, toolName: String, arguments: GeneratedContent) {
+            self.id = id
+            self.toolName = toolName
+            self.arguments = arguments
+        }
+    }
+    public struct ToolCalls: Sendable, RandomAccessCollection {
+        let calls: [ToolCall]
+        public init(_ calls: [ToolCall]) { self.calls = calls }
+        public var startIndex: Int { calls.startIndex }
+        public var endIndex: Int { calls.endIndex }
+        public subscript(position: Int) -> ToolCall { calls[position] }
+    }
+    public struct ToolOutput: Sendable {
+        public let id, toolName: String
+        public let segments: [Segment]
+        public init(id: String, toolName: String, segments: [Segment]) {
+            self.id = id
+            self.toolName = toolName
+            self.segments = segments
+        }
+    }
     public enum Entry: Sendable {
         case instructions(Instructions), prompt(Prompt), toolCalls(ToolCalls), toolOutput(ToolOutput)
         case response(Response), reasoning(Reasoning)
@@ -72,8 +102,6 @@ extension Transcript.Instructions { public init(_ segments: [Transcript.Segment]
 extension Transcript.Prompt { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
 extension Transcript.Response { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
 extension Transcript.Reasoning { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
-extension Transcript.ToolOutput { public init(_ segments: [Transcript.Segment]) { self.segments = segments } }
-extension Transcript.ToolCalls { public init(empty: Void) {} }
 public struct GenerationOptions: Sendable {
     public struct SamplingMode: Sendable {
         public enum Kind: Sendable {
@@ -88,10 +116,22 @@ public struct GenerationOptions: Sendable {
             SamplingMode(kind: .randomProbabilityThreshold(p, seed: seed))
         }
     }
+    public struct ToolCallingMode: Sendable {
+        public enum Kind: Sendable { case allowed, required, disallowed }
+        public let kind: Kind
+        public static let allowed = ToolCallingMode(kind: .allowed)
+        public static let required = ToolCallingMode(kind: .required)
+        public static let disallowed = ToolCallingMode(kind: .disallowed)
+    }
     public var samplingMode: SamplingMode?
     public var temperature: Double?
     public var maximumResponseTokens: Int?
-    public init(samplingMode: SamplingMode? = nil, temperature: Double? = nil, maximumResponseTokens: Int? = nil) {
+    public var toolCallingMode: ToolCallingMode?
+    public init(
+        samplingMode: SamplingMode? = nil, temperature: Double? = nil, maximumResponseTokens: Int? = nil,
+        toolCallingMode: ToolCallingMode? = nil
+    ) {
+        self.toolCallingMode = toolCallingMode
         self.samplingMode = samplingMode
         self.temperature = temperature
         self.maximumResponseTokens = maximumResponseTokens
@@ -99,10 +139,15 @@ public struct GenerationOptions: Sendable {
 }
 public struct LanguageModelExecutorGenerationRequest: Sendable {
     public var transcript: Transcript
+    public var enabledToolDefinitions: [Transcript.ToolDefinition]
     public var schema: GenerationSchema?
     public var generationOptions: GenerationOptions
-    public init(transcript: Transcript, schema: GenerationSchema? = nil, generationOptions: GenerationOptions) {
+    public init(
+        transcript: Transcript, enabledTools: [Transcript.ToolDefinition] = [], schema: GenerationSchema? = nil,
+        generationOptions: GenerationOptions
+    ) {
         self.transcript = transcript
+        enabledToolDefinitions = enabledTools
         self.schema = schema
         self.generationOptions = generationOptions
     }
@@ -125,6 +170,12 @@ public struct LanguageModelExecutorGenerationChannel: Sendable {
             }
         }
     }
+    public struct ToolCalls: Sendable {
+        public enum Action: Sendable { case toolCall(id: String, name: String, action: ToolCall.Action) }
+    }
+    public struct ToolCall: Sendable {
+        public enum Action: Sendable { case appendArguments(String, tokenCount: Int) }
+    }
     public struct Event: Sendable {
         public enum Response: Sendable {
             case appendText(String, tokenCount: Int)
@@ -134,11 +185,15 @@ public struct LanguageModelExecutorGenerationChannel: Sendable {
         public let entryID: String?
         public let action: Response?
         public let thought: Reasoning?
+        public let call: ToolCalls.Action?
         public static func response(entryID: String? = nil, action: Response) -> Event {
-            Event(entryID: entryID, action: action, thought: nil)
+            Event(entryID: entryID, action: action, thought: nil, call: nil)
         }
         public static func reasoning(entryID: String? = nil, action: Reasoning) -> Event {
-            Event(entryID: entryID, action: nil, thought: action)
+            Event(entryID: entryID, action: nil, thought: action, call: nil)
+        }
+        public static func toolCalls(entryID: String? = nil, action: ToolCalls.Action) -> Event {
+            Event(entryID: entryID, action: nil, thought: nil, call: action)
         }
     }
     let heard: @Sendable (Event) async -> Void
@@ -163,5 +218,14 @@ public enum LanguageModelError: Error {
             self.debugDescription = debugDescription
         }
     }
+    public struct UnsupportedCapability: Sendable {
+        public let capability: LanguageModelCapabilities.Capability
+        public let debugDescription: String
+        public init(capability: LanguageModelCapabilities.Capability, debugDescription: String) {
+            self.capability = capability
+            self.debugDescription = debugDescription
+        }
+    }
     case contextSizeExceeded(ContextSizeExceeded), unsupportedTranscriptContent(UnsupportedTranscriptContent)
+    case unsupportedCapability(UnsupportedCapability)
 }
