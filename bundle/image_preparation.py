@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonPart
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
+from edgec.errors import InputError
 
 PREPARATION = f"{IMAGE_FOLDER}/preparation.json"
 """Its path in a bundle."""
@@ -156,6 +157,25 @@ def preparation_bytes(file: PreparationFile) -> bytes:
     """The file's text: absent parts are left out, names are sorted."""
     fields = file.model_dump(mode="json", exclude_defaults=True)
     return (json.dumps(fields, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def described_images(bundle: Path) -> Preparation:
+    """How the images of a bundle are prepared outside Python.
+
+    Raises:
+        InputError: E770, the description cannot be read; E771, there is none.
+    """
+    file = read_preparation(bundle)
+    if file is not None and file.preparation is not None:
+        return file.preparation
+    older = "it was made by an older edgec, which wrote no images/preparation.json"
+    raise InputError(
+        "The bundle does not describe how its images are prepared.",
+        where=str(bundle),
+        why=file.lacking if file is not None else older,
+        fix="use it in Python (edgec run --image)" if file is not None else "export the model again",
+        code="E771",
+    )
 
 
 def read_preparation(bundle: Path) -> PreparationFile | None:

@@ -1,6 +1,7 @@
 // Rows in the place of some tokens of a session's sequence: what an encoder made of images or of sound.
 //
-//     forward(tokens [1, S], positions [S], features [1, S, W], seen [1, S, 1], reach [S]?, mrope_positions [3, S]?, rows [K])
+//     forward(tokens [1, S], positions [S], features [1, S, W], seen [1, S, 1], reach [S]?, mrope_positions [3, S]?,
+//             rows [K])
 //
 // Where `seen`, a row of `features` takes the place of the token's embedding. As runtime_py/sessions/placed_rows.py.
 #pragma once

@@ -130,7 +130,8 @@ void Session::forward(const EdgecTensor& tokens, const EdgecTensor& positions, c
   if (placed_ != nullptr) {
     check_tensor(positions, 1);
     check_positions(positions, model_.shape());
-    count += placed_->feed(static_cast<const int64_t*>(positions.data), static_cast<size_t>(positions.sizes[0]), &inputs[2]);
+    const auto* places = static_cast<const int64_t*>(positions.data);
+    count += placed_->feed(places, static_cast<size_t>(positions.sizes[0]), &inputs[2]);
   }
   inputs[count++] = rows;
   run(inputs.data(), count);

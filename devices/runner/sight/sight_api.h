@@ -104,8 +104,8 @@ EDGEC_API int edgec_sight_text(
     size_t capacity);
 
 // A prompt's whole text, as the tokenizer gets it: `bytes` of `text` with the text of the first image in the place of the
-// first placeholder, and so on. A text without placeholders has its images before it. `sizes`: width and height of each
-// image, [images][2].
+// first placeholder, and so on. A text without placeholders has its images before it; one without images stays as it is.
+// `sizes`: width and height of each image, [images][2].
 EDGEC_API int edgec_sight_prompt(
     EdgecSight* sight, const char* text, size_t bytes, const int64_t* sizes, int64_t images, const char** prompt,
     size_t* prompt_bytes, char* error, size_t capacity);

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.bundle.image_preparation import PREPARATION, preparation_bytes, read_preparation
+from edgec.bundle.image_preparation import (
+    PREPARATION,
+    PreparationFile,
+    described_images,
+    preparation_bytes,
+    read_preparation,
+)
 from edgec.errors import InputError
 from edgec.runtime_py.vision_language.prepared_images import PreparedImages
 from tests.image_preparations import CASES, EDGES, PUBLISHED, PreparedCase
@@ -63,9 +69,14 @@ def test_the_file_is_read_as_it_was_written_and_what_contradicts_itself_is_refus
     path = tmp_path / PREPARATION
     path.parent.mkdir()
     assert read_preparation(tmp_path) is None
+    for wanted in ("an older edgec", "it scales no images"):
+        with pytest.raises(InputError, match=wanted) as refused:
+            described_images(tmp_path)
+        assert refused.value.code == "E771"
+        path.write_bytes(preparation_bytes(PreparationFile(lacking="it scales no images")))
     text = preparation_bytes(file).decode()
     path.write_text(text)
-    assert read_preparation(tmp_path) == file
+    assert read_preparation(tmp_path) == file and described_images(tmp_path) == file.preparation
     for old, new in (
         ('"longest_edge"', '"proportions"'),
         ('"stretch"', '"cover"'),
