@@ -1,9 +1,9 @@
 """How images become the tiles of a vision-language model, and what their places in a prompt look like, as data.
 
-A bundle has it as ``images/preparation.json``: made at export from transformers' own processor and compared with it, read
-by the runner and by apps (``devices/runner/sight``). Python itself goes on using the processor.
+A bundle has it as ``images/preparation.json``: made at export from transformers' own processor and compared with it,
+read by the runner and by apps (``devices/runner/sight``). Python itself goes on using the processor.
 
-    image -> [grid: scaled, cut into parts] -> tiles of bytes [H, W, 3] -> (level * scale - mean) / std, float32 [3, H, W]
+    image -> [grid: scaled, cut into parts] -> tiles of bytes [H, W, 3] -> (byte * scale - mean) / std, [3, H, W]
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pydantic import Field, model_validator
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonPart
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
-from edgec.errors import InputError
 
 PREPARATION = f"{IMAGE_FOLDER}/preparation.json"
 """Its path in a bundle."""
@@ -44,8 +43,8 @@ class ImageLevels(JsonPart):
 class WholeImage(JsonPart):
     """How a whole image becomes one tile.
 
-    ``fit``: ``stretch`` to the tile's size; ``cover`` it, so that the shorter edge has ``edge`` pixels and the middle is
-    cut out, with black where the image is smaller; or ``contain``, in the middle of ``colour`` with its proportions.
+    ``fit``: ``stretch`` to the tile's size; ``cover`` it, so that the shorter edge has ``edge`` pixels and the middle
+    is cut out, with black where the image is smaller; or ``contain``, in the middle of ``colour`` with its proportions.
     """
 
     fit: Literal["stretch", "cover", "contain"]
@@ -61,7 +60,7 @@ class WholeImage(JsonPart):
 
 
 class LargeImages(JsonPart):
-    """Which images are cut: whose edges, rounded to ``step`` but at least ``least``, cover more than ``above`` pixels."""
+    """Which images are cut: whose edges, rounded to ``step`` and at least ``least``, cover over ``above`` pixels."""
 
     step: _Edge
     least: _Edge
@@ -97,8 +96,8 @@ class ImageGrid(JsonPart):
 class GridTexts(JsonPart):
     """What stands around the rows of an image's parts; ``{row}`` and ``{column}`` count from 1.
 
-    ``begin``, then ``tile`` and its rows for each part and ``line`` after each line of them, then ``whole`` and the rows
-    of the whole image where it follows, then ``end``.
+    ``begin``, then ``tile`` and its rows for each part and ``line`` after each line of them, then ``whole`` and the
+    rows of the whole image where it follows, then ``end``.
     """
 
     begin: _Text
@@ -157,25 +156,6 @@ def preparation_bytes(file: PreparationFile) -> bytes:
     """The file's text: absent parts are left out, names are sorted."""
     fields = file.model_dump(mode="json", exclude_defaults=True)
     return (json.dumps(fields, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def described_images(bundle: Path) -> Preparation:
-    """How the images of a bundle are prepared outside Python.
-
-    Raises:
-        InputError: E770, the description cannot be read; E771, there is none.
-    """
-    file = read_preparation(bundle)
-    if file is not None and file.preparation is not None:
-        return file.preparation
-    older = "it was made by an older edgec, which wrote no images/preparation.json"
-    raise InputError(
-        "The bundle does not describe how its images are prepared.",
-        where=str(bundle),
-        why=file.lacking if file is not None else older,
-        fix="use it in Python (edgec run --image)" if file is not None else "export the model again",
-        code="E771",
-    )
 
 
 def read_preparation(bundle: Path) -> PreparationFile | None:

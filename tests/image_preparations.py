@@ -99,7 +99,10 @@ PUBLISHED: Mapping[str, PreparedCase] = {
         {"image_seq_len": 169},
     ),
     "Gemma 3 4B": PreparedCase(
-        "gemma3", {"height": 896, "width": 896, "rows": 256}, {"size": {"height": 896, "width": 896}}, {"image_seq_length": 256}
+        "gemma3",
+        {"height": 896, "width": 896, "rows": 256},
+        {"size": {"height": 896, "width": 896}},
+        {"image_seq_length": 256},
     ),
     "InternVL3": PreparedCase(
         "internvl",

@@ -40,7 +40,7 @@ def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> Vis
 
 
 def image_files(request: ExportRequest, info: VisionLanguageInfo | None) -> Files:
-    """The descriptions of transformers' image processor and of the preparation read off it, by their path in the bundle.
+    """The descriptions of transformers' image processor, and the preparation read off it, by their path in the bundle.
 
     Raises:
         InputError: E656 or E657, the image processor cannot be used with the model.

@@ -1,6 +1,6 @@
-"""A bundle's preparation of images, carried out with Pillow as the runner's own code does it (``devices/runner/sight``).
+"""A bundle's preparation of images, carried out with Pillow as ``devices/runner/sight`` does it.
 
-An export compares it with transformers' processor, so that what a bundle says of its images is what its model was given.
+An export compares it with transformers' processor, so that what a bundle says of its images is what its model expects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-// Each pixel of the result is a weighted mean of those under a window around its place. Where an image shrinks, the window
-// grows with it, so that no pixel is left out. First along lines, then across them, each time to bytes: weights are whole
-// numbers of 2^-22, and sums are rounded and kept within a byte.
+// Each pixel of the result is a weighted mean of those under a window around its place. Where an image shrinks, the
+// window grows with it, so that no pixel is left out. First along lines, then across them (or the other way round), each
+// time to bytes: weights are whole numbers of 2^-22, and sums are rounded and kept within a byte.
 #include "sight/resample.h"
 
 #include <algorithm>
@@ -157,7 +157,48 @@ class MixedLines {
   std::vector<uint8_t> bytes_;
 };
 
+// Whether Pillow (13 and newer) mixes across lines first: where the height shrinks by far more pixels than the width.
+bool goes_down_first(PixelSize from, PixelSize to) {
+  return to.height < from.height && from.height - to.height > 2 * (from.width - to.width);
+}
+
+// Add a line's bytes times a weight to the sums of its colours.
+void add_line(const uint8_t* line, int64_t pixel_bytes, int32_t weight, std::vector<int32_t>& sums) {
+  if (pixel_bytes == kColours) {
+    for (size_t at = 0; at < sums.size(); ++at) sums[at] += line[at] * weight;
+    return;
+  }
+  for (size_t at = 0; at < sums.size(); at += kColours, line += pixel_bytes) {
+    for (size_t colour = 0; colour < kColours; ++colour) sums[at + colour] += line[colour] * weight;
+  }
+}
+
+Picture mixed_down_first(const PixelView& image, PixelSize size, const Window& window) {
+  Picture made(size);
+  const Mixes down = mixes(image.size.height, size.height, window);
+  const bool same = size.width == image.size.width;
+  const Mixes along = same ? Mixes{} : mixes(image.size.width, size.width, window);
+  std::vector<int32_t> sums(static_cast<size_t>(image.size.width * kColours));
+  std::vector<uint8_t> line(sums.size());
+  for (size_t y = 0; y < down.first.size(); ++y) {
+    std::fill(sums.begin(), sums.end(), kHalf);
+    for (int64_t i = 0; i < down.count[y]; ++i) {
+      const int32_t weight = down.weights[y * down.most + static_cast<size_t>(i)];
+      add_line(image.line(down.first[y] + i), image.pixel_bytes, weight, sums);
+    }
+    std::transform(sums.begin(), sums.end(), line.begin(), byte_of);
+    uint8_t* out = made.line(static_cast<int64_t>(y));
+    if (same) {
+      std::memcpy(out, line.data(), line.size());
+    } else {
+      mix_line(line.data(), kColours, along, out);
+    }
+  }
+  return made;
+}
+
 Picture mixed(const PixelView& image, PixelSize size, const Window& window) {
+  if (goes_down_first(image.size, size)) return mixed_down_first(image, size, window);
   Picture made(size);
   const auto values = static_cast<size_t>(size.width * kColours);
   if (size.height == image.size.height) {
@@ -171,9 +212,8 @@ Picture mixed(const PixelView& image, PixelSize size, const Window& window) {
   for (size_t y = 0; y < down.first.size(); ++y) {
     std::fill(sums.begin(), sums.end(), kHalf);
     for (int64_t i = 0; i < down.count[y]; ++i) {
-      const uint8_t* line = lines(down.first[y] + i);
       const int32_t weight = down.weights[y * down.most + static_cast<size_t>(i)];
-      for (size_t x = 0; x < values; ++x) sums[x] += line[x] * weight;
+      add_line(lines(down.first[y] + i), kColours, weight, sums);
     }
     std::transform(sums.begin(), sums.end(), made.line(static_cast<int64_t>(y)), byte_of);
   }

@@ -71,7 +71,11 @@ def compiled(folder: Path) -> SightProgram:
     assert executorch is not None and executorch.submodule_search_locations
     include = Path(executorch.submodule_search_locations[0]) / "include"
     portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    sources = [Path(__file__).with_name("sight_entry.cpp"), SOURCES / "image_file.cpp", SOURCES / "engine" / "json_text.cpp"]
+    sources = [
+        Path(__file__).with_name("sight_entry.cpp"),
+        SOURCES / "image_file.cpp",
+        SOURCES / "engine" / "json_text.cpp",
+    ]
     sources += [SOURCES / "sight" / f"{name}.cpp" for name in _PARTS]
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-DC10_USING_CUSTOM_GENERATED_MACROS"]
     # ExecuTorch's own headers have unused parameters.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL
 import pytest
 from PIL import Image
 
@@ -23,8 +24,11 @@ SIZES = [(1, 1), (2, 3), (17, 31), (100, 60), (90, 1), (3, 200), (255, 254)]
 INFO = VisionLanguageInfo(
     limits=Limits(context=64, prefill_chunk=32, logit_rows=16), channels=3, height=4, width=6, rows=6, image_token=4
 )
-# LFM2-VL's values are rounded in another order; a grey level is 0.004 or more.
-ROUNDING = 1e-6
+# Pillow before 13 mixes in another order where the height shrinks most.
+SAME_ORDER = int(PIL.__version__.split(".")[0]) >= 13
+LEVELS = 0 if SAME_ORDER else 1
+# LFM2-VL's values are rounded in another order; a grey level is 0.004 to 0.015.
+ROUNDING = 1e-6 if SAME_ORDER else 0.016
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +36,25 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> SightProgram:
     return compiled(tmp_path_factory.mktemp("sight"))
 
 
+def difference(made: np.ndarray, wanted: Any) -> int:
+    """By how many levels two images differ at most."""
+    return int(np.abs(made.astype(int) - np.asarray(wanted)).max())
+
+
 @pytest.mark.parametrize("how", range(6))
 def test_images_are_scaled_to_the_bytes_of_pillow(program: SightProgram, how: int, tmp_path: Path) -> None:
     for size in SIZES:
         image = picture(*size)
         for other in [*SIZES, (size[0], 9), (9, size[1])]:
-            wanted = np.asarray(image.resize(other, how))
-            assert np.array_equal(program.scaled(image, other, how, tmp_path / "a.ppm"), wanted), (size, other)
+            made = program.scaled(image, other, how, tmp_path / "a.ppm")
+            assert difference(made, image.resize(other, how)) <= LEVELS, (size, other)
 
 
 def test_pixels_of_four_bytes_in_longer_lines_are_read_too(program: SightProgram, tmp_path: Path) -> None:
     image = picture(37, 21)
-    for how, size in ((0, (9, 8)), (1, (64, 5)), (3, (37, 50)), (2, (37, 21))):
+    for how, size in ((0, (9, 8)), (1, (64, 5)), (3, (37, 50)), (2, (37, 21)), (2, (20, 19)), (3, (37, 4))):
         made = program.scaled(image, size, how, tmp_path / "a.ppm", 4)
-        assert np.array_equal(made, np.asarray(image.resize(size, how)))
+        assert difference(made, image.resize(size, how)) <= LEVELS
 
 
 def test_flat_and_extreme_colours_stay_within_a_byte(program: SightProgram, tmp_path: Path) -> None:
@@ -54,7 +63,7 @@ def test_flat_and_extreme_colours_stay_within_a_byte(program: SightProgram, tmp_
         image = Image.fromarray(values.astype(np.uint8))
         for how in range(1, 6):
             made = program.scaled(image, (23, 61), how, tmp_path / "a.ppm")
-            assert np.array_equal(made, np.asarray(image.resize((23, 61), how)))
+            assert difference(made, image.resize((23, 61), how)) <= LEVELS
 
 
 def eyes(case: PreparedCase, folder: Path) -> tuple[Any, Path]:
@@ -151,7 +160,7 @@ def test_comments_and_spaces_of_a_header_are_skipped(program: SightProgram, tmp_
 
 
 def test_descriptions_that_python_refuses_are_refused(program: SightProgram, tmp_path: Path) -> None:
-    prompts, bundle = eyes(CASES["internvl"], tmp_path)
+    _, bundle = eyes(CASES["internvl"], tmp_path)
     path = bundle / PREPARATION
     text = path.read_text()
     for old, new in (
@@ -190,7 +199,9 @@ def test_damaged_files_end_in_refusals_alone(program: SightProgram, tmp_path: Pa
             damaged = bytearray(whole[path])
             for _ in range(chance.randint(1, 4)):
                 place = chance.randrange(len(damaged))
-                damaged[place : place + chance.choice((0, 1, 1, 20))] = chance.choice((b"9", b"0", b"", b"{", b"99999", b"\xff"))
+                damaged[place : place + chance.choice((0, 1, 1, 20))] = chance.choice(
+                    (b"9", b"0", b"", b"{", b"99999", b"\xff")
+                )
             path.write_bytes(damaged)
             counts[program.run("tiles", bundle, bundle / "image.ppm", 1).returncode] += 1
             path.write_bytes(whole[path])
