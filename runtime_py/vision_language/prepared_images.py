@@ -57,7 +57,8 @@ class PreparedImages:
         levels = self.preparation.levels
         parts = np.stack([np.asarray(part) for part in self._parts(image, images)])
         scaled = (parts.astype(np.float64) * levels.scale).astype(np.float32)
-        normalised: NDArray[np.float32] = (scaled - np.float32(levels.mean)) / np.float32(levels.std)
+        mean, std = np.array(levels.mean, np.float32), np.array(levels.std, np.float32)
+        normalised: NDArray[np.float32] = (scaled - mean) / std
         return normalised.transpose(0, 3, 1, 2)
 
     def text(self, width: int, height: int, images: int = 1) -> str:

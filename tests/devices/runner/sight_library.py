@@ -93,7 +93,7 @@ def sight_library() -> ctypes.CDLL:
     where = [f"-isystem{include}", f"-isystem{portable}", f"-L{build.folder}", f"-Wl,-rpath,{build.folder}"]
     made = folder / "libsight.so"
     line = [find_compiler(NATIVE), *flags, *where, *sources, "-o", made, "-ledgec"]
-    subprocess.run(line, check=True)
+    subprocess.run([str(word) for word in line], check=True)
     loaded = ctypes.CDLL(str(made))
     loaded.edgec_sight_open.restype = c_void_p
     return loaded

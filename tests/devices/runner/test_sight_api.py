@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_int32, c_size_t
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,10 +166,10 @@ def test_pixels_that_contradict_themselves_are_refused(sight: Sight) -> None:
         pixels, _kept = pixels_of(picture())
         for name, value in changed.items():
             setattr(pixels, name, value)
-        assert status_of(lambda given=pixels: call("edgec_sight_add", sight.handle, byref(given))) == REFUSED
+        assert status_of(partial(call, "edgec_sight_add", sight.handle, byref(pixels))) == REFUSED
     null = (None, c_size_t(0))
     for name in ("edgec_sight_begin", "edgec_sight_add", "edgec_sight_step"):
-        assert status_of(lambda call_name=name: call(call_name, None, None)) == REFUSED
+        assert status_of(partial(call, name, None, None)) == REFUSED
     assert status_of(lambda: call("edgec_sight_see", sight.handle, *null)) == REFUSED
     sight_library().edgec_sight_close(None)
     sight_library().edgec_sight_info(None, None)
@@ -220,7 +221,7 @@ def test_rows_that_do_not_fit_a_decoder_are_refused(bundle: Path, session: Decod
         {"mrope_next": -1},
         *({"places": each.ctypes.data} for each in wrong),
     ):
-        assert status_of(lambda given=changed: session.place_rows(placed(**given))) == REFUSED, changed
+        assert status_of(partial(session.place_rows, placed(**changed))) == REFUSED, changed
     assert session.call_size(0, 3) == 3 and session.call_size(3, 3) == session.call_size(-1, 3) == 0
     session.place_rows(None)
     blind = DecoderSession(tiny_bundle / "model.pte")
