@@ -13,8 +13,8 @@ RUNNER = Path(runner.__file__).parent
 REGISTER = "edgec_register_standard_operators"
 """The C function in addition to those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
 _ENDINGS = (".cpp", ".h")
-# The runner's own headers that its speech includes.
-_SPEECH_READS = ("canonical_text.h", "number_text.h")
+# The runner's own headers that its speech and its sight include.
+_SENSES_READ = ("canonical_text.h", "method.cpp", "method.h", "number_text.h")
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
 _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
@@ -22,17 +22,23 @@ _PRIMITIVE = re.compile(r"aten::(sym_\w+\.\w+|_local_scalar_dense)")
 _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 
 
-def engine_sources(hears: bool = False) -> tuple[str, ...]:
-    """The engine's and kernels' sources, as paths under ``devices/runner``; ``hears``: with those of speech."""
-    folders = ("engine", "kernels", *(["speech"] if hears else []))
+def engine_sources(hears: bool = False, sees: bool = False) -> tuple[str, ...]:
+    """The engine's and kernels' sources, as paths under ``devices/runner``.
+
+    Args:
+        hears: with those of speech.
+        sees: with those of images.
+    """
+    folders = ("engine", "kernels", *(["speech"] if hears else []), *(["sight"] if sees else []))
     paths = (path for name in folders for path in (RUNNER / name).rglob("*") if path.suffix in _ENDINGS)
     own = (path.relative_to(RUNNER).as_posix() for path in paths)
-    return tuple(sorted((*own, *(_SPEECH_READS if hears else ()))))
+    return tuple(sorted((*own, *(_SENSES_READ if hears or sees else ()))))
 
 
-def engine_functions(hears: bool = False) -> tuple[str, ...]:
-    """The names of the engine's C functions, from its headers."""
-    names = ("engine/c_api.h", *(["speech/speech_api.h"] if hears else []))
+def engine_functions(hears: bool = False, sees: bool = False) -> tuple[str, ...]:
+    """The names of the engine's C functions, from its headers; ``hears`` and ``sees`` as for ``engine_sources``."""
+    senses = (*(["speech/speech_api.h"] if hears else []), *(["sight/sight_api.h"] if sees else []))
+    names = ("engine/c_api.h", *senses)
     headers = "".join((RUNNER / name).read_text(encoding="utf-8") for name in names)
     return (*re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", headers, re.MULTILINE), REGISTER)
 

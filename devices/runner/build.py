@@ -43,6 +43,8 @@ FLAGS = (
     *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"),
 )
 LINKED = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
+SENSES: Final = ("sight", "speech")
+"""Folders of what apps compile with the engine where their model needs it; the runner has both."""
 JOBS = 2
 _LOG_LINES = 12
 _KEY_LETTERS = 20
@@ -211,7 +213,7 @@ def _compiler_key(compiler: Path) -> str:
 
 def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], None]) -> None:
     library = sorted(path for name in ("kernels", "engine") for path in (SOURCES / name).rglob("*.cpp"))
-    program = sorted((*SOURCES.glob("*.cpp"), *(SOURCES / "speech").glob("*.cpp")))
+    program = sorted((*SOURCES.glob("*.cpp"), *(path for name in SENSES for path in (SOURCES / name).glob("*.cpp"))))
     objects = folder / "objects"
     objects.mkdir()
     sources = (*library, *program)
@@ -224,7 +226,9 @@ def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], 
     _link(tools, folder / LIBRARY, made[: len(library)], ("-shared",))
     own = ("-L" + str(folder), "-ledgec", "-Wl,-rpath,$ORIGIN", f"-Wl,-rpath-link,{tools.executorch / 'lib'}")
     flags = ("-pthread", *tools.abi.link_flags)
-    _call([tools.compiler, *flags, "-o", folder / RUNNER, *made[len(library) :], *own], SOURCES)
+    # The library shows its C interface alone, and the program reads JSON as well.
+    own_objects = (*made[len(library) :], objects / "engine-json_text.o")
+    _call([tools.compiler, *flags, "-o", folder / RUNNER, *own_objects, *own], SOURCES)
     shutil.rmtree(objects)
     if tools.abi.travels:
         _copy_libraries(tools, folder)

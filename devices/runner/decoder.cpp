@@ -145,10 +145,14 @@ void Decoder::check_context(int64_t end) const {
   }
 }
 
+void Decoder::place(const std::vector<int64_t>& prompt) {
+  if (images_ != nullptr) images_->place(session_, prompt);
+}
+
 Decoder::Logits Decoder::prefill(const int64_t* prompt, int64_t length) {
   Logits logits{};
   for (int64_t start = 0, size = 0; start < length; start += size) {
-    size = std::min(info_.max_tokens, length - start);
+    size = edgec_session_call_size(session_, start, length);
     logits = forward(prompt + start, size, start, {size - 1});
   }
   return logits;
@@ -167,6 +171,7 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, c
   HeldText held(structure, count);
   const double cpu_before = cpu_ms();
   double before = wall_ms();
+  place(prompt);
   const Logits first = prefill(prompt.data(), length);
   result.tokens.push_back(held.best(first.data, first.vocabulary));
   result.ttft_ms = wall_ms() - before;
@@ -184,6 +189,7 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, c
 
 std::vector<int64_t> Decoder::score(const std::vector<int64_t>& tokens, std::FILE* logits) {
   check_context(static_cast<int64_t>(tokens.size()));
+  place(tokens);
   const int64_t step = std::min(info_.max_tokens, info_.max_rows);
   std::vector<int64_t> likeliest;
   for (int64_t start = 0; start < static_cast<int64_t>(tokens.size()); start += step) {
@@ -204,6 +210,7 @@ std::vector<int64_t> Decoder::replay(const std::vector<int64_t>& tokens, int64_t
   if (count < 1 || count > length) {
     throw std::runtime_error("a replay's prompt has 1 to all of its tokens");
   }
+  place({tokens.begin(), tokens.begin() + count});
   std::vector<int64_t> likeliest;
   for (int64_t fed = count; fed <= length; ++fed) {
     const Logits out = fed == count ? prefill(tokens.data(), count) : forward(&tokens[fed - 1], 1, fed - 1, {0});
@@ -217,6 +224,7 @@ std::vector<int64_t> Decoder::feed(
     const std::vector<int64_t>& tokens, const std::vector<FedCall>& calls, std::FILE* logits) {
   const auto length = static_cast<int64_t>(tokens.size());
   check_context(length);
+  place(tokens);
   std::vector<int64_t> likeliest;
   for (const FedCall& call : calls) {
     if (call.size < 1 || call.size > length || call.start > length - call.size || call.rows < 1 ||

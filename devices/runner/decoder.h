@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/c_api.h"
+#include "shown_images.h"
 
 namespace edgec::runner {
 
@@ -37,6 +38,8 @@ class Decoder {
 
   // Add an adapter's file from now on; `base`: the sha256 of the model's artifact.
   void use_adapter(const std::string& path, const std::string& base);
+  // Show the images with every prompt from now on; they must outlive the decoder.
+  void show(const ShownImages& images) { images_ = &images; }
   // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, held to a
   // structure, where one is given.
   Generated generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure = nullptr);
@@ -61,11 +64,14 @@ class Decoder {
   // Logits of the last token.
   Logits prefill(const int64_t* prompt, int64_t length);
   void check_context(int64_t end) const;
+  // A new prompt, with its images where there are some.
+  void place(const std::vector<int64_t>& prompt);
 
   EdgecModel* model_;
   EdgecSession* session_;
   EdgecModelInfo info_{};
   int64_t context_;
+  const ShownImages* images_ = nullptr;
 };
 
 }  // namespace edgec::runner

@@ -22,6 +22,7 @@
 #include "memory_use.h"
 #include "options.h"
 #include "page_cache.h"
+#include "shown_images.h"
 #include "speech/sound_file.h"
 #include "speech/transcription.h"
 
@@ -203,6 +204,18 @@ void run_speech(const Options& options) {
   print_profile(model.profile());
 }
 
+// The eyes of a bundle that has some, with the images of --image; else null.
+std::unique_ptr<ShownImages> opened_images(const Options& options) {
+  if (!options.bundle.empty() && has_part(options.bundle, "audio_language")) {
+    throw std::runtime_error("the runner makes no rows of sound: this bundle's model, which has ears, runs in Python");
+  }
+  if (options.bundle.empty() || !has_part(options.bundle, "vision_language")) {
+    if (!options.images.empty()) throw std::runtime_error("--image: the bundle's model has no eyes");
+    return nullptr;
+  }
+  return std::make_unique<ShownImages>(options.bundle, options.artifact, options.packed, options.images);
+}
+
 void run(Options options) {
   const std::string sha256 = resolve_bundle(options);
   if (!options.audio.empty()) {
@@ -210,11 +223,16 @@ void run(Options options) {
     return;
   }
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
+  const std::unique_ptr<ShownImages> images = opened_images(options);
   const StructureHandle structure = opened_structure(options);
   const ModelHandle model = opened(options);
   Decoder decoder(model.get(), options.context, options.profile);
   if (!options.adapter.empty()) {
     decoder.use_adapter(options.adapter, sha256);
+  }
+  if (images != nullptr) {
+    images->see();
+    decoder.show(*images);
   }
   const FileHandle logits(options.logits.empty() ? nullptr : std::fopen(options.logits.c_str(), "wb"), std::fclose);
   if (!options.logits.empty() && logits == nullptr) {

@@ -33,6 +33,8 @@ const char* const kUsage =
     "  --audio FILE.wav   transcribe speech with a bundle of Whisper's kind, window by window; --new-tokens then limits\n"
     "                     each window (to the context), and --tokens replaces the decoder's first tokens\n"
     "  --language NAME    that is spoken, such as en (detected in the first window)\n"
+    "  --image FILE.ppm   an image of every prompt, with a bundle that sees; several times for several. The prompt's ids\n"
+    "                     have an image token for each of their rows\n"
     "  --schema NAME      hold generated text to a schema of the bundle (edgec export --schema NAME=FILE); it ends\n"
     "                     where it is whole, and is closed within --new-tokens\n"
     "  --score            the most likely token after each prompt token instead, teacher-forced\n"
@@ -70,6 +72,7 @@ const std::vector<Option>& table() {
        [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
       {"audio", required_argument, [](Options& to, const char* text) { to.audio = text; }},
       {"language", required_argument, [](Options& to, const char* text) { to.language = text; }},
+      {"image", required_argument, [](Options& to, const char* text) { to.images.emplace_back(text); }},
       {"schema", required_argument, [](Options& to, const char* text) { to.schema = text; }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
@@ -111,6 +114,9 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.audio.empty() && (options.bundle.empty() || options.score || !options.adapter.empty())) {
     throw std::runtime_error("--audio needs --bundle, and goes with neither --score nor --adapter");
+  }
+  if (!options.images.empty() && (options.bundle.empty() || !options.audio.empty())) {
+    throw std::runtime_error("--image needs --bundle, and does not go with --audio");
   }
   if (!options.language.empty() && (options.audio.empty() || !options.tokens.empty())) {
     throw std::runtime_error("--language needs --audio, without --tokens");

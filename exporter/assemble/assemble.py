@@ -86,7 +86,7 @@ def bundle_contents(
         "golden.json": golden_bytes(golden),
         **tokenizer_contents(request.source.tokenizer_files, request.tokenizer),
         **template_file(request.tokenizer, request.source.ears),
-        **image_files(request),
+        **image_files(request, manifest.vision_language),
         **_generation_config(request),
         **_adapter_targets(compiled),
         **request.schemas,

@@ -9,8 +9,10 @@ import torch
 
 from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, VisionLanguageInfo
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
+from edgec.bundle.image_preparation import PREPARATION, PreparationFile, preparation_bytes
 from edgec.bundle.prefix import Files
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
+from edgec.exporter.assemble.image_preparation import described_preparation
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.request import ExportRequest
 from edgec.runtime_py.vision_language.image_file import read_image
@@ -18,18 +20,13 @@ from edgec.runtime_py.vision_language.processor import PromptProcessor
 
 
 def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> VisionLanguageInfo | None:
-    """The limits and the tile of a vision-language model; None for other kinds.
-
-    Raises:
-        InputError: E656 or E657, its image processor cannot be used with it.
-        ToolError: E670, Pillow is not installed.
-    """
+    """The limits and the tile of a vision-language model; None for other kinds."""
     eyes = request.source.eyes
     if eyes is None:
         return None
     see = next(method for method in compiled.facts.methods if method.name == "see")
     rows, (channels, height, width) = int(see.outputs[0].shape[0]), eyes.shape
-    info = VisionLanguageInfo(
+    return VisionLanguageInfo(
         limits=request.limits,
         channels=channels,
         height=height,
@@ -40,16 +37,24 @@ def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> Vis
         patches=eyes.patches,
         grid=eyes.grid,
     )
-    if request.tokenizer is not None and request.source.path is not None:
-        grey = np.full((48, 64, 3), 128, np.uint8)
-        PromptProcessor(request.source.path, info, request.tokenizer).prompt("", [read_image(grey)], rendered=False)
-    return info
 
 
-def image_files(request: ExportRequest) -> Files:
-    """The descriptions of transformers' image processor, by their path in the bundle."""
+def image_files(request: ExportRequest, info: VisionLanguageInfo | None) -> Files:
+    """The descriptions of transformers' image processor, and the preparation read off it, by their path in the bundle.
+
+    Raises:
+        InputError: E656 or E657, the image processor cannot be used with the model.
+        ToolError: E670, Pillow is not installed.
+    """
     eyes = request.source.eyes
-    return {f"{IMAGE_FOLDER}/{file.name}": file for file in eyes.processor_files} if eyes else {}
+    if eyes is None or info is None:
+        return {}
+    files: Files = {f"{IMAGE_FOLDER}/{file.name}": file for file in eyes.processor_files}
+    if request.tokenizer is None or request.source.path is None:
+        return {**files, PREPARATION: preparation_bytes(PreparationFile(lacking="the model has no tokenizer"))}
+    prompts, grey = PromptProcessor(request.source.path, info, request.tokenizer), np.full((48, 64, 3), 128, np.uint8)
+    prompts.prompt("", [read_image(grey)], rendered=False)
+    return {**files, PREPARATION: preparation_bytes(described_preparation(prompts, request.tokenizer))}
 
 
 def seen_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:

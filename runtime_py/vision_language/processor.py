@@ -70,6 +70,11 @@ class PromptProcessor:
         self._placeholder = str(getattr(self._processor, "image_token", "<image>"))
         self._begins = str(getattr(tokenizer, "bos_token", None) or "")
 
+    @property
+    def own(self) -> Any:
+        """Transformers' own processor."""
+        return self._processor
+
     def prompt(self, text: str, images: Sequence[Any], *, rendered: bool) -> Prompt:
         """Turn a text and images of Pillow into tokens and tiles.
 

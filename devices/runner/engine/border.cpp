@@ -73,6 +73,12 @@ void check_decoder_call(const EdgecTensor* inputs, size_t count, const EdgecMode
   check_range(chosen, tokens, "the rows");
 }
 
+void check_positions(const EdgecTensor& positions, const EdgecModelInfo& model) {
+  refuse_unless(
+      count_of(positions) <= model.max_tokens, "a call takes " + std::to_string(model.max_tokens) + " tokens");
+  check_range(positions, INT32_MAX, "the positions");
+}
+
 EdgecTensor integers(const int64_t* values, size_t count, bool batched) {
   const auto dtype = static_cast<int32_t>(executorch::aten::ScalarType::Long);
   EdgecTensor tensor{const_cast<int64_t*>(values), dtype, batched ? 2 : 1, {}};

@@ -23,6 +23,7 @@
 
 using edgec::engine::Failure;
 using edgec::engine::Model;
+using edgec::engine::PlacedRows;
 using edgec::engine::Profile;
 using edgec::engine::Session;
 using edgec::engine::guarded;
@@ -186,9 +187,37 @@ int edgec_session_run(EdgecSession* session, const EdgecTensor* inputs, size_t c
 int edgec_session_forward(
     EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
     size_t row_count, char* error, size_t capacity) {
-  const EdgecTensor inputs[] = {
-      integers(tokens, token_count, true), integers(positions, token_count, false), integers(rows, row_count, false)};
-  return edgec_session_run(session, inputs, std::size(inputs), error, capacity);
+  const auto forward = [&] {
+    require(session, "the session");
+    session->session->forward(
+        integers(tokens, token_count, true), integers(positions, token_count, false), integers(rows, row_count, false));
+  };
+  return guarded(forward, error, capacity);
+}
+
+int64_t edgec_model_row_width(const EdgecModel* model) {
+  return model == nullptr ? 0 : model->model.row_inputs().width;
+}
+
+int edgec_session_place_rows(EdgecSession* session, const EdgecPlacedRows* placed, char* error, size_t capacity) {
+  const auto put = [&] {
+    require(session, "the session");
+    PlacedRows* rows = session->session->placed();
+    if (rows == nullptr) throw Failure(EDGEC_REFUSED, "the method reads no rows in the place of tokens");
+    if (placed == nullptr) {
+      rows->forget();
+    } else {
+      rows->put(*placed);
+    }
+  };
+  return guarded(put, error, capacity);
+}
+
+int64_t edgec_session_call_size(const EdgecSession* session, int64_t start, int64_t end) {
+  if (session == nullptr || start < 0 || end <= start) return 0;
+  const Session& asked = *session->session;
+  const int64_t most = asked.model().shape().max_tokens;
+  return asked.placed() == nullptr ? std::min(most, end - start) : asked.placed()->call_size(start, end, most);
 }
 
 int edgec_model_step(

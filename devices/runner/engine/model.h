@@ -13,6 +13,7 @@
 #include "c_api.h"
 #include "laid_out_file.h"
 #include "mapped_file.h"
+#include "placed_rows.h"
 #include "region/adapter.h"
 
 namespace edgec::engine {
@@ -43,6 +44,8 @@ class Model {
   bool shares_scratch() const;
   // The facts that do not change: the sizes, and how many tokens and rows a decoder's call takes.
   const EdgecModelInfo& shape() const { return info_; }
+  // What a decoder reads of rows in the place of tokens.
+  const RowInputs& row_inputs() const { return row_inputs_; }
   // The matrices that edgec's own kernels multiply by.
   const MatrixSizes& matrices() const { return matrices_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
@@ -70,6 +73,7 @@ class Model {
   std::mutex obstacle_lock_;
   std::optional<std::string> obstacle_;
   EdgecModelInfo info_{};
+  RowInputs row_inputs_;
 };
 
 }  // namespace edgec::engine

@@ -10,6 +10,7 @@
 
 #include "arena.h"
 #include "c_api.h"
+#include "placed_rows.h"
 #include "profile.h"
 #include "region/adapter.h"
 
@@ -31,6 +32,8 @@ class Session {
   // Throws Failure when ExecuTorch refuses the inputs or fails. Waits while another session of the model runs.
   // `owners`: whose the tokens are; null: all this session's.
   void run(const EdgecTensor* inputs, size_t count, const Owners* owners = nullptr);
+  // A decoder's call, with what else it reads of its tokens; Failure as above.
+  void forward(const EdgecTensor& tokens, const EdgecTensor& positions, const EdgecTensor& rows);
   // Outputs of the last run, owned by the session.
   const std::vector<EdgecTensor>& outputs() const { return outputs_; }
 
@@ -38,12 +41,17 @@ class Session {
   void set_adapter(std::shared_ptr<const Adapter> adapter) { adapter_ = std::move(adapter); }
   const Adapter* adapter() const { return adapter_.get(); }
 
+  // Rows in the place of tokens; null where the model reads none.
+  PlacedRows* placed() { return placed_.get(); }
+  const PlacedRows* placed() const { return placed_.get(); }
+
   executorch::runtime::Span<uint8_t> state() const;
-  // Zero the state, and drop the outputs and the adapter.
+  // Zero the state, and drop the outputs, the adapter and the rows.
   void reset();
   // Null unless the session is profiled.
   Profile* profile() { return profile_.get(); }
   Model& model() { return model_; }
+  const Model& model() const { return model_; }
   // The text of the last edgec_session_profile.
   std::string profile_text;
 
@@ -59,6 +67,7 @@ class Session {
   std::string packed_path_;
   std::unique_ptr<Profile> profile_;
   std::shared_ptr<const Adapter> adapter_;
+  std::unique_ptr<PlacedRows> placed_;
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
   std::unique_ptr<Instance> instance_;

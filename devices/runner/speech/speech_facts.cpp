@@ -21,48 +21,18 @@ constexpr std::pair<const char*, const char*> kUnknownRules[] = {
     {"bad_words_ids", "[]"},     {"forced_bos_token_id", ""}, {"forced_eos_token_id", ""},
     {"min_length", "0"},         {"no_repeat_ngram_size", "0"}, {"repetition_penalty", "1.0"}};
 
-// The lines of an object whose fields lie `depth` levels deep; empty without it.
-std::string_view object(std::string_view text, const std::string& name, size_t depth) {
-  const std::string indent = "\n" + std::string(2 * depth, ' ');
-  const std::string_view rest = after(text, indent + "\"" + name + "\": {");
-  const size_t end = rest.find(indent + "}");
-  return end == std::string_view::npos ? std::string_view() : rest.substr(0, end);
-}
-
-// The text of a field's value `depth` levels deep, lists with their brackets; empty where there is none, or null.
-std::string value(std::string_view text, const std::string& name, size_t depth) {
-  const std::string_view rest = after(text, "\n" + std::string(2 * depth, ' ') + "\"" + name + "\": ");
-  const bool list = !rest.empty() && rest[0] == '[';
-  const size_t end = list ? rest.find(']') + 1 : rest.find_first_of(",\n");
-  const std::string found(rest.substr(0, list && end == 0 ? 0 : end));
-  return found == "null" ? "" : found;
-}
-
-int64_t number(std::string_view text, const std::string& name, size_t depth) {
-  const std::string found = value(text, name, depth);
-  if (found.empty()) {
-    throw std::runtime_error("the bundle does not state \"" + name + "\"");
-  }
-  return read_number(found, kMostTokens);
-}
-
-// The ids of a field that is a number, a list or absent.
-std::vector<int64_t> ids(std::string_view config, const std::string& name) {
-  std::string found = value(config, name, 1);
-  found.erase(std::remove_if(found.begin(), found.end(), [](char c) { return c == '[' || c == ']'; }), found.end());
-  return read_tokens(found);
-}
-
 HeardShape of_features(std::string_view sound) {
-  const SoundShape made = {number(sound, "sampling_rate", 3), number(sound, "mels", 3), number(sound, "frames", 3),
-                           number(sound, "fft", 3), number(sound, "hop", 3)};
+  const SoundShape made = {
+      number_of(sound, "sampling_rate", 3), number_of(sound, "mels", 3), number_of(sound, "frames", 3),
+      number_of(sound, "fft", 3), number_of(sound, "hop", 3)};
   // Two frames, one position of Whisper's encoder.
   return {made.sampling_rate, 1, made.window_samples(), 2 * made.hop, made};
 }
 
 HeardShape of_samples(std::string_view waveform) {
-  const HeardShape read = {number(waveform, "sampling_rate", 3), number(waveform, "fewest_samples", 3),
-                           number(waveform, "window_samples", 3), 1, std::nullopt};
+  const HeardShape read = {
+      number_of(waveform, "sampling_rate", 3), number_of(waveform, "fewest_samples", 3),
+      number_of(waveform, "window_samples", 3), 1, std::nullopt};
   const bool sensible = read.sampling_rate > 0 && read.fewest_samples > 0 &&
       read.fewest_samples <= read.window_samples && read.window_samples <= kMostSamples;
   if (!sensible) {
@@ -72,8 +42,8 @@ HeardShape of_samples(std::string_view waveform) {
 }
 
 HeardShape heard_shape(std::string_view manifest) {
-  const std::string_view info = object(manifest, "encoder_decoder", 1);
-  const std::string_view sound = object(info, "sound", 2), waveform = object(info, "waveform", 2);
+  const std::string_view info = object_of(manifest, "encoder_decoder", 1);
+  const std::string_view sound = object_of(info, "sound", 2), waveform = object_of(info, "waveform", 2);
   if (sound.empty() && waveform.empty()) {
     throw std::runtime_error("speech needs a bundle that reads sound, as Whisper's and Moonshine's");
   }
@@ -84,23 +54,23 @@ HeardShape heard_shape(std::string_view manifest) {
 NamedTokens named_tokens(std::string_view config, const std::string& object_name) {
   constexpr std::string_view kBegin = "\n    \"";
   NamedTokens known;
-  const std::string_view fields = object(config, object_name, 1);
+  const std::string_view fields = object_of(config, object_name, 1);
   size_t at = fields.find(kBegin);
   for (; at != std::string_view::npos && known.size() < kMostNames; at = fields.find(kBegin, at + 1)) {
     const std::string_view field = fields.substr(at);
     const std::string name(until(field.substr(kBegin.size()), "\""));
-    known.emplace_back(name, number(field, name, 2));
+    known.emplace_back(name, number_of(field, name, 2));
   }
   return known;
 }
 
 std::optional<int64_t> number_if_stated(std::string_view config, const std::string& name) {
-  return value(config, name, 1).empty() ? std::nullopt : std::optional<int64_t>(number(config, name, 1));
+  return value_of(config, name, 1).empty() ? std::nullopt : std::optional<int64_t>(number_of(config, name, 1));
 }
 
 void refuse_unknown_rules(std::string_view config) {
   for (const auto& [name, nothing] : kUnknownRules) {
-    const std::string found = value(config, name, 1);
+    const std::string found = value_of(config, name, 1);
     if (!found.empty() && found != nothing) {
       throw std::runtime_error(std::string("the runner does not apply \"") + name + "\" of the generation config");
     }
@@ -157,14 +127,16 @@ SpeechFacts read_speech_facts(const std::string& folder) {
   facts.sound = heard_shape(manifest);
   const std::string config = text_of(folder + "/generation_config.json");
   refuse_unknown_rules(config);
-  facts.context = number(object(object(manifest, "encoder_decoder", 1), "limits", 2), "context", 3);
-  const bool stated = !value(config, "decoder_start_token_id", 1).empty();
-  facts.start = number(config, stated ? "decoder_start_token_id" : "bos_token_id", 1);
+  facts.context = number_of(object_of(object_of(manifest, "encoder_decoder", 1), "limits", 2), "context", 3);
+  const bool stated = !value_of(config, "decoder_start_token_id", 1).empty();
+  facts.start = number_of(config, stated ? "decoder_start_token_id" : "bos_token_id", 1);
   facts.languages = named_tokens(config, "lang_to_id");
   facts.tasks = named_tokens(config, "task_to_id");
   facts.no_timestamps = number_if_stated(config, "no_timestamps_token_id");
   facts.latest_first = number_if_stated(config, "max_initial_timestamp_index");
-  facts.choice = {ids(config, "eos_token_id"), ids(config, "suppress_tokens"), ids(config, "begin_suppress_tokens")};
+  facts.choice = {
+      numbers_of(config, "eos_token_id", 1), numbers_of(config, "suppress_tokens", 1),
+      numbers_of(config, "begin_suppress_tokens", 1)};
   return facts;
 }
 
