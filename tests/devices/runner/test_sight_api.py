@@ -210,7 +210,7 @@ def test_rows_that_do_not_fit_a_decoder_are_refused(bundle: Path, session: Decod
 
     session.place_rows(placed())
     wrong = np.array([[0, 3], [2, 0], [-1, 0], [1, 1]])
-    for changed in (
+    faults: list[dict[str, Any]] = [
         {"row_width": 5},
         {"row_count": 4},
         {"row_count": -1},
@@ -220,7 +220,8 @@ def test_rows_that_do_not_fit_a_decoder_are_refused(bundle: Path, session: Decod
         {"mrope": places.ctypes.data},
         {"mrope_next": -1},
         *({"places": each.ctypes.data} for each in wrong),
-    ):
+    ]
+    for changed in faults:
         assert status_of(partial(session.place_rows, placed(**changed))) == REFUSED, changed
     assert session.call_size(0, 3) == 3 and session.call_size(3, 3) == session.call_size(-1, 3) == 0
     session.place_rows(None)
