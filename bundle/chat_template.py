@@ -60,17 +60,27 @@ def render_messages(
     return _rendered(tokenizer, _given(messages), tools, options, answer=answer)
 
 
-def render_parts(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
-    """A conversation whose contents are lists of parts, as vision-language models take it, up to the answer.
+def render_parts(
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, Any]],
+    answer: bool = True,
+    *,
+    tools: Sequence[Mapping[str, Any]] = (),
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """A conversation whose contents are lists of parts, as vision-language models take it.
 
     Args:
         tokenizer: of transformers, with a chat template.
         messages: ``{"role": ..., "content": [{"type": "image"}, {"type": "text", "text": ...}]}`` each.
+        answer: as for ``render_messages``, and so the others.
+        tools: what the model may call.
+        options: further variables of the template.
 
     Raises:
         InputError: E154, E159, and ToolError: E300, as ``render_messages``.
     """
-    return _rendered(tokenizer, messages)
+    return _rendered(tokenizer, messages, tools, options, answer=answer)
 
 
 def _rendered(

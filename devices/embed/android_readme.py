@@ -8,6 +8,7 @@ from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.encoder_facts import EncoderFacts
+from edgec.devices.embed.image_sections import kotlin_image_section
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.page_sizes import LibraryPages, android_project
 from edgec.devices.embed.readme import plain
@@ -68,6 +69,7 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
         "target_sdk": str(target_sdk),
         "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,
+        "images": kotlin_image_section(facts),
         "schemas": kotlin_schema_section(facts),
         "replies": kotlin_reply_section(facts),
         "key": key_section(facts, "PinnedKey.kt", "`LoadOptions(bundle = ...)`"),
@@ -75,7 +77,7 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
 
 
 def _decoder_values(facts: AppFacts, has_chat: bool) -> dict[str, str]:
-    limits = facts.manifest.limits
+    limits = facts.limits
     assert limits is not None  # gradle_modules refuses other models
     call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
     return {

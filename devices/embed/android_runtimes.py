@@ -20,7 +20,7 @@ libraries (`packaging { jniLibs { useLegacyPackaging = true } }` in its `android
 and Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
 """
 _UNFIT = "no app glue fits this bundle"
-_SPEECH_FIX = "export it for a CPU, with edgec's own kernels"
+_SENSES_FIX = "export it for a CPU, with edgec's own kernels"
 _COMPILED = """
 ## Engine
 
@@ -64,6 +64,7 @@ class AndroidRuntime:
         compiled: the app compiles edgec's engine and kernels (``engine_project``).
         encoder: as ``templates``, for sentence encoders; empty where apps cannot hold them.
         hearing: likewise, for models that transcribe speech.
+        sight: in addition to ``templates``, for models that see.
     """
 
     dependencies: tuple[str, ...]
@@ -77,12 +78,15 @@ class AndroidRuntime:
     compiled: bool = False
     encoder: Mapping[str, str] = field(default_factory=dict)
     hearing: Mapping[str, str] = field(default_factory=dict)
+    sight: Mapping[str, str] = field(default_factory=dict)
 
     def sources(self, facts: AppFacts) -> Mapping[str, str]:
         """The templates for a bundle: file name in the app -> name of the Kotlin template."""
         if facts.hearing is not None:
             return self.hearing
-        return self.templates if facts.encoder is None else self.encoder
+        if facts.encoder is not None:
+            return self.encoder
+        return {**self.templates, **(self.sight if facts.sight is not None else {})}
 
 
 def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
@@ -130,6 +134,7 @@ _OWN = AndroidRuntime(
     absent=(),
     compiled=True,
     hearing={"NativeEngine": "NativeSpeech", "SpeechRuntime": "SpeechRuntime"},
+    sight={"NativeSight": "NativeSight", "Session": "SightSession"},
 )
 
 
@@ -143,8 +148,9 @@ def runtime_of(facts: AppFacts) -> AndroidRuntime:
     if place not in RUNTIMES:
         why = f"there is no Kotlin glue for {form} made by {backend}"
         raise InputError(_UNFIT, facts.manifest.name, why, "use --target android-cpu", "E464")
-    if not facts.own_kernels and facts.hearing is not None:
-        raise InputError(_UNFIT, facts.manifest.name, "only edgec's engine transcribes", _SPEECH_FIX, "E464")
+    if not facts.own_kernels and (facts.hearing or facts.sight):
+        why = f"only edgec's engine {'transcribes' if facts.hearing else 'sees'}"
+        raise InputError(_UNFIT, facts.manifest.name, why, _SENSES_FIX, "E464")
     if not facts.own_kernels:
         return RUNTIMES[place]
     if place != ("pte", "xnnpack"):

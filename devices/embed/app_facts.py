@@ -9,6 +9,7 @@ from typing import Literal
 
 from edgec.bundle.canonical import REPORT
 from edgec.bundle.delegates import OWN_DELEGATES, XNNPACK, named_delegates
+from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import MANIFEST, SIGNATURE, Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import read_golden
@@ -22,6 +23,7 @@ from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts, text_
 from edgec.devices.embed.hearing_facts import HearingFacts, hearing_facts
 from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.reply_facts import NO_REPLIES, ReplyFacts, reply_facts
+from edgec.devices.embed.sight_facts import SightFacts, decoder_limits, sight_facts
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 
@@ -64,6 +66,7 @@ class AppFacts:
         encoder: how a sentence encoder reads texts; None for other models.
         hearing: what a model reads that transcribes speech; None for other models.
         replies: the notations of a decoder's chat template.
+        sight: how images are given to a decoder with eyes; None for other models.
     """
 
     manifest: Manifest
@@ -76,6 +79,12 @@ class AppFacts:
     encoder: EncoderFacts | None = None
     hearing: HearingFacts | None = None
     replies: ReplyFacts = NO_REPLIES
+    sight: SightFacts | None = None
+
+    @property
+    def limits(self) -> Limits | None:
+        """The limits of a decoder; None for other models."""
+        return decoder_limits(self.manifest)
 
     @property
     def has_tokenizer(self) -> bool:
@@ -150,16 +159,17 @@ def app_facts(
             unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a sentence encoder's
             tokenizer that the app cannot follow, E755 a model of speech whose text the app cannot write, E158 a
             tokenizer that cannot be read, E760 or E761 tools that its chat template does not take, or not in a way that
-            an app can follow, and what ``hold`` raises.
+             an app can follow, E770 or E780 images that the app cannot prepare, and what ``hold`` raises.
     """
     manifest = bundle.manifest
     target = _target(manifest, system)
-    texts = _texts(bundle) if manifest.limits is not None else None
+    texts = _texts(bundle) if decoder_limits(manifest) is not None else None
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
     delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
-    replies = reply_facts(bundle.tokenizer_dir, tools) if texts and bundle.tokenizer_dir else NO_REPLIES
-    encoder, hearing = encoder_facts(bundle), hearing_facts(bundle)
-    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder, hearing, replies)
+    encoder, hearing, sight = encoder_facts(bundle), hearing_facts(bundle), sight_facts(bundle)
+    image = sight.placeholder if sight else ""
+    replies = reply_facts(bundle.tokenizer_dir, tools, image) if texts and bundle.tokenizer_dir else NO_REPLIES
+    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder, hearing, replies, sight)
     weights_and_states = facts.weight_copies * facts.artifact_bytes + sum(state.bytes for state in manifest.states)
     if tools and hold is not None and facts.own_kernels:
         replies = replace(replies, held=hold(bundle, tools))

@@ -14,6 +14,7 @@ from edgec.bundle.tools import Given, Tool, tools_in, tools_of
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK
+from edgec.devices.embed.sight_facts import decoder_limits
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.errors import InputError
@@ -63,10 +64,11 @@ def embed(
         InputError: E130-E137 not an intact bundle, E460 another system's bundle, E461 the output exists, E462 no
             tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function, E466 unknown platform, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
-            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write; with a key E601 no
-            signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605 no
-            usable key; with tools E620, E621 or E629 they are not tools, E760 the model has no chat template with
-            tools, E761 not one that an app can follow, and what ``hold`` raises.
+            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E770 or E780
+            images that it cannot prepare; with a key E601 no signature, E602 no readable one, E603 not by this key,
+            E604 the bundle is not what was signed, E605 no usable key; with tools E620, E621 or E629 they are not
+            tools, E760 the model has no chat template with tools, E761 not one that an app can follow, and what
+             ``hold`` raises.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -84,14 +86,6 @@ def embed(
 
 
 def _refuse_several_methods(bundle: Bundle) -> None:
-    if bundle.manifest.vision_language is not None:
-        raise InputError(
-            "Apps cannot hold a model with eyes yet.",
-            where=str(bundle.path),
-            why="the generated code calls one method and prepares no images, and this bundle has see and forward",
-            fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
-            code="E659",
-        )
     if bundle.manifest.audio_language is not None:
         raise InputError(
             "Apps cannot hold a model with ears yet.",
@@ -112,7 +106,7 @@ def _refuse_several_methods(bundle: Bundle) -> None:
 
 
 def _tools(bundle: Bundle, given: str | Path | Sequence[Given] | None) -> tuple[Tool, ...]:
-    if given is not None and bundle.manifest.limits is None:
+    if given is not None and decoder_limits(bundle.manifest) is None:
         why, fix = "this bundle is not a language model", "leave them out"
         raise InputError("Only a language model calls tools.", "--tools", why, fix, "E760")
     return tools_of(tools_in(Path(given)) if isinstance(given, str | Path) else given)

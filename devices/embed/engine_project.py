@@ -28,27 +28,38 @@ SPEECH_CLASSES = (
     *("LanguageUnknown", "TranscriptionRefused"),
 )
 """Those in addition where the model transcribes speech."""
+SIGHT_CLASSES = ("NativeSight", "ImageTooLarge", "ImagesTooMany", "ImagesMisplaced", "ImageNeeded", "PromptNotWhole")
+"""Those in addition where the model sees."""
 _TEMPLATES = "edgec.devices.embed.native"
 _CMAKE = ("CMakeLists.txt", "executorch_package.cmake", "executorch_sources.cmake")
-_JNI, _SPEECH_JNI, _JNI_SHARED = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_jni.h"
+_JNI, _SPEECH_JNI, _SIGHT_JNI = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_sight_jni.cpp"
+_JNI_SHARED, _DECODER_SHARED = "edgec_jni.h", "edgec_decoder_jni.h"
 
 
 def engine_project(facts: AppFacts) -> Files:
     """The project's files: path in the Gradle modules -> content, or a file to copy."""
     values = engine_values(facts)
     written = {f"{FOLDER}/{name}": fill(load(_TEMPLATES, name), values).encode() for name in _CMAKE}
-    sources = {f"{FOLDER}/edgec/{name}": RUNNER / name for name in engine_sources(facts.hearing is not None)}
-    own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (_jni(facts), _JNI_SHARED)}
+    sources = {f"{FOLDER}/edgec/{name}": RUNNER / name for name in _engine_sources(facts)}
+    headers = (_JNI_SHARED, *([_DECODER_SHARED] if facts.hearing is None else []))
+    own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (*_jni(facts), *headers)}
     return {**written, **own, **sources}
 
 
-def _jni(facts: AppFacts) -> str:
-    return _JNI if facts.hearing is None else _SPEECH_JNI
+def _engine_sources(facts: AppFacts) -> tuple[str, ...]:
+    return engine_sources(facts.hearing is not None, facts.sight is not None)
+
+
+def _jni(facts: AppFacts) -> tuple[str, ...]:
+    if facts.hearing is not None:
+        return (_SPEECH_JNI,)
+    return (_JNI,) if facts.sight is None else (_JNI, _SIGHT_JNI)
 
 
 def native_classes(facts: AppFacts) -> tuple[str, ...]:
     """The wrapper's classes that the native code of a bundle looks up by name."""
-    return NATIVE_CLASSES if facts.hearing is None else (*NATIVE_CLASSES, *SPEECH_CLASSES)
+    senses = (*(SPEECH_CLASSES if facts.hearing else ()), *(SIGHT_CLASSES if facts.sight else ()))
+    return (*NATIVE_CLASSES, *senses)
 
 
 def engine_library(facts: AppFacts) -> str:
@@ -69,15 +80,16 @@ def engine_values(facts: AppFacts) -> Mapping[str, str]:
         InputError: E464, the artifact calls an operator that neither edgec nor ExecuTorch has, or names no version.
     """
     manifest, package = facts.manifest, package_name(facts.manifest.name)
-    operators, sources = executorch_operators(manifest), engine_sources(facts.hearing is not None)
+    operators, sources = executorch_operators(manifest), _engine_sources(facts)
     return {
         "edgec_version": __version__,
         "runtime_version_text": executorch_version(manifest),
         "engine_library": engine_library(facts),
         "engine_sources": "\n".join(f"  edgec/{name}" for name in sources if name.endswith(".cpp")),
-        "jni_source": _jni(facts),
+        "jni_sources": "\n".join(f"  {name}" for name in _jni(facts)),
         # A package's name has only letters and digits, so nothing needs the escapes of JNI's names.
         "jni_prefix": f"Java_{package.replace('.', '_')}_NativeEngine_",
+        "sight_prefix": f"Java_{package.replace('.', '_')}_NativeSight_",
         "jni_failure": f"{package.replace('.', '/')}/EngineFailed",
         "with_xnnpack": _switch(XNNPACK in facts.delegates),
         "with_quantized": _switch(takes_quantized(manifest)),

@@ -56,9 +56,11 @@ def glue_for(facts: AppFacts) -> Glue:
     """The glue for a bundle.
 
     Raises:
-        InputError: E464, there is no glue for its format, its operators or its methods.
+        InputError: E464, there is no glue for its format, its operators or its methods; E659, the model sees.
     """
     manifest, backend = facts.manifest, facts.target.backend
+    if facts.sight is not None:
+        raise _blind(manifest)
     row = _row(facts)
     _check_whole(facts)
     major, minor = map(int, minimum_os(str(manifest.format), backend).split("."))
@@ -157,6 +159,16 @@ def caller_states(manifest: Manifest) -> set[str]:
     """The states that are inputs of the methods: the caller holds them and writes the new values."""
     names = {tensor.name for method in manifest.methods for tensor in method.inputs}
     return {state.name for state in manifest.states} & names
+
+
+def _blind(manifest: Manifest) -> InputError:
+    return InputError(
+        "Apps for iOS cannot hold a model with eyes yet.",
+        where=manifest.name,
+        why="the generated Swift takes no images; the generated Kotlin does",
+        fix="export it for android-cpu, or export the text part: --task text-generation",
+        code="E659",
+    )
 
 
 def _unfit(

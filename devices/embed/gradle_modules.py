@@ -18,7 +18,7 @@ from edgec.devices.embed.engine_project import engine_pages, engine_project
 from edgec.devices.embed.gradle_values import gradle_values
 from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.kotlin_text import package_name
-from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values
+from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values, renders_chat
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
 from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import fill, load
@@ -50,6 +50,7 @@ _DECODER = (
     "Tokenization",
 )
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
+_SIGHT = ("ImageHeader", "ImageReader", "Images", "Sight", "SightFacts")
 _HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "Transcript")
 TOKENIZER = (
     "AddedTokens",
@@ -96,7 +97,7 @@ def gradle_modules(
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
             Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E760 or E761 tools
-            that do not fit, and what ``hold`` raises.
+             that do not fit, E780 images that it cannot prepare, and what ``hold`` raises.
     """
     _check_target(target_sdk)
     facts = app_facts(bundle, "android", key, tools, hold)
@@ -112,7 +113,7 @@ def gradle_modules(
     contents: Files = {
         **{path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()},
         **(engine_project(facts) if runtime.compiled else {}),
-        "README.md": android_readme(facts, pieces is not None, [*libraries, *compiled], target_sdk).encode(),
+        "README.md": android_readme(facts, renders_chat(facts, pieces), [*libraries, *compiled], target_sdk).encode(),
         **(_JOB_FILE if facts.texts is not None else {}),
         **_assets(facts, bundle),
         **_held(facts),
@@ -190,7 +191,9 @@ def _own(facts: AppFacts) -> tuple[str, ...]:
     """The templates of the bundle's kind of model."""
     if facts.hearing is not None:
         return _HEARING
-    return _DECODER if facts.encoder is None else _ENCODER
+    if facts.encoder is not None:
+        return _ENCODER
+    return _DECODER if facts.sight is None else (*_DECODER, *_SIGHT)
 
 
 def _apps(folder: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import kotlin_replies
 from edgec.devices.embed.schema_constants import kotlin_schemas
+from edgec.devices.embed.sight_facts import sight_values
 from edgec.devices.embed.template_text import manifest_values
 from edgec.installation import __version__
 
@@ -29,7 +30,39 @@ def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, st
         return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS)}
     if facts.encoder is not None:
         return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
-    return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}
+    chat = {**_chat_values(pieces), "has_chat": boolean(renders_chat(facts, pieces))}
+    return {**_manifest_values(facts), **_decoder_values(facts), **chat, **_image_values(facts)}
+
+
+def renders_chat(facts: AppFacts, pieces: ChatPieces | None) -> bool:
+    """Whether an app renders conversations of text: a model with eyes also where its template reads parts alone."""
+    return pieces is not None or (facts.sight is not None and facts.replies.plain[0] is not None)
+
+
+_BLIND: Mapping[str, str] = {
+    "encode_messages": "tokenization.encode(opened(messages))",
+    "encode_pieces": "tokenization.encode(messages, pieces)",
+    **dict.fromkeys(("begin_prompt", "begin_golden", "images_property", "images_parameter", "render_images"), ""),
+}
+_SEEING: Mapping[str, str] = {
+    "encode_messages": "seen(opened(messages))",
+    "encode_pieces": "seen(messages, pieces)",
+    "begin_prompt": "\n        session.begin(prompt) { context.ensureActive() }",
+    "begin_golden": "\n        session.beginProbe(tokens)",
+    "images_property": "\n * @property images what a user's message shows, in front of its text.",
+    "images_parameter": "\n    val images: List<ModelImage> = listOf(),",
+    "render_images": (
+        "\n            repeat(message.images.size) {"
+        '\n                text.append(join(last, "image", "")).append(SightFacts.PLACEHOLDER)'
+        '\n                last = "image"'
+        "\n            }"
+    ),
+}
+
+
+def _image_values(facts: AppFacts) -> Mapping[str, str]:
+    """What the code of all decoders has in addition where the model sees."""
+    return _BLIND if facts.sight is None else {**_SEEING, **sight_values(facts.sight, INT_BITS, string)}
 
 
 def kotlin_calls_folder(facts: AppFacts) -> str:
@@ -67,7 +100,7 @@ def _tensor(tensor: TensorInfo) -> str:
 
 
 def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
-    manifest, limits = facts.manifest, facts.manifest.limits
+    manifest, limits = facts.manifest, facts.limits
     assert facts.texts is not None and limits is not None  # gradle_modules refuses other models
     return {
         "context": integer("context", limits.context, INT_BITS),

@@ -17,7 +17,7 @@ from edgec.bundle.notations import CallForm
 from edgec.devices.embed.call_spans import PROBE, call_span, probe_call, probe_result
 from edgec.errors import ToolError
 
-START, END, CALL, RESULT = "start", "answer", "call", "tool"
+START, END, CALL, RESULT, IMAGE = "start", "answer", "call", "tool", "image"
 NAME: Final = "\ue012"
 """Stands in a join for the name of the tool whose result follows."""
 Rendering = Callable[[Sequence[Mapping[str, Any]], bool], str]
@@ -28,6 +28,13 @@ _TOOL_TURNS: Final = (
     "user call tool",
     "user assistant user call tool tool assistant user",
     "system user call tool call tool tool assistant user call tool",
+)
+# An image is a message of its own here, before the user's that it belongs to.
+_ALONE: Final = ("image user", "image image user", "image image image user")
+_SHOWN: Final = (
+    *_ALONE,
+    *("image user assistant user", "user assistant image user", "image user assistant image image user"),
+    "system image user assistant user",
 )
 _CONTENTS: Final = ("Hello  there", " padded \n", '<|odd|> {{ x }} "quoted"', "多言語 é", "last")
 
@@ -64,31 +71,42 @@ class PromptPieces:
         return out + self.joins[last, END]
 
 
-def prompt_pieces(render: Rendering, calls: CallForm | None = None) -> PromptPieces | None:
+def prompt_pieces(render: Rendering, calls: CallForm | None = None, image: str = "") -> PromptPieces | None:
     """The pieces of a template; None where it does something else.
 
     Args:
         render: turns messages, and whether an answer is to follow, into text; may raise for roles it does not know.
         calls: the notation of calls, where the template is given tools.
+        image: what the template writes for an image, which is a message of the role ``image`` before the user's that it
+            belongs to. Where not all conversations with images have pieces, there are those of a first message alone.
     """
+    texts = (*_TURNS, *(_TOOL_TURNS if calls else ()))
+    tiers = [(*texts, *_SHOWN), (*texts, *_ALONE), _ALONE] if image else []
+    for turns in (*tiers, texts):
+        pieces = _pieces(render, [each.split() for each in turns], calls, image)
+        if pieces is not None:
+            return pieces
+    return None
+
+
+def _pieces(
+    render: Rendering, asked: Sequence[Sequence[str]], calls: CallForm | None, image: str
+) -> PromptPieces | None:
+    """The pieces of conversations of some shapes."""
     try:
-        shapes = [shape for shape in _shapes(calls) if "system" not in shape or _takes_system(render)]
+        shapes = [shape for shape in asked if "system" not in shape or _takes_system(render)]
         joins: dict[tuple[str, str], str] = {}
         for shape in shapes:
-            for pair, text in _joins(render, shape, calls):
+            for pair, text in _joins(render, shape, calls, image):
                 if joins.setdefault(pair, text) != text:
                     return None
         kinds = {kind for shape in shapes for kind in shape}
         pieces = PromptPieces(joins, _trimmed(render, kinds), calls is not None and _quotes(render))
-        return pieces if all(_holds(pieces, render, shape, calls) for shape in shapes) else None
+        return pieces if all(_holds(pieces, render, shape, calls, image) for shape in shapes) else None
     except ToolError:
         raise
     except Exception:  # a template is a user's program: whatever it raises, it has no pieces
         return None
-
-
-def _shapes(calls: CallForm | None) -> list[list[str]]:
-    return [turns.split() for turns in (*_TURNS, *(_TOOL_TURNS if calls else ()))]
 
 
 def _takes_system(render: Rendering) -> bool:
@@ -110,17 +128,21 @@ def _messages(shape: Sequence[str], contents: Sequence[str]) -> list[dict[str, A
     return [probe_call() if kind == CALL else _plain(kind, content) for kind, content in pairs]
 
 
-def _joins(render: Rendering, shape: Sequence[str], calls: CallForm | None) -> Iterator[tuple[tuple[str, str], str]]:
+def _joins(
+    render: Rendering, shape: Sequence[str], calls: CallForm | None, image: str
+) -> Iterator[tuple[tuple[str, str], str]]:
     """The text before, between and after the contents of a conversation of some kinds."""
-    text, messages = render(_messages(shape, _MARKS), True), _messages(shape, _MARKS)
+    marks = _shown(shape, _MARKS, image)
+    messages = _messages(shape, marks)
+    text = render(messages, True)
     place, texts = 0, []
     for number, kind in enumerate(shape):
         if kind == CALL:
             assert calls is not None
             begin, end = call_span(text, place, calls, render(messages[:number], True))
         else:
-            begin = text.index(_MARKS[number], place)
-            end = begin + len(_MARKS[number])
+            begin = text.index(marks[number], place)
+            end = begin + len(marks[number])
         texts.append(text[place:begin])
         place = end
     texts.append(text[place:])
@@ -131,6 +153,11 @@ def _joins(render: Rendering, shape: Sequence[str], calls: CallForm | None) -> I
         yield pair, held.replace(PROBE.name, NAME)
 
 
+def _shown(shape: Sequence[str], contents: Sequence[str], image: str) -> list[str]:
+    """The contents of a conversation; that of an image is what the template writes for it."""
+    return [image if kind == IMAGE else contents[place % len(contents)] for place, kind in enumerate(shape)]
+
+
 def _trimmed(render: Rendering, kinds: set[str]) -> frozenset[str]:
     def padded(kind: str, content: str) -> str:
         shape = {"assistant": "user assistant user", RESULT: "user call tool", "system": "system user"}
@@ -139,7 +166,7 @@ def _trimmed(render: Rendering, kinds: set[str]) -> frozenset[str]:
         return render(_messages(turns, contents), True)
 
     mark = _MARKS[0]
-    held = (kind for kind in kinds if kind != CALL)
+    held = (kind for kind in kinds if kind not in (CALL, IMAGE))
     return frozenset(kind for kind in held if padded(kind, f"  {mark}\n") == padded(kind, mark))
 
 
@@ -156,9 +183,9 @@ def _written(render: Rendering, calls: CallForm) -> str:
     return text[begin:end]
 
 
-def _holds(pieces: PromptPieces, render: Rendering, shape: Sequence[str], calls: CallForm | None) -> bool:
+def _holds(pieces: PromptPieces, render: Rendering, shape: Sequence[str], calls: CallForm | None, image: str) -> bool:
     """Whether a conversation with white space and odd characters comes out as the template renders it."""
-    contents = [_CONTENTS[place % len(_CONTENTS)] for place in range(len(shape))]
+    contents = _shown(shape, _CONTENTS, image)
     written = _written(render, calls) if calls is not None else ""
     talk = [(kind, written if kind == CALL else content) for kind, content in zip(shape, contents, strict=True)]
     return pieces.render(talk, PROBE.name) == render(_messages(shape, contents), True)

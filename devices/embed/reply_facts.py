@@ -8,20 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from edgec.bundle.chat_template import render_messages
+from edgec.bundle.chat_template import render_messages, render_parts
 from edgec.bundle.notations import PLAIN, CallForm, Frame, ThinkingForm
 from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.call_spans import probe_call, probe_result
 from edgec.devices.embed.held_calls import HeldCalls
-from edgec.devices.embed.prompt_pieces import CALL, PromptPieces, prompt_pieces
+from edgec.devices.embed.prompt_pieces import CALL, IMAGE, PromptPieces, prompt_pieces
 from edgec.errors import InputError
 
 Prompts = tuple[PromptPieces | None, PromptPieces | None, PromptPieces | None]
 Heads = tuple[tuple[int, ...], tuple[int, ...]]
 NO_HEADS: Final[Heads] = ((), ())
 NO_PROMPTS: Final[Prompts] = (None, None, None)
+_IN_PARTS: Final = frozenset({"system", "user", "assistant"})
+_CALLS: Final = "tool_calls"
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,13 @@ class ReplyFacts:
 NO_REPLIES: Final = ReplyFacts()
 
 
-def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = ()) -> ReplyFacts:
+def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = (), image: str = "") -> ReplyFacts:
     """The facts for a bundle's tokenizer.
 
     Args:
         tokenizer_folder: of the bundle.
         tools: what the model may call in the app.
+        image: what stands in a text for an image, where the model sees; contents are lists of parts then.
 
     Raises:
         InputError: E158, the tokenizer cannot be read; E760, the template takes no tools that edgec can read calls of;
@@ -89,7 +92,7 @@ def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = ()) -> ReplyFact
         raise _no_calls("it shows none of the notations of calls that edgec reads")
     calls = notations.calls if tools else None
     definitions = [tool.definition for tool in tools]
-    with_tools = _prompts(tokenizer, notations, definitions, calls) if tools else NO_PROMPTS
+    with_tools = _prompts(tokenizer, notations, definitions, calls, image) if tools else NO_PROMPTS
     if tools and with_tools[0] is None:
         raise _no_pieces()
     keeps, keeps_old = _kept_thought(tokenizer, definitions) if tools else (False, False)
@@ -104,7 +107,7 @@ def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = ()) -> ReplyFact
         tools=tuple(tools),
         hidden=tuple(sorted(notations.hidden)),
         switches=tuple(notations.switches),
-        plain=_prompts(tokenizer, notations, [], None),
+        plain=_prompts(tokenizer, notations, [], None, image),
         with_tools=with_tools,
         keeps_thought=keeps,
         keeps_old_thought=keeps_old,
@@ -134,15 +137,21 @@ def _heads(notations: TemplateNotations) -> Heads | None:
 
 
 def _prompts(
-    tokenizer: Any, notations: TemplateNotations, tools: Sequence[Mapping[str, Any]], calls: CallForm | None
+    tokenizer: Any,
+    notations: TemplateNotations,
+    tools: Sequence[Mapping[str, Any]],
+    calls: CallForm | None,
+    image: str,
 ) -> Prompts:
     """The prompt's pieces as the template has them, with reasoning switched on, and off."""
 
     def pieces(**options: bool) -> PromptPieces | None:
         def render(messages: Sequence[Mapping[str, Any]], answer: bool) -> str:
+            if image:
+                return render_parts(tokenizer, in_parts(messages), answer, tools=tools, options=options)
             return render_messages(tokenizer, messages, answer, tools=tools, options=options)
 
-        made = prompt_pieces(render, calls)
+        made = prompt_pieces(render, calls, image)
         return None if made is not None and _adds_thought(made, notations.thinking) else made
 
     default = pieces()
@@ -150,6 +159,21 @@ def _prompts(
         return (default, default, default)
     on, off = (pieces(**dict.fromkeys(notations.switches, value)) for value in (True, False))
     return (default, on, off)
+
+
+def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages whose contents are lists of parts; those of the role ``image`` become parts of the next one."""
+    made: list[dict[str, Any]] = []
+    images: list[dict[str, str]] = []
+    for message in messages:
+        if message["role"] == IMAGE:
+            images.append({"type": "image"})
+        elif message["role"] in _IN_PARTS and _CALLS not in message:
+            made.append({**message, "content": [*images, {"type": "text", "text": message["content"]}]})
+            images = []
+        else:
+            made.append(dict(message))
+    return made
 
 
 def _adds_thought(pieces: PromptPieces, thinking: ThinkingForm | None) -> bool:

@@ -19,7 +19,6 @@ import edgec
 from edgec.bundle.entry_points import PatchesInfo
 from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
-from edgec.devices.embed.embed import embed
 from edgec.errors import InputError
 from edgec.exporter.api import export_bundle
 from edgec.exporter.options import ExportOptions
@@ -194,7 +193,6 @@ def test_bad_images_and_foreign_uses_are_refused(exported: Exported, tmp_path: P
         "E152": lambda: model.generate([8, 9], images=[image]),
         "E653": lambda: model.generate("what", images=[tmp_path / "broken.png"]),
         "E657": lambda: model.generate(f"{processor(exported.family).image_token}what", images=[image, image]),
-        "E659": lambda: embed(bundle, "android", tmp_path / "app"),
     }
     for code, call in refused.items():
         assert code_of(call) == code

@@ -1,6 +1,6 @@
 // The functions of NativeEngine.kt over the engine's C interface. A handle is the address of an Opened, of a structure or of
 // a text; Kotlin passes only handles that were given and have not been closed, one call at a time.
-#include "edgec_jni.h"
+#include "edgec_decoder_jni.h"
 
 #include <cstdint>
 #include <cstring>
@@ -9,45 +9,24 @@
 #include <vector>
 
 using edgec::jni::Failed;
+using edgec::jni::Opened;
 using edgec::jni::checked;
 using edgec::jni::guarded;
+using edgec::jni::numbers;
+using edgec::jni::opened;
 using edgec::jni::text;
 
 namespace {
 
 constexpr int32_t kFloat32 = 6;
 
-struct CloseModel {
-  void operator()(EdgecModel* model) const { edgec_model_close(model); }
-};
 struct CloseAdapter {
   void operator()(EdgecAdapter* adapter) const { edgec_adapter_close(adapter); }
 };
-struct CloseSession {
-  void operator()(EdgecSession* session) const { edgec_session_close(session); }
-};
-
-// A model with its only session, which is closed first.
-struct Opened {
-  std::unique_ptr<EdgecModel, CloseModel> model;
-  std::unique_ptr<EdgecSession, CloseSession> session;
-};
-
-Opened& opened(jlong handle) {
-  if (handle == 0) throw Failed{"the model is closed"};
-  return *reinterpret_cast<Opened*>(handle);
-}
 
 EdgecText* begun(jlong handle) {
   if (handle == 0) throw Failed{"the text is closed"};
   return reinterpret_cast<EdgecText*>(handle);
-}
-
-std::vector<int64_t> numbers(JNIEnv* env, jlongArray array) {
-  if (array == nullptr) throw Failed{"the tokens are null"};
-  std::vector<jlong> copy(static_cast<size_t>(env->GetArrayLength(array)));
-  env->GetLongArrayRegion(array, 0, static_cast<jsize>(copy.size()), copy.data());
-  return {copy.begin(), copy.end()};
 }
 
 // The logits of the last token.

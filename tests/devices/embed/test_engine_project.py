@@ -57,8 +57,9 @@ def test_the_project_compiles_every_source_of_the_engine_and_the_kernels(package
     listed = re.findall(r"^  edgec/(\S+\.cpp)$", text(package, f"{CPP}/CMakeLists.txt"), re.MULTILINE)
     assert sorted(listed) == sorted(name for name in wanted if name.endswith(".cpp"))
     included = set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/edgec_jni.cpp")))
-    included |= set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/edgec_jni.h")))
-    assert included <= carried | {"edgec_jni.h"}
+    for header in ("edgec_jni.h", "edgec_decoder_jni.h"):
+        included |= set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/{header}")))
+    assert included <= carried | {"edgec_jni.h", "edgec_decoder_jni.h"}
 
 
 def test_the_written_sources_are_those_of_the_runner(package: AppPackage, tmp_path: Path) -> None:

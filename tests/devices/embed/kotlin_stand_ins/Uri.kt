@@ -1,0 +1,5 @@
+package android.net
+
+class Uri(val path: String) {
+    override fun toString() = "content:/$path"
+}

@@ -1,0 +1,137 @@
+"""App packages of models that see: what they hold, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgec.bundle.image_preparation import PreparationFile
+from edgec.devices.embed import engine_project
+from edgec.devices.embed.embed import embed
+from edgec.devices.embed.engine_sources import engine_sources
+from edgec.devices.embed.gradle_modules import gradle_modules
+from edgec.devices.embed.sight_facts import MOST_PIXELS, MOST_RATIO
+from edgec.devices.embed.swift_package import swift_package
+from edgec.devices.embed.written_package import AppPackage
+from edgec.devices.runner.build import SOURCES
+from edgec.errors import InputError
+from tests.devices.embed.android_bundles import android_bundle
+from tests.devices.embed.seeing_bundles import PREPARED, TEMPLATE, seeing_placeholder
+from tests.devices.embed.test_engine_project import CPP, OWN, kotlin, text
+
+IMAGES = {"Images.kt", "ImageReader.kt", "ImageHeader.kt", "Sight.kt", "SightFacts.kt", "NativeSight.kt"}
+
+
+def package_of(folder: Path, prepared: PreparationFile | None = PREPARED, template: str = TEMPLATE) -> AppPackage:
+    """The Gradle modules of a bundle that sees."""
+    return gradle_modules(seeing_placeholder(folder / "bundle", "android-cpu", prepared, template=template))
+
+
+def named(package: AppPackage) -> set[str]:
+    """The names of the package's files."""
+    return {Path(path).name for path in package.files}
+
+
+def test_the_gradle_module_holds_a_language_model_with_eyes(tmp_path: Path) -> None:
+    package = package_of(tmp_path)
+    assert IMAGES | {"EdgecModel.kt", "Session.kt", "edgec_jni.cpp", "edgec_sight_jni.cpp"} <= named(package)
+    assert "edgec_speech_jni.cpp" not in named(package) and "BenchActivity.kt" in named(package)
+    assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
+    facts = kotlin(package, "SightFacts")
+    assert f"MOST_PIXELS = {MOST_PIXELS}\n" in facts and f"MOST_RATIO = {MOST_RATIO}\n" in facts
+    assert 'PLACEHOLDER = "<image>"' in facts and "TILE_TOKENS = 4\n" in facts and "GOLDEN_VALUES = 192\n" in facts
+    assert "CONTEXT = 64\n" in kotlin(package, "DecoderFacts")
+    assert '"start image"' in kotlin(package, "ReplyFacts") and "sight.place(prompt)" in kotlin(package, "Session")
+
+
+def test_a_model_without_eyes_has_none_of_it(tmp_path: Path) -> None:
+    package = gradle_modules(android_bundle(tmp_path / "decoder", OWN))
+    assert not named(package) & (IMAGES | {"edgec_sight_jni.cpp"})
+    code = [
+        content.decode()
+        for path, content in package.files.items()
+        if path.endswith(".kt") and isinstance(content, bytes)
+    ]
+    assert not [each for each in code if "ModelImage" in each or "NativeSight" in each or "Sight." in each]
+
+
+def test_the_limits_are_those_of_the_engine() -> None:
+    header = (SOURCES / "sight/pixels.h").read_text(encoding="utf-8").replace("'", "")
+    assert re.search(rf"kMostPixels = {MOST_PIXELS}\b", header) and re.search(rf"kMostRatio = {MOST_RATIO}\b", header)
+
+
+def test_the_project_compiles_the_sources_of_sight(tmp_path: Path) -> None:
+    package = package_of(tmp_path)
+    project = text(package, f"{CPP}/CMakeLists.txt")
+    listed = set(re.findall(r"^  edgec/(\S+\.cpp)$", project, re.MULTILINE))
+    assert {f"sight/{path.name}" for path in (SOURCES / "sight").glob("*.cpp")} < listed
+    assert "  edgec_jni.cpp\n  edgec_sight_jni.cpp\n" in project
+    carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
+    assert carried == set(engine_sources(sees=True))
+
+
+def test_kotlin_c_and_r8_name_the_same_functions_and_exceptions(tmp_path: Path) -> None:
+    package = package_of(tmp_path)
+    for own, native in (("NativeEngine", "edgec_jni.cpp"), ("NativeSight", "edgec_sight_jni.cpp")):
+        declared = set(re.findall(r"external fun (\w+)\(", kotlin(package, own)))
+        assert declared == set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/{native}"))), own
+    thrown = set(re.findall(r'return "(\w+)";', text(package, f"{CPP}/edgec_sight_jni.cpp")))
+    assert thrown | {"NativeSight"} == set(engine_project.SIGHT_CLASSES)
+    assert thrown <= set(re.findall(r"^class (\w+)\(", kotlin(package, "Images"), re.MULTILINE))
+    rules = text(package, "model/consumer-rules.pro").splitlines()
+    for name in (*engine_project.NATIVE_CLASSES, *engine_project.SIGHT_CLASSES):
+        assert f"-keep class {package.module}.{name} {{ *; }}" in rules
+
+
+def test_kotlin_throws_for_every_status_of_a_prompt_or_an_image(tmp_path: Path) -> None:
+    header = (SOURCES / "sight/sight_api.h").read_text(encoding="utf-8")
+    stated = header.partition("enum EdgecSightStatus {")[2].partition("};")[0]
+    statuses = set(re.findall(r"^  (EDGEC_\w+) = \d+,", stated, re.MULTILINE))
+    # Of a bundle: an app was not made for such a one.
+    statuses -= {"EDGEC_SIGHT_ABSENT", "EDGEC_SIGHT_UNDESCRIBED"}
+    native = text(package_of(tmp_path), f"{CPP}/edgec_sight_jni.cpp")
+    assert len(statuses) == 5 and statuses <= set(re.findall(r"case (EDGEC_\w+):", native))
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, ""])
+def test_the_readme_says_how_images_are_given(template: str, tmp_path: Path) -> None:
+    readme = text(package_of(tmp_path, template=template), "README.md")
+    assert "## Images" in readme and "takes 4 tokens of the context." in readme and "`<image>`" in readme
+    assert ("each of them in its own place" in readme) == bool(template)
+    assert ("cannot be rendered with images" in readme) == (not template)
+
+
+@pytest.mark.parametrize("prepared", [None, PreparationFile(lacking="its processor is odd")])
+def test_a_bundle_that_does_not_describe_its_images_is_refused(
+    prepared: PreparationFile | None, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        package_of(tmp_path, prepared)
+    assert caught.value.code == "E780" and (prepared.lacking if prepared else "older edgec") in caught.value.why
+
+
+def test_a_bundle_without_tokenizer_or_edgecs_kernels_is_refused(tmp_path: Path) -> None:
+    whole = seeing_placeholder(tmp_path / "a", "android-cpu")
+    files = [file for file in whole.manifest.files if not file.path.startswith("tokenizer/")]
+    for each, code in (
+        (replace(whole, manifest=whole.manifest.model_copy(update={"files": files})), "E462"),
+        (seeing_placeholder(tmp_path / "b", "android-cpu", artifact=b"XnnpackBackend"), "E464"),
+    ):
+        with pytest.raises(InputError) as caught:
+            gradle_modules(each)
+        assert caught.value.code == code
+
+
+def test_apps_for_ios_do_not_see_yet(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        swift_package(seeing_placeholder(tmp_path / "bundle", "iphone-16-pro-cpu"))
+    assert caught.value.code == "E659"
+
+
+def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = seeing_placeholder(tmp_path / "bundle", "android-cpu")
+    monkeypatch.setattr("edgec.devices.embed.embed.open_bundle", lambda path: bundle)
+    assert embed(bundle.path, "android", tmp_path / "kit").path.is_dir()
