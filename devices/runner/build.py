@@ -45,6 +45,7 @@ FLAGS = (
 LINKED = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
 SENSES: Final = ("sight", "speech")
 """Folders of what apps compile with the engine where their model needs it; the runner has both."""
+_IN_BOTH: Final = "json_text"
 JOBS = 2
 _LOG_LINES = 12
 _KEY_LETTERS = 20
@@ -227,8 +228,8 @@ def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], 
     own = ("-L" + str(folder), "-ledgec", "-Wl,-rpath,$ORIGIN", f"-Wl,-rpath-link,{tools.executorch / 'lib'}")
     flags = ("-pthread", *tools.abi.link_flags)
     # The library shows its C interface alone, and the program reads JSON as well.
-    own_objects = (*made[len(library) :], objects / "engine-json_text.o")
-    _call([tools.compiler, *flags, "-o", folder / RUNNER, *own_objects, *own], SOURCES)
+    again = [each for source, each in zip(sources, made, strict=True) if source.stem == _IN_BOTH]
+    _call([tools.compiler, *flags, "-o", folder / RUNNER, *made[len(library) :], *again, *own], SOURCES)
     shutil.rmtree(objects)
     if tools.abi.travels:
         _copy_libraries(tools, folder)
