@@ -44,7 +44,8 @@ def facts_of_all(source: str, notations: Sequence[Spoken]) -> str:
             + "\nelse -> error(0) }"
         )
 
-    return _PROPERTY.sub(chosen, source) + "\ninternal object NotationUnderTest {\n    var place = 0\n}\n"
+    blind = source.replace("@@render_images@@", "")
+    return _PROPERTY.sub(chosen, blind) + "\ninternal object NotationUnderTest {\n    var place = 0\n}\n"
 
 
 def native_library(kit: Path, package: str, folder: Path) -> Path:
