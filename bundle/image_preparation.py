@@ -24,6 +24,11 @@ Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hammin
 """How pixels are mixed, as Pillow does; in the order of Pillow's numbers."""
 LONGEST_EDGE = 4096
 """Pixels that the longer edge of a scaled image has at most, as Idefics3's processor limits it."""
+MAX_PIXELS = 100_000_000
+"""Of an image from outside; three bytes each: what a phone's largest photographs have."""
+MAX_RATIO = 100
+"""How many times one side of an image may have the pixels of the other: processors scale the shorter edge to the
+encoder's size, so that a line of pixels would become an image without end."""
 _KIND = JsonKind("The bundle's preparation of images cannot be read.", "export the model again", "E770", 1 << 20)
 _Edge = Annotated[int, Field(ge=1, le=1 << 14)]
 _Tiles = Annotated[int, Field(ge=1, le=64)]

@@ -157,7 +157,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     largest = _largest_sizes(graph, program.interface)
     tables = replace_embeddings(graph, block_rows) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
-    linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()
+    linear = _replace_linear(graph, block_rows, slots) if block_rows else Linear()
     if block_rows:
         refuse_float_inputs(graph)
     write_out_norms(graph)

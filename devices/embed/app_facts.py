@@ -159,7 +159,7 @@ def app_facts(
             unreadable golden vectors, E463 a generation config or tokenizer that is not JSON, E741 a sentence encoder's
             tokenizer that the app cannot follow, E755 a model of speech whose text the app cannot write, E158 a
             tokenizer that cannot be read, E760 or E761 tools that its chat template does not take, or not in a way that
-             an app can follow, E770 or E780 images that the app cannot prepare, and what ``hold`` raises.
+            an app can follow, E770 or E780 images that the app cannot prepare, and what ``hold`` raises.
     """
     manifest = bundle.manifest
     target = _target(manifest, system)

@@ -68,7 +68,7 @@ def embed(
             images that it cannot prepare; with a key E601 no signature, E602 no readable one, E603 not by this key,
             E604 the bundle is not what was signed, E605 no usable key; with tools E620, E621 or E629 they are not
             tools, E760 the model has no chat template with tools, E761 not one that an app can follow, and what
-             ``hold`` raises.
+            ``hold`` raises.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:

@@ -14,7 +14,7 @@ REGISTER = "edgec_register_standard_operators"
 """The C function in addition to those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
 _ENDINGS = (".cpp", ".h")
 # The runner's own headers that its speech and its sight include.
-_SENSES_READ = ("canonical_text.h", "method.cpp", "method.h", "number_text.h")
+_SENSES_READ = ("canonical_text.h", "method.cpp", "method.h", "number_text.h", "stated.h")
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
 _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})

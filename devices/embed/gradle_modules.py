@@ -97,7 +97,7 @@ def gradle_modules(
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
             Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E760 or E761 tools
-             that do not fit, E780 images that it cannot prepare, and what ``hold`` raises.
+            that do not fit, E780 images that it cannot prepare, and what ``hold`` raises.
     """
     _check_target(target_sdk)
     facts = app_facts(bundle, "android", key, tools, hold)

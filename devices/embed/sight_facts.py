@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle
-from edgec.bundle.image_preparation import read_preparation
+from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO, read_preparation
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.devices.embed.encoder_facts import text_files
 from edgec.devices.embed.number_text import integer
 from edgec.errors import InputError
-
-MOST_PIXELS, MOST_RATIO = 100_000_000, 100
-"""Of an image, and how many times one side may have the pixels of the other: ``devices/runner/sight/pixels.h``."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +93,8 @@ def sight_values(sight: SightFacts, bits: int, string: Callable[[str], str]) -> 
         string: writes a string literal of the language.
     """
     counts = {
-        "most_pixels": MOST_PIXELS,
-        "most_ratio": MOST_RATIO,
+        "most_pixels": MAX_PIXELS,
+        "most_ratio": MAX_RATIO,
         "tile_tokens": sight.tile_tokens,
         "image_token": sight.image_token,
         "golden_values": sight.golden_values,

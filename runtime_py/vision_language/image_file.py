@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO
 from edgec.errors import InputError, ToolError
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
-MAX_PIXELS = 100_000_000
-"""Three bytes each: what a phone's largest photographs have."""
-# Processors scale the shorter edge to the encoder's size: a line of pixels would become an image without end.
-MAX_RATIO = 100
 # Kinds of pixels that Pillow turns into RGB as they look.
 _MODES = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"})
 ImageSource = Path | str | NDArray[np.uint8] | Any

@@ -8,25 +8,19 @@
 #include <vector>
 
 #include "sight/sight_api.h"
+#include "stated.h"
 
 namespace edgec::runner {
 
 constexpr int64_t kColours = 3;
-// Pixels of an image from outside, and how much longer one side may be, as runtime_py/vision_language/image_file.py.
+// Pixels of an image from outside, and how much longer one side may be, as bundle/image_preparation.py.
 constexpr int64_t kMostPixels = 100'000'000;
 constexpr int64_t kMostRatio = 100;
 // Pixels that are made of one: 192 MiB.
 constexpr int64_t kMostMade = int64_t{1} << 26;
 
 // Why images, or a prompt with them, are refused.
-class ImageRefusal : public std::runtime_error {
- public:
-  ImageRefusal(EdgecSightStatus status, const std::string& why) : std::runtime_error(why), status_(status) {}
-  EdgecSightStatus status() const { return status_; }
-
- private:
-  EdgecSightStatus status_;
-};
+using ImageRefusal = StatedRefusal<EdgecSightStatus>;
 
 struct PixelSize {
   int64_t width = 0;

@@ -1,7 +1,5 @@
 #include "sight/sight_api.h"
 
-#include <cstring>
-#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -11,6 +9,7 @@
 #include "canonical_text.h"
 #include "sight/seen_images.h"
 #include "sight/texts.h"
+#include "stated.h"
 
 using edgec::runner::ImageRefusal;
 using edgec::runner::PixelSize;
@@ -21,6 +20,8 @@ using edgec::runner::SightFacts;
 using edgec::runner::TileGrid;
 using edgec::runner::TileMaker;
 using edgec::runner::checked_view;
+using edgec::runner::require;
+using edgec::runner::stated;
 
 namespace {
 
@@ -52,34 +53,6 @@ struct EdgecSight {
 };
 
 namespace {
-
-// Run `body` and turn an exception into a status and a text.
-template <typename Body>
-int stated(const Body& body, char* error, size_t capacity) {
-  const auto tell = [&](const char* text, int status) {
-    if (error != nullptr && capacity > 0) {
-      std::strncpy(error, text, capacity - 1);
-      error[capacity - 1] = '\0';
-    }
-    return status;
-  };
-  try {
-    body();
-    return EDGEC_OK;
-  } catch (const ImageRefusal& refusal) {
-    return tell(refusal.what(), refusal.status());
-  } catch (const std::invalid_argument& refusal) {
-    return tell(refusal.what(), EDGEC_REFUSED);
-  } catch (const std::exception& failure) {
-    return tell(failure.what(), EDGEC_FAILED);
-  } catch (...) {
-    return tell("an unknown exception was thrown", EDGEC_FAILED);
-  }
-}
-
-void require(const void* pointer, const char* name) {
-  if (pointer == nullptr) throw std::invalid_argument(std::string(name) + " is null");
-}
 
 // What becomes of an image, once it is certain that its prompt fits into the context.
 TileGrid fitting_grid(const EdgecSight& sight, PixelSize size, int64_t images) {
@@ -114,7 +87,7 @@ EdgecSight* edgec_sight_open(
     require(artifact, "the artifact's path");
     made = std::make_unique<EdgecSight>(bundle, artifact, packed_path == nullptr ? "" : packed_path);
   };
-  const int outcome = stated(open, error, capacity);
+  const int outcome = stated<ImageRefusal>(open, error, capacity);
   if (status != nullptr) *status = outcome;
   return outcome == EDGEC_OK ? made.release() : nullptr;
 }
@@ -143,7 +116,7 @@ int edgec_sight_tiles(
     const TileGrid grid = fitting_grid(*sight, {width, height}, images);
     *tiles = {grid.columns, grid.lines, grid.tiles(), grid.tiles() * sight->facts.rows};
   };
-  return stated(ask, error, capacity);
+  return stated<ImageRefusal>(ask, error, capacity);
 }
 
 int edgec_sight_text(
@@ -155,7 +128,7 @@ int edgec_sight_text(
     require(bytes, "the text's length");
     give(*sight, text_of_image(*sight, {width, height}, images), text, bytes);
   };
-  return stated(write, error, capacity);
+  return stated<ImageRefusal>(write, error, capacity);
 }
 
 int edgec_sight_prompt(
@@ -180,7 +153,7 @@ int edgec_sight_prompt(
     const std::string_view own(text, bytes);
     give(*sight, edgec::runner::prompt_text(sight->preparation.texts, own, all), prompt, prompt_bytes);
   };
-  return stated(write, error, capacity);
+  return stated<ImageRefusal>(write, error, capacity);
 }
 
 int edgec_sight_prepare(
@@ -199,7 +172,7 @@ int edgec_sight_prepare(
     const std::vector<uint8_t> bytes = sight->maker.tiles(view, images);
     for (size_t at = 0; at < count; at += size) sight->maker.values(&bytes[at], tiles + at);
   };
-  return stated(prepare, error, capacity);
+  return stated<ImageRefusal>(prepare, error, capacity);
 }
 
 int edgec_sight_begin(EdgecSight* sight, int64_t images, char* error, size_t capacity) {
@@ -207,7 +180,7 @@ int edgec_sight_begin(EdgecSight* sight, int64_t images, char* error, size_t cap
     require(sight, "the sight");
     sight->images.begin(images);
   };
-  return stated(begin, error, capacity);
+  return stated<ImageRefusal>(begin, error, capacity);
 }
 
 int edgec_sight_add(EdgecSight* sight, const EdgecImage* image, char* error, size_t capacity) {
@@ -216,7 +189,7 @@ int edgec_sight_add(EdgecSight* sight, const EdgecImage* image, char* error, siz
     require(image, "the image");
     sight->images.add(checked_view(*image));
   };
-  return stated(add, error, capacity);
+  return stated<ImageRefusal>(add, error, capacity);
 }
 
 int edgec_sight_step(EdgecSight* sight, int64_t* left, char* error, size_t capacity) {
@@ -225,7 +198,7 @@ int edgec_sight_step(EdgecSight* sight, int64_t* left, char* error, size_t capac
     require(left, "the number of tiles left");
     *left = sight->images.step();
   };
-  const int status = stated(step, error, capacity);
+  const int status = stated<ImageRefusal>(step, error, capacity);
   if (status != EDGEC_OK && sight != nullptr) sight->images.begin(0);
   return status;
 }
@@ -236,7 +209,7 @@ int edgec_sight_see(EdgecSight* sight, const float* tile, size_t count, char* er
     require(tile, "the tile");
     sight->images.see(tile, count);
   };
-  return stated(see, error, capacity);
+  return stated<ImageRefusal>(see, error, capacity);
 }
 
 int edgec_sight_place(
@@ -252,7 +225,7 @@ int edgec_sight_place(
     }
     *kept = sight->images.place(session, tokens, count);
   };
-  return stated(place, error, capacity);
+  return stated<ImageRefusal>(place, error, capacity);
 }
 
 void edgec_sight_times(const EdgecSight* sight, EdgecSightTimes* times) {

@@ -8,18 +8,12 @@
 #include <vector>
 
 #include "speech/speech_api.h"
+#include "stated.h"
 
 namespace edgec::runner {
 
 // Why a sound, or what is asked of it, is refused.
-class Refusal : public std::runtime_error {
- public:
-  Refusal(EdgecHearingStatus status, const std::string& why) : std::runtime_error(why), status_(status) {}
-  EdgecHearingStatus status() const { return status_; }
-
- private:
-  EdgecHearingStatus status_;
-};
+using Refusal = StatedRefusal<EdgecHearingStatus>;
 
 // The longest sound that is read; four hours at 16 kHz take 0.9 GB.
 constexpr int64_t kLongestSeconds = 4 * 3600;

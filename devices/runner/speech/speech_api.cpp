@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -15,6 +13,7 @@
 #include "speech/sound_file.h"
 #include "speech/speech_facts.h"
 #include "speech/transcription.h"
+#include "stated.h"
 
 using edgec::runner::Ear;
 using edgec::runner::HearingModel;
@@ -25,6 +24,8 @@ using edgec::runner::SpeechSegment;
 using edgec::runner::TokenLogits;
 using edgec::runner::Transcription;
 using edgec::runner::TranscriptionRequest;
+using edgec::runner::require;
+using edgec::runner::stated;
 
 struct EdgecHearing {
   EdgecHearing(const std::string& bundle, const std::string& artifact)
@@ -40,34 +41,6 @@ struct EdgecHearing {
 };
 
 namespace {
-
-// Run `body` and turn an exception into a status and a text.
-template <typename Body>
-int stated(const Body& body, char* error, size_t capacity) {
-  const auto tell = [&](const char* text, int status) {
-    if (error != nullptr && capacity > 0) {
-      std::strncpy(error, text, capacity - 1);
-      error[capacity - 1] = '\0';
-    }
-    return status;
-  };
-  try {
-    body();
-    return EDGEC_OK;
-  } catch (const Refusal& refusal) {
-    return tell(refusal.what(), refusal.status());
-  } catch (const std::invalid_argument& refusal) {
-    return tell(refusal.what(), EDGEC_REFUSED);
-  } catch (const std::exception& failure) {
-    return tell(failure.what(), EDGEC_FAILED);
-  } catch (...) {
-    return tell("an unknown exception was thrown", EDGEC_FAILED);
-  }
-}
-
-void require(const void* pointer, const char* name) {
-  if (pointer == nullptr) throw std::invalid_argument(std::string(name) + " is null");
-}
 
 TranscriptionRequest request_of(const EdgecHearingOptions* options) {
   TranscriptionRequest asked;
@@ -93,7 +66,7 @@ int begun(EdgecHearing* hearing, const EdgecHearingOptions* options, const Read&
     std::vector<float> samples = read(hearing->facts.sound.sampling_rate);
     hearing->sound.emplace(hearing->facts, hearing->ear, hearing->model, std::move(samples), asked);
   };
-  return stated(begin, error, capacity);
+  return stated<Refusal>(begin, error, capacity);
 }
 
 // Do the next step of a sound; returns what it did.
@@ -118,7 +91,7 @@ EdgecHearing* edgec_hearing_open(const char* bundle, const char* artifact, char*
     require(artifact, "the artifact's path");
     made = std::make_unique<EdgecHearing>(bundle, artifact);
   };
-  return stated(open, error, capacity) == EDGEC_OK ? made.release() : nullptr;
+  return stated<Refusal>(open, error, capacity) == EDGEC_OK ? made.release() : nullptr;
 }
 
 void edgec_hearing_close(EdgecHearing* hearing) {
@@ -154,7 +127,7 @@ int edgec_hearing_step(EdgecHearing* hearing, int32_t* progress, EdgecSegment* s
     const bool given = *progress == EDGEC_HEARING_SEGMENT;
     *segment = given ? EdgecSegment{last.start_s, last.end_s, last.tokens.data(), last.tokens.size()} : EdgecSegment{};
   };
-  const int status = stated(step, error, capacity);
+  const int status = stated<Refusal>(step, error, capacity);
   if (status != EDGEC_OK && hearing != nullptr) hearing->sound.reset();
   return status;
 }
@@ -177,7 +150,7 @@ int edgec_hearing_read(EdgecHearing* hearing, const float* source, size_t count,
     hearing->sound.reset();
     hearing->model.read(source, hearing->ear.sizes(count));
   };
-  return stated(read, error, capacity);
+  return stated<Refusal>(read, error, capacity);
 }
 
 int edgec_hearing_feed(
@@ -197,5 +170,5 @@ int edgec_hearing_feed(
     *logits = last.data;
     *vocabulary = static_cast<size_t>(last.vocabulary);
   };
-  return stated(feed, error, capacity);
+  return stated<Refusal>(feed, error, capacity);
 }

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from edgec.bundle.image_preparation import PreparationFile
+from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO, PreparationFile
 from edgec.devices.embed import engine_project
 from edgec.devices.embed.embed import embed
 from edgec.devices.embed.engine_sources import engine_sources
 from edgec.devices.embed.gradle_modules import gradle_modules
-from edgec.devices.embed.sight_facts import MOST_PIXELS, MOST_RATIO
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage
 from edgec.devices.runner.build import SOURCES
@@ -41,7 +40,7 @@ def test_the_gradle_module_holds_a_language_model_with_eyes(tmp_path: Path) -> N
     assert "edgec_speech_jni.cpp" not in named(package) and "BenchActivity.kt" in named(package)
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     facts = kotlin(package, "SightFacts")
-    assert f"MOST_PIXELS = {MOST_PIXELS}\n" in facts and f"MOST_RATIO = {MOST_RATIO}\n" in facts
+    assert f"MOST_PIXELS = {MAX_PIXELS}\n" in facts and f"MOST_RATIO = {MAX_RATIO}\n" in facts
     assert 'PLACEHOLDER = "<image>"' in facts and "TILE_TOKENS = 4\n" in facts and "GOLDEN_VALUES = 192\n" in facts
     assert "CONTEXT = 64\n" in kotlin(package, "DecoderFacts")
     assert '"start image"' in kotlin(package, "ReplyFacts") and "sight.place(prompt)" in kotlin(package, "Session")
@@ -60,7 +59,7 @@ def test_a_model_without_eyes_has_none_of_it(tmp_path: Path) -> None:
 
 def test_the_limits_are_those_of_the_engine() -> None:
     header = (SOURCES / "sight/pixels.h").read_text(encoding="utf-8").replace("'", "")
-    assert re.search(rf"kMostPixels = {MOST_PIXELS}\b", header) and re.search(rf"kMostRatio = {MOST_RATIO}\b", header)
+    assert re.search(rf"kMostPixels = {MAX_PIXELS}\b", header) and re.search(rf"kMostRatio = {MAX_RATIO}\b", header)
 
 
 def test_the_project_compiles_the_sources_of_sight(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.vision_language import image_file
-from edgec.runtime_py.vision_language.image_file import MAX_PIXELS, MAX_RATIO, read_image
+from edgec.runtime_py.vision_language.image_file import read_image
 from tests.vision_language import picture
 
 
