@@ -109,7 +109,8 @@ def _line(label: str, threads: int, figures: Sequence[float], names: Sequence[st
 def main(write: Callable[[str], None] = print) -> None:
     """Make the artifacts, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", choices=list(HYBRID), help="the first by default")
+    # Python 3.11 holds an empty list against ``choices``.
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(HYBRID)}; the first by default")
     parser.add_argument("--build", type=Path, default=Path("build/bench"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -119,6 +120,8 @@ def main(write: Callable[[str], None] = print) -> None:
     if options.memory_of:
         write(json.dumps(asdict(memory(options.memory_of))))
         return
+    if unknown := set(options.names) - set(HYBRID):
+        parser.error(f"no model {', '.join(sorted(unknown))}: choose from {', '.join(HYBRID)}")
     shop = Workshop(options.build, identity())
     rounds = Rounds(shop, Store(options.build / "hybrids"), options.rounds, tuple(options.threads), _BUDGET_S, _say)
     for name in options.names or list(HYBRID)[:1]:

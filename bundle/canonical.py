@@ -35,6 +35,12 @@ def manifest_digest(manifest: Manifest) -> str:
     return manifest_sha256(manifest.model_copy(update={"digest": ""}))
 
 
+def text_digest(text: bytes, digest: str) -> str:
+    """What ``digest`` must be for a manifest with this canonical text, which is not written a second time."""
+    filled, empty = (f'\n  "digest": "{value}"'.encode() for value in (digest, ""))
+    return hashlib.sha256(text.replace(filled, empty, 1)).hexdigest()
+
+
 def seal(manifest: Manifest) -> Manifest:
     """A copy of a manifest with its digest filled in."""
     return manifest.model_copy(update={"digest": manifest_digest(manifest)})

@@ -14,7 +14,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from edgec.bundle.atomic import NameTaken, existing_parent, free_bytes, new_folder, typed_os_errors
-from edgec.bundle.canonical import REPORT, canonical_json, manifest_digest, seal
+from edgec.bundle.canonical import REPORT, canonical_json, seal, text_digest
 from edgec.bundle.checked_files import bad_paths, copy_hashed, first_difference, path_fault, refuse_if
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.manifest import SCHEMA_VERSION, FileInfo, Manifest
@@ -202,7 +202,7 @@ def read_manifest(path: Path) -> Manifest:
     if canonical != raw:
         why = "it is not the canonical text of what it says, so somebody or something changed it"
         raise _refusal("The manifest was altered.", path / MANIFEST, why, "E131")
-    if manifest_digest(manifest) != manifest.digest:
+    if text_digest(raw, manifest.digest) != manifest.digest:
         raise _refusal("The manifest was altered.", path / MANIFEST, "its sha256 is not its digest", "E132")
     _check_paths(manifest, path)
     return manifest

@@ -44,7 +44,8 @@ def open_engine(job: Mapping[str, Any]) -> EdgecSession:
 
 
 def import_libraries(job: Mapping[str, Any]) -> None:
-    """Load the libraries that execute the bundle: edgec's engine, or ExecuTorch's binding."""
+    """Load what executes the bundle: edgec's engine or ExecuTorch's binding, and the modules of a session."""
+    import edgec.runtime_py.sessions.session  # noqa: F401
     from edgec.bundle.folder import read_manifest
     from edgec.runtime_py.engines.choice import choose_engine
 
