@@ -12,6 +12,7 @@ weighted by the router) is ordinary arithmetic of the graph, so every family of 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +25,29 @@ _ARGUMENTS = "Tensor x, Tensor index, Tensor weight, Tensor? bias"
 
 def reference_experts(x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The operator's meaning in plain torch, one chosen expert after the other."""
+    return chosen_products(x, index, weight.shape[:2], weight.__getitem__, bias)
+
+
+def chosen_products(
+    x: Tensor, index: Tensor, sizes: Sequence[int], matrix_of: Callable[[int], Tensor], bias: Tensor | None
+) -> Tensor:
+    """The operator over matrices that exist one at a time.
+
+    Args:
+        x: [T, 1 or K, I], float.
+        index: int64 [T, K].
+        sizes: E and O.
+        matrix_of: the matrix [O, I] of an expert, asked for once for each that is chosen.
+        bias: [E, O], or None.
+    """
+    experts, height = sizes
     rows = x.expand(*index.shape, x.shape[2])
-    out = x.new_zeros(*index.shape, weight.shape[1])
+    out = x.new_zeros(*index.shape, height)
     for expert in index.unique().tolist():
-        if 0 <= expert < weight.shape[0]:
+        if 0 <= expert < experts:
             chosen = index == expert
             own = None if bias is None else bias[expert]
-            out = out.index_put((chosen,), torch.nn.functional.linear(rows[chosen], weight[expert], own))
+            out = out.index_put((chosen,), torch.nn.functional.linear(rows[chosen], matrix_of(expert), own))
     return out
 
 

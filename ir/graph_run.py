@@ -2,7 +2,7 @@
 
 The calls of a probe differ in their tokens only, so the ladder walks the graph a single time and carries all calls
 along. Between two matrices each call runs alone and in order, as caches need it. No matrix exists in float32 as a
-whole: a linear layer takes it in blocks of rows, a look-up takes the rows it needs.
+whole: a linear layer takes it in blocks of rows, a look-up takes the rows it needs, experts are read one by one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +21,13 @@ from torch.fx.node import map_arg
 from torch.nn.functional import linear
 
 from edgec.ir.attributes import attribute
+from edgec.ir.experts import EXPERTS, ExpertsCall, chosen_products
 from edgec.ir.linear_memo import LinearMemo, LinearWeights
-from edgec.ir.lut_form import is_lut, lut_rows
 from edgec.ir.program import Program
-from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.ir.stored_rows import blocks_of, expert_of, expert_sizes, is_stored, reads_experts, rows_of
 
 aten = torch.ops.aten
 LINEAR, LOOKUP = aten.linear.default, aten.embedding.default
-_BLOCK_VALUES = 1 << 22
 Inputs = Sequence[Tensor]
 GraphStep = tuple[Sequence[Node], Node | None]
 Visit = Callable[[Node, Tensor], None]
@@ -77,7 +77,7 @@ class _Order:
     """The order in which a graph runs, and what it may free.
 
     Attributes:
-        steps: nodes to run call by call, and the linear layer after them, if any, to run for all calls at once.
+        steps: nodes to run call by call, and the layer after them, if any, to run for all calls at once.
         stored: matrices of which only rows are read, so that they are never computed as a whole.
         last_reads: node -> the values that nothing reads after it.
         may_overlap: a later call may run a step before an earlier one runs the next.
@@ -91,34 +91,23 @@ class _Order:
 
 def _order(program: Program) -> _Order:
     nodes = list(program.graph.graph.nodes)
-    stored = frozenset(node for node in nodes if _is_stored(node) and all(_reads_rows(u, node) for u in node.users))
+    stored = frozenset(node for node in nodes if is_stored(node) and all(_reads_rows(u, node) for u in node.users))
     steps = list(_split([node for node in nodes if node not in stored and node.op != "get_attr"], stored))
     rings = {state.buffer for state in program.interface.states if state.layout != "full"}
     return _Order(steps, stored, _last_reads(nodes), _stay_inside(steps, rings))
-
-
-def _is_stored(node: Node) -> bool:
-    """Whether a node is a matrix as a checkpoint or a quantising pass stores it, perhaps after a cast."""
-    if node.op == "get_attr":
-        return True
-    if is_lut(node):
-        return all(source.op == "get_attr" for source in node.all_input_nodes)
-    if node.target not in (aten.to.dtype, DEQUANTIZE) or any(n.op != "get_attr" for n in node.all_input_nodes):
-        return False
-    block: Any = node.args[1]
-    return node.target is aten.to.dtype or (len(block) == 2 and block[0] == 1)
 
 
 def _reads_rows(user: Node, matrix: Node) -> bool:
     """Whether a reader of a matrix can take it by rows."""
     if user.target is LINEAR:
         return user.args[1] is matrix and user.args[0] is not matrix
-    return _is_stored(user) or (user.target is LOOKUP and user.args[0] is matrix)
+    return reads_experts(user, matrix) or is_stored(user) or (user.target is LOOKUP and user.args[0] is matrix)
 
 
 def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[GraphStep]:
-    """Cut the nodes at each linear layer over a stored matrix."""
-    cuts = [i for i, node in enumerate(nodes) if node.target is LINEAR and node.args[1] in stored]
+    """Cut the nodes at each layer over a stored matrix, linear or of experts."""
+    places = {LINEAR: 1, EXPERTS: 2}
+    cuts = [i for i, node in enumerate(nodes) if node.target in places and node.args[places[node.target]] in stored]
     for before, cut in pairwise([-1, *cuts]):
         yield nodes[before + 1 : cut], nodes[cut]
     yield nodes[cuts[-1] + 1 if cuts else 0 :], None
@@ -158,7 +147,9 @@ def _walk(
         for run in runs:
             for node in step:
                 run.execute(node)
-        if layer is not None:
+        if layer is not None and layer.target is EXPERTS:
+            _experts(graph, layer, runs)
+        elif layer is not None:
             _linear(graph, layer, runs, visit, memo)
     return [run.output for run in runs]
 
@@ -198,7 +189,7 @@ class _Run:
     def _looked_up(self, node: Node) -> Tensor:
         matrix: Any = node.args[0]
         ids: Tensor = self.value(node.args[1])
-        rows = _rows(self.graph, matrix, ids.reshape(-1))
+        rows = rows_of(self.graph, matrix, ids.reshape(-1))
         return rows.view(*ids.shape, rows.shape[-1])
 
 
@@ -218,15 +209,27 @@ def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit |
         run.forget(node)
 
 
+def _experts(graph: GraphModule, node: Node, runs: Sequence[_Run]) -> None:
+    """Run a layer of experts for all calls, one chosen matrix after the other."""
+    call = ExpertsCall.of(node)
+    inputs, choices = ([run.value(source) for run in runs] for source in (call.x, call.index))
+    bias = None if call.bias is None else runs[0].value(call.bias)
+    matrix_of = partial(expert_of, graph, call.weight)
+    result = chosen_products(torch.cat(inputs), torch.cat(choices), expert_sizes(graph, call.weight), matrix_of, bias)
+    for run, own in zip(runs, torch.split(result, [len(chosen) for chosen in choices]), strict=True):
+        run.values[node] = own
+        run.forget(node)
+
+
 def _product(graph: GraphModule, layer: Node, together: Tensor, run: _Run) -> Tensor:
     """What a linear layer makes of its inputs [P, K], its matrix in blocks of rows: [P, N]."""
     _, matrix, *rest = layer.args
     bias = run.value(rest[0]) if rest and rest[0] is not None else None
-    blocks = list(_blocks(graph, matrix))
+    blocks = list(blocks_of(graph, matrix))
     # Written in place: results kept between the blocks' working copies would fragment the heap.
     results = together.new_empty(len(together), blocks[-1].stop)
     for block in blocks:
-        results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
+        results[:, block] = linear(together, rows_of(graph, matrix, block), None if bias is None else bias[block])
     return results
 
 
@@ -248,40 +251,3 @@ def _form(graph: GraphModule, node: Node, read: list[Tensor]) -> str:
     if node.target is aten.to.dtype and node.args[1:] == (torch.float32,):
         return _form(graph, node.all_input_nodes[0], read)
     return f"{node.target}{map_arg((node.args, node.kwargs), lambda source: _form(graph, source, read))}"
-
-
-def _blocks(graph: GraphModule, matrix: Any) -> Iterator[slice]:
-    leaf = matrix if matrix.op == "get_attr" else matrix.all_input_nodes[0]
-    rows, width = attribute(graph, str(leaf.target)).shape
-    step = max(1, _BLOCK_VALUES // width)
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
-
-
-def _rows(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
-    """Rows of a stored matrix as the graph reads them, [n, K]."""
-    if matrix.op == "get_attr":
-        held: Tensor = attribute(graph, str(matrix.target))
-        return held[rows]
-    if is_lut(matrix):
-        return _table_rows(graph, matrix, rows)
-    if matrix.target is DEQUANTIZE:
-        return _dequantized_rows(graph, matrix, rows)
-    dense: Tensor = matrix.target(*map_arg(matrix.args, lambda source: _rows(graph, source, rows)), **matrix.kwargs)
-    return dense
-
-
-def _dequantized_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:
-    """Rows of integers as ``dequantize_affine`` reads them, without its copies: (integer - zero point) * scale."""
-    integers, scale, zero = (attribute(graph, str(matrix.args[i].target))[rows] for i in (0, 2, 3))  # type: ignore[union-attr]
-    groups = integers.float().view(*scale.shape, -1)
-    if zero.any():
-        groups.sub_(zero.unsqueeze(-1))
-    return groups.mul_(scale.unsqueeze(-1)).view(integers.shape)
-
-
-def _table_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:
-    """Rows of a matrix whose groups of rows share look-up tables."""
-    operands: Any = map_arg(matrix.args, lambda source: attribute(graph, str(source.target)))
-    indices, table, scale, group_rows = operands
-    wanted = torch.arange(len(indices))[rows] if isinstance(rows, slice) else rows
-    return lut_rows(indices, table, scale, group_rows, wanted)

@@ -9,7 +9,7 @@ import torch
 
 from edgec.exporter.capture.decoder import bind
 from edgec.exporter.parity.execution import run_program
-from edgec.ir import graph_run
+from edgec.ir import graph_run, stored_rows
 from edgec.ir.attributes import attribute
 from edgec.ir.call_plan import call_inputs, call_plan, last_rows
 from edgec.ir.program import Program
@@ -24,6 +24,7 @@ from edgec.passes.kv.shared_kv import SharedKv
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
 PLAN = call_plan(40, 12, ROWS)
+EXPERTS_OF: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "num_attention_heads": 2}
 WINDOWED: dict[str, Any] = {"family": "mistral", "sliding_window": 8}
 
 
@@ -54,7 +55,7 @@ def test_one_walk_equals_call_by_call(model: dict[str, Any], dtype: str, kernels
 def test_quantised_matrices_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     program = quantized(run_pass(captured(), KvCache(CONTEXT, 12)))
     wanted = one_by_one(program)
-    monkeypatch.setattr(graph_run, "_BLOCK_VALUES", 32 * 10)
+    monkeypatch.setattr(stored_rows, "_BLOCK_VALUES", 32 * 10)
     seen: list[int] = []
     plain = torch.nn.functional.linear
 
@@ -67,6 +68,30 @@ def test_quantised_matrices_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> 
     assert max(seen) <= 32 * 10 and sum(seen) == sum(n.numel() for n in _matrices(program))
     # 8-bit activations may round one step apart where a sum came out in another order
     assert float((logits - wanted).abs().max()) < 0.05 * float(wanted.abs().max())
+
+
+@pytest.mark.parametrize("form", ["as trained", "bfloat16", "4 bits"])
+def test_experts_are_read_one_by_one_for_all_calls(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    program = captured("olmoe", **EXPERTS_OF)
+    if form == "bfloat16":
+        names = {name.removeprefix("decoder."): name for name, _ in program.graph.named_parameters()}
+        bind(program.graph, names, _Half(program))
+    program = run_pass(program, KvCache(CONTEXT, 12))
+    if form == "4 bits":
+        program = quantized(program)
+    wanted, read = one_by_one(program), list[tuple[int, ...]]()
+
+    def watched(graph: torch.fx.GraphModule, matrix: torch.fx.Node, expert: int) -> torch.Tensor:
+        read.append((expert, *stored_rows.expert_of(graph, matrix, expert).shape))
+        return stored_rows.expert_of(graph, matrix, expert)
+
+    monkeypatch.setattr(graph_run, "expert_of", watched)
+    logits = run_program(program, tokens(), PLAN)
+    # 2 layers, 2 matrices each; 40 tokens choose every expert.
+    assert sorted(read) == sorted([(i, *shape) for i in range(4) for shape in ((128, 32), (32, 64))] * 2)
+    # 8-bit activations may round one step apart where a sum came out in another order
+    tolerance = 0.05 if form == "4 bits" else 1e-4
+    assert float((logits - wanted).abs().max()) < tolerance * float(wanted.abs().max())
 
 
 def _matrices(program: Program) -> list[torch.Tensor]:
@@ -113,4 +138,4 @@ def test_rows_of_integers_with_zero_points_are_dequantised_as_a_whole_matrix_is(
     for value in (0, 3):
         zero.fill_(value)
         operands = torch.fx.map_arg(node.args, lambda source: attribute(program.graph, str(source.target)))
-        assert torch.equal(graph_run._rows(program.graph, node, slice(2, 9)), DEQUANTIZE(*operands)[2:9])
+        assert torch.equal(stored_rows.rows_of(program.graph, node, slice(2, 9)), DEQUANTIZE(*operands)[2:9])

@@ -46,7 +46,8 @@ def captured(family: str = "llama", **options: Any) -> Program:
     from transformers import AutoModelForCausalLM
 
     model = tiny_model(family, **options)
-    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    seams = {"attn_implementation": "edgec", "experts_implementation": "edgec"}
+    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, **seams))
     program = capture_decoder(skeleton, model_spec(model.config.to_dict()), StateDict(model), CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
