@@ -1,4 +1,4 @@
-"""The memory that artifacts plan for an encoder's tensors beside the forecast of it, at the widths of published models."""
+"""The memory that artifacts plan for an encoder's tensors beside its forecast, at the widths of published models."""
 
 from __future__ import annotations
 
