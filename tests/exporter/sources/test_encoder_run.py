@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
+from edgec.exporter.capture.attention import register
 from edgec.exporter.sources.encoder_run import EncoderRun, run_of
 
 TOKENS, WIDTH, INNER = 50, 32, 128
 STATE, WIDE = 4 * TOKENS * WIDTH, 4 * TOKENS * INNER
 INPUT = {"x": ((1, TOKENS, WIDTH), torch.float32)}
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    """The names of attention that a run makes use of."""
+    register()
 
 
 class Block(nn.Module):
@@ -40,7 +48,7 @@ class Stack(nn.Module):
 
 
 def run(module: nn.Module) -> EncoderRun:
-    found = run_of(module, INPUT)
+    found = run_of(module.to("meta"), INPUT)
     assert found is not None
     return found
 
