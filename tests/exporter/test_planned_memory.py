@@ -54,7 +54,7 @@ def folder_of(name: str, folder: Path) -> Path:
     return folder
 
 
-def planned(bundle_path: Path) -> dict[str, int]:
+def planned_by_method(bundle_path: Path) -> dict[str, int]:
     """Bytes of activations that the artifact plans, by method; outputs are among them."""
     bundle = open_bundle(bundle_path)
     methods = [method.name for method in bundle.manifest.methods]
@@ -67,16 +67,17 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     name, recipe = request.param
     folder = folder_of(name, tmp_path_factory.mktemp(name))
     out = edgec.export(folder, recipe=recipe, random_weights=True, target="host", out=folder / "model.edgec")
-    return name, folder, planned(out)
+    return name, folder, planned_by_method(out)
 
 
 def test_the_encoders_activations_lie_within_the_forecast(made: tuple[str, Path, dict[str, int]]) -> None:
-    """Without scores of attention, since edgec's kernel makes none; 5 % for what a graph adds, as masks."""
+    """5 % for what a graph adds, as masks."""
     name, folder, methods = made
     encoder = model_shape(CONFIGS[name], folder=folder / "config.json").encoder
     assert encoder is not None and encoder.activation_bytes is not None
-    first = next(iter(methods.values()))
-    assert encoder.activation_bytes * 0.95 <= first <= encoder.most_activation_bytes * 1.05
+    # What `cross` plans beside its outputs is counted with the encoder's.
+    planned = next(iter(methods.values())) + max(0, methods.get("cross", 0) - 4 * encoder.memory_values)
+    assert encoder.activation_bytes * 0.95 <= planned <= encoder.most_activation_bytes * 1.05
 
 
 def test_keys_and_values_of_a_source_are_planned_once(made: tuple[str, Path, dict[str, int]]) -> None:
@@ -87,4 +88,4 @@ def test_keys_and_values_of_a_source_are_planned_once(made: tuple[str, Path, dic
     encoder = model_shape(CONFIGS[name], folder=folder / "config.json").encoder
     assert encoder is not None
     source, layer = 4 * encoder.memory_values, 4 * 1500 * 512
-    assert source <= methods["cross"] <= source + layer
+    assert source <= methods["cross"] <= source + 1.05 * layer
