@@ -50,8 +50,8 @@ def run_of(encoder: nn.Module, inputs: InputForms) -> EncoderRun | None:
     tape.end(made.values() if isinstance(made, Mapping) else (made,))
     states = getattr(made, "last_hidden_state", None)
     positions = states.shape[1] if isinstance(states, Tensor) and states.dim() == 3 else 0
-    plans = (planned_bytes(tensors.values()) for tensors in (tape.written_over(), tape.separate()))
-    return EncoderRun(*plans, positions)
+    fewest, most = (planned_bytes(tensors.values()) for tensors in (tape.written_over(), tape.separate()))
+    return EncoderRun(fewest, most, positions)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def theirs(tensors: Sequence[HeldTensor]) -> int:
         spec.lifetime = [each.first, each.last]
     # Their sizes differ, so that the order of a set does not matter.
     graph = torch.fx.GraphModule(torch.nn.Module(), torch.fx.Graph())
-    return int(sum(greedy(16, set(specs), graph, None, 0).bufsizes))  # type: ignore[arg-type]
+    return int(sum(greedy(16, set(specs), graph, None, 0).bufsizes))
 
 
 def test_what_is_never_needed_at_once_shares_memory() -> None:
