@@ -94,9 +94,9 @@ def _encoder_decoder(whole: Any, config: Mapping[str, Any], folder: Path | None)
     longest = max((size.high for size in source.shape if not isinstance(size, int)), default=0)
     run = run_of(model.get_encoder(), {source.name: (tuple(source.sizes(longest)), source.dtype)})
     memory = spec.kv_values_per_token() * run.positions if run else 0
-    # The plan of `cross` has one layer's keys twice: as the matrix makes them, and as they are handed out.
-    twice = 4 * memory // max(1, 2 * len(spec.layers))
-    return DecoderShape(spec, listed_parameters(model, config), encoder=_encoder_shape(run, memory, twice))
+    # `cross` plans memory for its outputs, which a session copies, and has one layer's keys twice while it makes them.
+    crossing = 4 * memory + 4 * memory // max(1, 2 * len(spec.layers))
+    return DecoderShape(spec, listed_parameters(model, config), encoder=_encoder_shape(run, memory, crossing))
 
 
 def _encoder_shape(run: EncoderRun | None, memory_values: int = 0, besides: int = 0) -> EncoderShape:

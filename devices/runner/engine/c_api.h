@@ -178,7 +178,7 @@ EDGEC_API int edgec_model_step(
     EdgecModel* model, const EdgecRun* runs, size_t run_count, const int64_t* tokens, const int64_t* positions,
     const int64_t* rows, char* error, size_t capacity);
 
-// Outputs of the session's last run; they lie there until its next one.
+// Outputs of the session's last run.
 EDGEC_API size_t edgec_session_output_count(const EdgecSession* session);
 EDGEC_API int edgec_session_output(const EdgecSession* session, size_t index, EdgecTensor* output);
 

@@ -39,16 +39,6 @@ int64_t planned_bytes(const executorch::runtime::MethodMeta& meta, size_t arena)
   return bytes.ok() ? bytes.get() : 0;
 }
 
-// Bytes of all outputs at their largest.
-int64_t output_bytes(const executorch::runtime::MethodMeta& meta) {
-  int64_t bytes = 0;
-  for (size_t output = 0; output < meta.num_outputs(); ++output) {
-    const auto tensor = meta.output_tensor_meta(output);
-    if (tensor.ok()) bytes += static_cast<int64_t>(tensor->nbytes());
-  }
-  return bytes;
-}
-
 // Whether an input is an int64 tensor of this rank.
 bool is_index(const executorch::runtime::MethodMeta& meta, size_t input, size_t rank) {
   const auto tensor = meta.input_tensor_meta(input);
@@ -96,10 +86,7 @@ executorch::runtime::MethodMeta Model::meta() const {
 }
 
 bool Model::shares_scratch() const {
-  const auto facts = meta();
-  if (facts.num_memory_planned_buffers() <= kStateArena) return false;
-  // Where outputs are most of the activations, as an encoder's keys and values, they stay there and are not copied.
-  return planned_bytes(facts, kStateArena) > 0 || 2 * output_bytes(facts) < planned_bytes(facts, kScratchArena);
+  return meta().num_memory_planned_buffers() > kStateArena;
 }
 
 std::unique_ptr<Session> Model::load(const std::string& packed_path) {

@@ -40,7 +40,7 @@ class Model {
   const executorch::runtime::Program& program() const { return program_; }
   const std::string& method() const { return method_; }
   executorch::runtime::MethodMeta meta() const;
-  // Whether all sessions share one copy of the activations: the program keeps its state in a separate arena.
+  // Whether the program keeps its state in a separate arena, so that all sessions share one copy of the activations.
   bool shares_scratch() const;
   // The facts that do not change: the sizes, and how many tokens and rows a decoder's call takes.
   const EdgecModelInfo& shape() const { return info_; }

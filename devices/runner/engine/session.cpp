@@ -120,7 +120,7 @@ void Session::run(const EdgecTensor* inputs, size_t count, const Owners* owners)
   const OwnersScope whose(owners);
   const AdapterScope adapted(adapter_.get());
   check(instance_->method.execute(), "the method failed");
-  keep_outputs();
+  copy_outputs();
 }
 
 void Session::forward(const EdgecTensor& tokens, const EdgecTensor& positions, const EdgecTensor& rows) {
@@ -153,16 +153,8 @@ void Session::set_input(const EdgecTensor& tensor, size_t index) {
   check(instance_->method.set_input(EValue(Tensor(&impl)), index), "input " + std::to_string(index) + " does not fit");
 }
 
-// Whether no other session writes there: the session's own activations, until its next run.
-bool Session::is_own(const uint8_t* data, size_t bytes) const {
-  if (planned_.empty() || planned_[kScratchArena].data() == model_.scratch().data()) return false;
-  const executorch::runtime::Span<uint8_t> own = planned_[kScratchArena];
-  return data >= own.begin() && data + bytes <= own.end();
-}
-
-// Copied while the turn lasts, unless they lie in the session's own memory: another session may write the shared
-// activations as soon as it ends.
-void Session::keep_outputs() {
+// Copied while the turn lasts: another session may write the shared activations as soon as it ends.
+void Session::copy_outputs() {
   const Method& method = instance_->method;
   output_bytes_.resize(method.outputs_size());
   outputs_.assign(method.outputs_size(), EdgecTensor{});
@@ -176,13 +168,9 @@ void Session::keep_outputs() {
     if (data == nullptr && tensor.nbytes() > 0) {
       throw Failure(EDGEC_FAILED, "output " + std::to_string(index) + " has no data");
     }
+    output_bytes_[index].assign(data, data + tensor.nbytes());
     EdgecTensor& output = outputs_[index];
-    if (is_own(data, tensor.nbytes())) {
-      output.data = const_cast<uint8_t*>(data);
-    } else {
-      output_bytes_[index].assign(data, data + tensor.nbytes());
-      output.data = output_bytes_[index].data();
-    }
+    output.data = output_bytes_[index].data();
     output.dtype = static_cast<int32_t>(tensor.scalar_type());
     output.rank = static_cast<int32_t>(tensor.dim());
     std::copy(tensor.sizes().begin(), tensor.sizes().end(), output.sizes);

@@ -34,7 +34,7 @@ class Session {
   void run(const EdgecTensor* inputs, size_t count, const Owners* owners = nullptr);
   // A decoder's call, with what else it reads of its tokens; Failure as above.
   void forward(const EdgecTensor& tokens, const EdgecTensor& positions, const EdgecTensor& rows);
-  // Outputs of the last run, owned by the session; they lie as they are until its next run.
+  // Outputs of the last run, owned by the session.
   const std::vector<EdgecTensor>& outputs() const { return outputs_; }
 
   // Later runs use the adapter; null: none.
@@ -61,8 +61,7 @@ class Session {
   std::vector<executorch::runtime::Span<uint8_t>> planned_memory();
   void follow_pool();
   void set_input(const EdgecTensor& tensor, size_t index);
-  bool is_own(const uint8_t* data, size_t bytes) const;
-  void keep_outputs();
+  void copy_outputs();
 
   Model& model_;
   std::string packed_path_;
