@@ -17,7 +17,7 @@ from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.refusals import unsuited
 from edgec.runtime_py.structured.rule import Structure
-from edgec.runtime_py.structured.shipped import names_schema, shipped_schema
+from edgec.runtime_py.structured.shipped import held_structure, names_schema, shipped_schema
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
@@ -114,7 +114,7 @@ class Tokenized:
             raise unsuited(
                 str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"
             )
-        return self._structures.compiled(asked)
+        return self._structures.compiled(asked, held_structure(self.bundle, str(schema)) if shipped else None)
 
     @cached_property
     def _structures(self) -> Structures:

@@ -96,7 +96,8 @@ class Footprint:
         size_bytes: of the artifact; bounds, not quantiles.
         kv_bytes: of the KV cache at full context.
         state_bytes: of what recurrences remember, at any length of the text.
-        peak_bytes: low counts everything once; high adds packed copies of matrices and whole attention scores.
+        peak_bytes: low counts everything once; high adds packed copies of matrices, whole attention scores, and where
+            an encoder's operators write to places of their own.
     """
 
     parts: tuple[MemoryPart, ...]
@@ -122,19 +123,20 @@ def footprint(
     """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
     The cache holds ``context`` tokens, recurrences ``state_bytes``, and a prefill call takes ``prefill_chunk`` tokens.
-    An encoder's parameters and what a decoder keeps of its states are counted, too; its activations are gone when the
-    decoder's come.
+    An encoder's parameters and what a decoder keeps of its states are counted, too. Its activations and the decoder's
+    are kept apart: each method of an artifact has planned memory of its own, which stays once it was touched.
     """
     listed, kernels, encoder = tuple(listed), kernels_of(backend, widths), encoder or EncoderShape(0)
     weights = _weight_parts((*listed, *encoder.parameters), widths, format, kernels)
     size = sum(part.bytes for part in weights)
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
-    source = 4 * encoder.memory_values
-    activations = max(_activation_bytes(listed, prefill_chunk), encoder.activation_bytes or 0)
+    source, encoding = 4 * encoder.memory_values, encoder.activation_bytes or 0
+    activations = _activation_bytes(listed, prefill_chunk) + encoding
+    separate = max(0, encoder.most_activation_bytes - encoding)
     scores = max((layer.heads for layer in spec.layers), default=0) * prefill_chunk * context * 4
     packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths, kernels))
     held = cache + state_bytes + source
-    low, high = size + held + activations, size + packed + held + activations + scores
+    low, high = size + held + activations, size + packed + held + activations + separate + scores
     parts = (
         *weights,
         MemoryPart("KV cache", cache),

@@ -94,13 +94,15 @@ class EncoderShape:
     """What reads an image, a sound or a whole text at once: alone, or before a decoder.
 
     Attributes:
-        activation_bytes: inputs and outputs of its widest operator, in float32; None where its code does not run
-            without values.
+        activation_bytes: planned for its tensors in float32, where operators write over what nothing else reads and
+            attention keeps no scores; None where its code does not run without values.
+        most_activation_bytes: the same where every operator writes to a place of its own.
         memory_values: keys and values that a decoder's layers keep of its states.
         parameters: those that a decoded token does not read, each once.
     """
 
     activation_bytes: int | None
+    most_activation_bytes: int = 0
     memory_values: int = 0
     parameters: tuple[Parameter, ...] = ()
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from edgec.devices.prediction.parameters import DecoderShape, EncoderShape
 from edgec.exporter.capture.attention import NAME, register
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.encoder_decoder import source_of, with_decoder_numbers
-from edgec.exporter.sources.encoder_run import InputForms, run_of
+from edgec.exporter.sources.encoder_run import EncoderRun, InputForms, run_of
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
@@ -28,6 +29,7 @@ from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.model_source import build_generating
 from edgec.exporter.sources.parameters import decoder_shape, listed_parameters, whole_config
 from edgec.exporter.sources.tasks import module_class
+from edgec.ir.program import Dynamic
 from edgec.ir.spec import ModelSpec
 
 _SENSES = {VISION_LANGUAGE: "eyes", AUDIO_LANGUAGE: "ears"}
@@ -92,8 +94,15 @@ def _encoder_decoder(whole: Any, config: Mapping[str, Any], folder: Path | None)
     longest = max((size.high for size in source.shape if not isinstance(size, int)), default=0)
     run = run_of(model.get_encoder(), {source.name: (tuple(source.sizes(longest)), source.dtype)})
     memory = spec.kv_values_per_token() * run.positions if run else 0
-    encoder = EncoderShape(run.activation_bytes if run else None, memory)
-    return DecoderShape(spec, listed_parameters(model, config), encoder=encoder)
+    # `cross` plans memory for its outputs, which a session copies, and has one layer's keys twice while it makes them.
+    crossing = 4 * memory + 4 * memory // max(1, 2 * len(spec.layers))
+    return DecoderShape(spec, listed_parameters(model, config), encoder=_encoder_shape(run, memory, crossing))
+
+
+def _encoder_shape(run: EncoderRun | None, memory_values: int = 0, besides: int = 0) -> EncoderShape:
+    if run is None:
+        return EncoderShape(None)
+    return EncoderShape(run.fewest_bytes + besides, run.most_bytes + besides, memory_values)
 
 
 def _encoder(
@@ -105,6 +114,12 @@ def _encoder(
     listed = listed_parameters(model, config)
     varying = text_lengths(model, context)
     made = example_inputs(model, folder, longest=varying.high if varying else None)
-    inputs: InputForms = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in made.items()}
-    run = run_of(model, inputs)
-    return DecoderShape(spec, listed, encoder=EncoderShape(run.activation_bytes if run else None))
+    return DecoderShape(spec, listed, encoder=_encoder_shape(run_of(model, _longest(made, varying))))
+
+
+def _longest(examples: Mapping[str, Tensor], varying: Dynamic | None) -> InputForms:
+    """The largest inputs that an artifact takes: memory is planned for them, whatever the length of the examples."""
+    forms = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in examples.items()}
+    if varying is None:
+        return forms
+    return {name: ((shape[0], varying.high, *shape[2:]), dtype) for name, (shape, dtype) in forms.items()}

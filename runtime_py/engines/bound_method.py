@@ -53,6 +53,8 @@ class BoundMethod:
                 raise _refused("executed", self.artifact, cause, "") from cause
         return [output.numpy() for output in outputs]
 
+    lend = run
+
     @property
     def state(self) -> None:
         """None: the binding gives no access to it."""

@@ -172,13 +172,27 @@ class EngineSession:
         Raises:
             InputError: E157, the inputs do not fit, or a kernel failed.
         """
+        self._execute(inputs)
+        return self.outputs()
+
+    def lend(self, inputs: Sequence[Array]) -> list[Array]:
+        """Execute the method, as `run`; its outputs lie in the engine's memory, and change with the next call.
+
+        They keep the session open; after `close` they must not be used.
+        """
+        self._execute(inputs)
+        return self._lent()
+
+    def _execute(self, inputs: Sequence[Array]) -> None:
         arrays = [np.ascontiguousarray(array) for array in inputs]
         tensors = (RawTensor * len(arrays))(*map(_tensor, arrays))
         _complete(library().edgec_session_run, (self._handle, tensors, len(arrays)), "executed", self.model.artifact)
-        return self.outputs()
 
     def outputs(self) -> list[Array]:
         """The outputs of the last call that this session executed, as copies."""
+        return [output.copy() for output in self._lent()]
+
+    def _lent(self) -> list[Array]:
         count = library().edgec_session_output_count(self._handle)
         return [self._output(index) for index in range(count)]
 
@@ -187,7 +201,7 @@ class EngineSession:
         library().edgec_session_output(self._handle, index, byref(raw))
         dtype, shape = _NAMES[raw.dtype], tuple(raw.sizes[: raw.rank])
         size = int(np.prod(shape)) * dtype.itemsize
-        return _memory(raw.data, size).view(dtype).reshape(shape).copy() if size else np.empty(shape, dtype)
+        return _memory(raw.data, size, self).view(dtype).reshape(shape) if size else np.empty(shape, dtype)
 
     @property
     def state(self) -> NDArray[np.uint8] | None:
@@ -208,8 +222,11 @@ class EngineSession:
         return tuple(Instruction(**row) for row in rows)
 
 
-def _memory(address: int, size: int) -> NDArray[np.uint8]:
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+def _memory(address: int, size: int, owner: object = None) -> NDArray[np.uint8]:
+    """Memory as an array, which keeps its owner."""
+    memory = (ctypes.c_uint8 * size).from_address(address)
+    memory.owner = owner  # type: ignore[attr-defined]
+    return np.ctypeslib.as_array(memory)
 
 
 def _close_session(handle: int, model: EngineModel) -> None:

@@ -60,6 +60,12 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("edgec_session_state", c_void_p, (c_void_p, POINTER(c_size_t))),
     ("edgec_session_profile", c_char_p, (c_void_p,)),
     ("edgec_session_profile_reset", None, (c_void_p,)),
+    ("edgec_structure_open", c_void_p, (c_char_p, c_char_p, c_char_p, c_size_t)),
+    ("edgec_structure_close", None, (c_void_p,)),
+    ("edgec_text_open", c_void_p, (c_void_p, c_int64, c_char_p, c_size_t)),
+    ("edgec_text_close", None, (c_void_p,)),
+    ("edgec_text_mask", c_int, (c_void_p, c_void_p, c_size_t, c_char_p, c_size_t)),
+    ("edgec_text_take", c_int, (c_void_p, c_int64, c_char_p, c_size_t)),
 )
 
 

@@ -18,6 +18,9 @@ class Executor(Protocol):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Execute with arrays; the outputs belong to the caller."""
 
+    def lend(self, inputs: Sequence[Array]) -> list[Array]:
+        """Execute with arrays; the outputs are lent, without a copy, until the next call."""
+
     @property
     def state(self) -> NDArray[np.uint8] | None:
         """The state in place, uint8 [bytes]; None where it is out of reach."""

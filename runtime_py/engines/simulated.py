@@ -85,6 +85,8 @@ class FunctionExecutor:
         dtypes = [info.dtype.removeprefix("torch.") for info in self._info.outputs]
         return [result.numpy().astype(dtype) for result, dtype in zip(results, dtypes, strict=True)]
 
+    lend = run
+
     @property
     def state(self) -> None:
         """None: a function has no state."""

@@ -44,6 +44,8 @@ class StaticDecoder:
             logits = self._fed(tokens[0].tolist(), int(positions[0]), rows.tolist())
         return [np.stack(logits)[None]]
 
+    lend = run
+
     @property
     def state(self) -> None:
         """None: the methods hold their states."""

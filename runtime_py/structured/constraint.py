@@ -7,6 +7,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from edgec.runtime_py.engines.engine_structure import EngineText
 from edgec.runtime_py.structured.closing import Closer
 from edgec.runtime_py.structured.engine import Matcher
 from edgec.runtime_py.structured.refusals import empty
@@ -23,18 +24,19 @@ class Constraint:
     """The rule of one text, as `TokenRule`.
 
     A way to the end is known whenever few tokens are left: a token after which no end is in reach is replaced by the
-    next one of that way.
+    next one of that way. A bundle's schema is closed as in an app instead: the engine masks such tokens.
     """
 
-    def __init__(self, matcher: Matcher, closer: Closer | None, budget: int) -> None:
+    def __init__(self, matcher: Matcher, closer: Closer | None, budget: int, held: EngineText | None = None) -> None:
         """Begin a text.
 
         Args:
             matcher: the grammar, at its beginning; it moves on with the text.
-            closer: finds the end; None for a draft, which is never closed.
+            closer: finds the end; None for a draft, which is never closed, and where the engine closes.
             budget: the most tokens of the text.
+            held: the same text in the engine; None where the engine does not know its structure.
         """
-        self._matcher, self._closer, self._left = matcher, closer, budget
+        self._matcher, self._closer, self._left, self._held = matcher, closer, budget, held
         self._way: list[int] | None = None
         self._watched, self._looked, self._failed = 0, -_EVERY, -_EVERY
         self._closed = False
@@ -47,6 +49,8 @@ class Constraint:
         Raises:
             InputError: E614, the text became too complex for the library; E615, nothing may follow and nothing ends it.
         """
+        if self._held is not None and not self._closed and self._end is None:
+            return self._held.mask(logits)
         vocabulary = self._matcher.vocabulary
         out = np.full_like(logits, -np.inf)
         if not self._closed and not self._matcher.stopped:
@@ -67,6 +71,8 @@ class Constraint:
             return token
         token = self._affordable(token)
         self._left -= 1
+        if self._held is not None:
+            self._held.take(token)
         if token in self._matcher.vocabulary.eos:
             self._closed = True
             return token

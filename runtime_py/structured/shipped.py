@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgec.bundle.folder import Bundle
 from edgec.bundle.limited_json import limited_bytes, parse_json
-from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, schema_file
+from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, TOKENS, grammar_file, schema_file
 from edgec.errors import InputError
+from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.engine_structure import EngineStructure
+from edgec.runtime_py.structured.structures import OpenStructure
 
 
 def names_schema(value: object) -> bool:
     """Whether a value is a schema's name: what could be one, unless a file of this name exists."""
     return isinstance(value, str | Path) and bool(SCHEMA_NAME.fullmatch(str(value))) and not Path(value).exists()
+
+
+def held_structure(bundle: Bundle, name: str) -> OpenStructure | None:
+    """Opens a schema of the bundle in edgec's engine; None where another engine executes the bundle here."""
+    if engine_for(bundle) != "edgec":
+        return None
+    return partial(EngineStructure, bundle.path / grammar_file(name), bundle.path / TOKENS)
 
 
 def shipped_schema(bundle: Bundle, name: str) -> Any:

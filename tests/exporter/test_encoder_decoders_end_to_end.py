@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
+from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.verify.verify import verify
 from tests.encoder_decoders import (
     TEXT_FAMILIES,
@@ -89,6 +91,23 @@ def test_bad_sources_and_foreign_uses_are_refused(exported: tuple[str, Path]) ->
     with pytest.raises(InputError) as error:
         _ = model.session
     assert error.value.code == "E155"
+
+
+def test_keys_and_values_of_sources_stay_where_the_engine_made_them(exported: tuple[str, Path]) -> None:
+    bundle = open_bundle(exported[1])
+    first, second = (EncoderDecoderSession(bundle) for _ in range(2))
+    first.read(np.array([source_of(7)]))
+    logits, lent = first.forward([3], 0, (0,)), first._memory
+    kept = [values.copy() for values in lent]
+    second.read(np.array([source_of(40)]))
+    np.testing.assert_array_equal(first.forward([3], 0, (0,)), logits)
+    assert np.abs(second.forward([3], 0, (0,)) - logits).max() > 0
+    assert not any(values.flags.owndata for values in lent)
+    # The arrays keep the engine's session.
+    del first
+    gc.collect()
+    for values, same in zip(lent, kept, strict=True):
+        np.testing.assert_array_equal(values, same)
 
 
 @pytest.mark.slow

@@ -83,6 +83,17 @@ def test_a_text_of_the_runner_is_closed_within_its_tokens(shipped: Path) -> None
     assert short["finish"] == "length" and short["text"] is None
 
 
+@pytest.mark.parametrize("count", [4, 40, 45, 50, 60, BUDGET])
+def test_python_closes_a_text_with_the_tokens_of_the_runner(shipped: Path, count: int) -> None:
+    model = edgec.load(shipped)
+    prompt = model.encode(PROMPT)
+    written = run_runner(shipped, prompt, "person", count)
+    for how in ("off", "ngram"):
+        said = model.generate(prompt, schema="person", max_new_tokens=count, speculate=how)
+        assert (list(said.tokens), said.finish_reason) == (written["tokens"], written["finish"])
+        assert said.text == (written["text"] or said.text) and (said.value is None) == (written["text"] is None)
+
+
 def test_the_command_takes_a_schemas_name(shipped: Path) -> None:
     done = CliRunner().invoke(app, ["run", str(shipped), "-p", PROMPT, "--raw", "--schema", "yes-no", "--json"])
     assert done.exit_code == 0, done.output

@@ -13,7 +13,6 @@ from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import plan
 from edgec.devices.prediction.parameters import Kind
 from edgec.devices.targets import load_target
-from edgec.exporter.sources.encoder_run import run_of
 from edgec.exporter.sources.parameters import decoder_shape
 from edgec.exporter.sources.shapes import model_shape
 
@@ -90,11 +89,3 @@ def test_formats_of_fixed_shapes_and_the_text_task_take_the_text_part() -> None:
     static, asked = model_shape(config, static=True), model_shape(config, task="text-generation")
     assert static.encoder is None and "its eyes are not counted" in static.remarks[0]
     assert asked == decoder_shape(config)
-
-
-def test_code_that_looks_at_values_is_not_run() -> None:
-    class Looks(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x if x.sum() > 0 else -x
-
-    assert run_of(Looks(), {"x": ((1, 4), torch.float32)}) is None

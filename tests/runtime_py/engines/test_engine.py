@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.bundle.folder import open_bundle
 from edgec.errors import ToolError
 from edgec.runtime_py.engines import choice, engine
 from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.model import load
@@ -52,6 +54,14 @@ def test_operators_of_executorchs_llm_library_run_on_both_engines(tiny_bundle: P
         # The same kernels, registered once in the process: not even the rounding differs.
         np.testing.assert_array_equal(ours.prefill(PROMPT, start), theirs.prefill(PROMPT, start))
     assert theirs.arena is None
+
+
+def test_lent_outputs_are_those_of_a_run(tiny_bundle: Path) -> None:
+    session = EngineModel(open_bundle(tiny_bundle).artifact_path).session()
+    inputs = [np.array([PROMPT]), np.arange(len(PROMPT)), np.array([0])]
+    (copied,), (lent,) = session.run(inputs), session.lend(inputs)
+    np.testing.assert_array_equal(copied, lent)
+    assert copied.flags.owndata and not lent.flags.owndata
 
 
 @pytest.mark.usefixtures("no_compiler")

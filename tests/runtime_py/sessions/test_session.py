@@ -99,6 +99,8 @@ class _Interrupted:
         self._executor.run(inputs)
         raise KeyboardInterrupt
 
+    lend = run
+
 
 @pytest.mark.parametrize(("tokens", "start"), [([300, 301, 302], 5), ([300], len(PROMPT)), ([300, 301], 0)])
 def test_an_interrupted_call_leaves_no_false_record(
