@@ -43,7 +43,7 @@ def program(**moved: Tensor) -> Program:
     layer = Layer()
     for name, by in moved.items():
         getattr(layer, name).data.add_(by)
-    graph: Any = torch.export.export(layer, (inputs(),), strict=True).module()
+    graph: Any = torch.export.export(layer, (inputs(),), strict=True).module(check_guards=False)
     given = TensorType("x", torch.float32, (TOKENS, WIDTH))
     return Program(graph, Interface((given,), (TensorType("logits", torch.float32, (1, TOKENS, VOCABULARY)),)))
 
@@ -93,9 +93,9 @@ def test_other_experts_of_scores_that_tie_are_no_difference() -> None:
     assert 0 < int(others.sum()) < TOKENS / 2
     with torch.no_grad():
         alone = program().graph(inputs())[0]
-    # Nearly the artifact's router weighs the same experts; the graph by itself takes others for some tokens.
-    torch.testing.assert_close(found.logits, found.artifact_logits, atol=2e-2, rtol=0)
-    assert (alone - found.artifact_logits).abs()[others].max() > 0.1
+    # The routers weigh alike, up to the noise; the graph by itself takes other experts for some tokens.
+    torch.testing.assert_close(found.logits, found.artifact_logits, atol=0.1, rtol=0)
+    assert (alone - found.artifact_logits).abs()[others].max() > 0.5
     assert result(found)[0] == "equal" and "choices differ" in result(found)[1]
     assert with_chosen_experts(FOUND, found, [0] * TOKENS, TIE)[0] == "different", "not what the bundle said"
 
