@@ -73,9 +73,11 @@ def with_chosen_experts(found: tuple[str, str], followed: Followed, said: list[i
     """
     apart, noise = (torch.cat(each) for each in zip(*((r.margins(), r.noise()) for r in followed.routed), strict=True))
     others, most, usual = int((apart > 0).sum()), float(apart.max()), float(noise[apart == 0].max())
+    if not others:
+        return found[0], f"{found[1]}; every router chose the same experts"
     told = f"{others} of {len(apart)} choices differ, of scores at most {most:.0e} of the largest apart"
     told += f" (noise elsewhere {usual:.0e})"
-    if others and most <= min(tie, 2 * usual) and _says(followed, said, tie):
+    if most <= min(tie, 2 * usual) and _says(followed, said, tie):
         return "equal", f"to the graph with the bundle's experts: {told}"
     return found[0], f"{found[1]}; experts: {told}"
 
