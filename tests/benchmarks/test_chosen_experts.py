@@ -83,7 +83,7 @@ def test_a_router_is_found_and_told() -> None:
     (routed,) = same.routed
     assert routed.chosen.shape == (TOKENS, CHOSEN) and routed.margins().max() == 0 and routed.noise().max() == 0
     torch.testing.assert_close(same.logits, same.artifact_logits)
-    assert result(same)[0] == "different", "what differs without another expert is no tie of experts"
+    assert result(same)[0] == "different", "without another expert nothing else explains a difference"
 
 
 def test_other_experts_of_scores_that_tie_are_no_difference() -> None:
