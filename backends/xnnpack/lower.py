@@ -30,6 +30,7 @@ from edgec.backends.xnnpack.delegation import Work, delegation, works_of
 from edgec.backends.xnnpack.divisions import write_out_divisions
 from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
+from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
@@ -163,6 +164,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     write_out_norms(graph)
     write_out_tanh_gelus(graph)
     write_out_divisions(graph)
+    write_out_pixel_shuffles(graph)
     grouped = clusters(graph.graph)
     regions = [extract(graph, cluster) for cluster in grouped]
     inside, outside = _works(graph, linear, grouped, slots)

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from pydantic import BaseModel
 
+from benchmarks.coverage_parts.rounded import compared_with_rounded_graph
+from benchmarks.coverage_parts.spoken import NEW_TOKENS, PROMPT, Reference, compared, margins
 from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 from edgec.exporter.options import ExportOptions
-from edgec.ir.call_plan import Call
 
-PROMPT, NEW_TOKENS, CONTEXT = 24, 24, 128
+CONTEXT = 128
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,6 @@ COLUMNS: Mapping[str, Column] = {
 }
 # Rounding may move what random weights say as far as it likes.
 _ROUNDED = {"kl_mean": 100.0, "top1_agreement": 0.0}
-_NUMBERED_OTHERWISE = "to the model's own forward; transformers' generate numbers the positions otherwise"
 _HEAVY = (
     "edgec.backends.xnnpack.lower",
     "edgec.exporter.api",
@@ -120,46 +120,21 @@ def check(kind: str, column: Column = COLUMNS["host"]) -> Outcome:
             return outcome("no config", f"{type(error).__name__}: {error}")
         try:
             bundle = _exported(Path(folder), column)
-            said = _said(bundle, reference.prompt) if column.speaks else None
-            if said is not None and column.rounded:
-                reference = _of_rounded_graph(_options(Path(folder), column), reference.prompt, said)
+            if not column.speaks:
+                return outcome("passed")
+            said = _said(bundle, reference.prompt)
+            if not column.rounded:
+                return outcome(*compared(said, reference, column.tie))
+            options = _options(Path(folder), column)
+            return outcome(*compared_with_rounded_graph(options, reference.prompt, said, column.tie))
         except EdgecError as error:
             return outcome("refused", f"{error.what} {error.why}", error.code)
         except Exception as error:
             print(traceback.format_exc(limit=-12)[-3000:])
             return outcome("failed", f"{type(error).__name__}: {error}")
-    return outcome("passed") if said is None else outcome(*_compared(said, reference, column.tie))
 
 
-@dataclass(frozen=True)
-class _Reference:
-    """What transformers says.
-
-    Attributes:
-        prompt: token IDs.
-        wanted: the greedy tokens of ``generate``, or of the rounded graph.
-        plain: those of the model's forward over the whole text, or the same.
-        margins: how far the two best are apart at each, relative to the largest logit.
-    """
-
-    prompt: list[int]
-    wanted: list[int]
-    plain: list[int]
-    margins: list[float]
-
-
-def _compared(said: list[int], reference: _Reference, tie: float) -> tuple[str, str]:
-    """The result, and the reason for it."""
-    if said in (reference.wanted, reference.plain):
-        return "equal", "" if said == reference.wanted else _NUMBERED_OTHERWISE
-    first = next(i for i in range(NEW_TOKENS) if said[i] != reference.wanted[i])
-    margin = f"{reference.margins[first]:.0e} of the largest"
-    if reference.margins[first] < tie:
-        return "equal", f"up to token {first}, a tie of the two best (margin {margin})"
-    return "different", f"from token {first} on, where the two best are {margin} apart"
-
-
-def _reference(kind: str, folder: Path, column: Column) -> _Reference:
+def _reference(kind: str, folder: Path, column: Column) -> Reference:
     """Save the model, and let it speak."""
     model = tiny_model(tiny_config(kind, column.wider), column.seed)
     model.generation_config = type(model.generation_config)()
@@ -176,27 +151,8 @@ def _reference(kind: str, folder: Path, column: Column) -> _Reference:
             output_logits=True,
             return_dict_in_generate=True,
         )
-    tokens, margins = said.sequences[0, PROMPT:].tolist(), _margins(torch.cat(said.logits).float())
-    return _Reference(prompt[0].tolist(), tokens, _by_forward(model, prompt), margins)
-
-
-def _margins(logits: torch.Tensor) -> list[float]:
-    best = logits.topk(2).values
-    return [float(each) for each in (best[:, 0] - best[:, 1]) / logits.abs().amax(-1)]
-
-
-def _of_rounded_graph(options: ExportOptions, prompt: list[int], said: list[int]) -> _Reference:
-    """What the graph that the artifact was made from says after the prompt and each beginning of what was said."""
-    from edgec.exporter.parity.execution import run_program
-    from edgec.exporter.progress import Progress
-    from edgec.exporter.resolve.resolved import resolve_options
-    from edgec.exporter.stages.decoder import DecoderStages
-
-    program = DecoderStages(resolve_options(options).request).rewrite_unmeasured(Progress())
-    singles = [Call(PROMPT + index, 1, 1) for index in range(NEW_TOKENS - 1)]
-    logits = run_program(program, [*prompt, *said[:-1]], [Call(0, PROMPT, 1), *singles])
-    tokens = [int(token) for token in logits.argmax(-1)]
-    return _Reference(prompt, tokens, tokens, _margins(logits))
+    tokens, apart = said.sequences[0, PROMPT:].tolist(), margins(torch.cat(said.logits).float())
+    return Reference(prompt[0].tolist(), tokens, _by_forward(model, prompt), apart)
 
 
 def _by_forward(model: Any, prompt: torch.Tensor) -> list[int]:

@@ -17,9 +17,19 @@ _TITLES = {
     "not run": "Not run",
 }
 _GOOD = ("equal", "passed")
+# Title of a column -> heading and explanation.
 _HOST_COLUMNS = {
-    "host 4bit": "In 4 bits, against the rounded graph's own tokens",
-    "host wider": "Half as wide again, other weights",
+    "host 4bit": (
+        "In 4 bits, against the rounded graph's own tokens",
+        """The graph reads what the bundle said. Where its two best logits lie within 1 % of the largest, either may be
+said. Where two experts nearly tie in a router, the last bits of a sum choose one, and all that follows differs: such a
+type is equal where the graph, given the bundle's experts, says the same, and each choice of another expert lay within
+1 % of the largest score and within the noise of scores that was measured where both chose the same.""",
+    ),
+    "host wider": (
+        "Half as wide again, other weights",
+        "As on `host`, with half as many heads again and rows half as wide again, and another seed.",
+    ),
 }
 
 
@@ -31,20 +41,21 @@ def page(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> s
     parts = [_HEAD, "| result | types |", "|---|---|", *summary, ""]
     for result, title in _TITLES.items():
         parts += _section(title, [row for row in rows if row.result == result])
-    return "\n".join(parts + _variations(outcomes) + _targets(sorted(kinds), outcomes))
+    return "\n".join(parts + _variations(kinds, outcomes) + _targets(sorted(kinds), outcomes))
 
 
-def _variations(outcomes: Mapping[tuple[str, str], Outcome]) -> list[str]:
+def _variations(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> list[str]:
     """What the other columns of ``host`` found: counts, and each type that is not plainly equal."""
     lines = []
-    for title, about in _HOST_COLUMNS.items():
+    for title, (heading, about) in _HOST_COLUMNS.items():
         rows = sorted((o for (_, at), o in outcomes.items() if at == title), key=lambda row: row.kind)
         counts = Counter(row.result for row in rows)
         told = ", ".join(f"{counts[result]} {name.lower()}" for result, name in _TITLES.items() if counts[result])
         rest = [f"| `{row.kind}` | {cell(row)} | {plain(row.reason)} |" for row in rows if row.reason]
         if rows:
             head = ["| type | result | reason |", "|---|---|---|"] if rest else []
-            lines += [f"## {about}", "", f"Of {len(rows)} types: {told}.", "", *head, *rest, ""]
+            run = f"Of {len(rows)} types" + (f" that were run, of {len(kinds)}" if len(rows) < len(kinds) else "")
+            lines += [f"## {heading}", "", about, "", f"{run}: {told}.", "", *head, *rest, ""]
     return lines
 
 

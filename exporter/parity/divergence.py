@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.ir.attention import layer_of
 from edgec.ir.call_plan import Call, Tokens
-from edgec.ir.program import Interface, Program, TensorType
+from edgec.ir.program import Program, TensorType
 from edgec.ir.static_methods import GraphMethods, method_inputs
-from edgec.passes.contract import clone
+from edgec.passes.contract import clone, output_node
 
 if TYPE_CHECKING:
     from edgec.runtime_py.engines.open_artifact import TorchMethod
@@ -58,15 +60,20 @@ def _rows(value: Tensor, rows: Tensor | None) -> Tensor:
 
 def expose_layers(program: Program) -> Program:
     """The program with every attention output as an extra output, to look inside a lowered artifact."""
-    graph = clone(program.graph)
-    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
-    attentions = [node for node in graph.graph.nodes if layer_of(node) is not None]
-    values = output.args[0]
-    first = tuple(values) if isinstance(values, (tuple, list)) else (values,)
-    output.args = ((*first, *attentions),)
+    program = replace(program, graph=clone(program.graph))
+    attentions = [node for node in program.graph.graph.nodes if layer_of(node) is not None]
+    return with_outputs(program, {node: f"layer_{layer_of(node)}" for node in attentions})
+
+
+def with_outputs(program: Program, values: Mapping[Node, str]) -> Program:
+    """The program with some values of its graph, by their names, after its own outputs; the graph is edited."""
+    graph = program.graph
+    output = output_node(graph)
+    own = output.args[0]
+    output.args = ((*(own if isinstance(own, (tuple, list)) else (own,)), *values),)
     graph.recompile()
-    extra = tuple(TensorType(f"layer_{layer_of(n)}", torch.float32, (1, -1, -1, -1)) for n in attentions)
-    interface = Interface(program.interface.inputs, (*program.interface.outputs, *extra), program.interface.states)
+    extra = (TensorType(name, node.meta["val"].dtype, (-1,) * node.meta["val"].dim()) for node, name in values.items())
+    interface = replace(program.interface, outputs=(*program.interface.outputs, *extra))
     return Program(graph, interface, program.spec, program.history)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.coverage import read_outcomes, run
-from benchmarks.coverage_parts.check import COLUMNS, Outcome, _compared, _Reference, check
+from benchmarks.coverage_parts.check import COLUMNS, Outcome, check
+from benchmarks.coverage_parts.spoken import Reference, compared
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types, tiny_config
 
@@ -50,12 +51,14 @@ def test_other_forms_for_this_machine_are_counted_and_what_is_not_plainly_equal_
     text = page(["a", "b", "c"], {(o.kind, o.column): o for o in known})
     assert "Of 3 types: 2 equal, 1 refused." in text and "Phones" not in text
     assert "| `b` | refused E526 | scan |\n| `c` | equal | up to token 7, a tie |" in text
+    more = page(["a", "b", "c", "d"], {(o.kind, o.column): o for o in known})
+    assert "Of 3 types that were run, of 4: 2 equal, 1 refused." in more
 
 
 @pytest.mark.parametrize(("said", "result"), [([1, 2], "equal"), ([1, 3], "equal"), ([4, 2], "different")])
 def test_a_difference_counts_unless_the_two_best_were_tied(said: list[int], result: str) -> None:
-    reference = _Reference([0], [1, 2] + [0] * 22, [1, 2] + [0] * 22, [0.1, 1e-6] + [0.1] * 22)
-    assert _compared(said + [0] * 22, reference, 1e-5)[0] == result
+    reference = Reference([0], [1, 2] + [0] * 22, [1, 2] + [0] * 22, [0.1, 1e-6] + [0.1] * 22)
+    assert compared(said + [0] * 22, reference, 1e-5)[0] == result
 
 
 def test_outcomes_are_kept_one_by_one_and_the_last_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +89,7 @@ def test_a_sample_of_types_says_what_transformers_says(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "mamba2", "qwen3_moe", "gemma3_text"])
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "mamba2", "qwen3_moe", "gemma3_text", "olmoe"])
 def test_a_sample_of_types_in_4_bits_says_what_its_rounded_graph_says(kind: str) -> None:
     found = check(kind, COLUMNS["host 4bit"])
     assert found.result == "equal", found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from edgec.backends.edgec_linear.layout import BlockRows
+from edgec.backends.xnnpack.lower import lower
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.static_lowering import lower_static
 from edgec.exporter.capture.module import capture_module
@@ -44,6 +47,15 @@ def test_the_values_stay(factor: int) -> None:
     assert not nodes_of(graph, SHUFFLE)
     # The convolution after it may read another order in memory, and sum in another order.
     torch.testing.assert_close(graph(X)[0], module(X), atol=1e-6, rtol=0)
+
+
+@pytest.mark.long
+def test_the_artifact_with_our_kernels_computes_it(tmp_path: Path) -> None:
+    module = _Enlarged(2).eval()
+    lowered = lower(capture_module(module, (X,)), block_rows=BlockRows.of(platform.machine()))
+    (tmp_path / "model.pte").write_bytes(lowered.artifact)
+    # float32 through two convolutions.
+    torch.testing.assert_close(TorchMethod(tmp_path / "model.pte")([X])[0], module(X), atol=1e-5, rtol=0)
 
 
 @pytest.mark.long
