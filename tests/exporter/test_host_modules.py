@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.coverage_parts.tiny_modules import module_model
 from edgec import export
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.manifest import Manifest
@@ -33,6 +34,15 @@ def test_every_recipe_runs_a_module(kind: str, recipe: str, tmp_path: Path) -> N
     # Two layers of 32 channels keep little in 2 bits.
     made = export(FACTORIES[kind], out=tmp_path / "x.edgec", recipe=recipe, budgets={"max_relative": 1.5})
     assert "edgec::encoder_attention.out" in read_manifest(made).runtime.operators
+
+
+def test_tables_of_places_are_counted_as_they_are_stored(tmp_path: Path) -> None:
+    """SAM's are stored larger than their parameters, from which the backend computes them."""
+    module_model("sam_vision_model").save_pretrained(tmp_path / "sam")
+    made = read_manifest(export(tmp_path / "sam", recipe="float", out=tmp_path / "x.edgec"))
+    assert made.ledger is not None
+    tables = {row.name: row.bytes for row in made.ledger.rows if ".rel_pos_" in row.name and row.bytes}
+    assert len(tables) == 4 and not any(row.dtype == "float32" and "float32 [" in row.name for row in made.ledger.rows)
 
 
 @pytest.mark.parametrize("options", [{"kernels": "standard"}, {"target": "android-cpu"}])
