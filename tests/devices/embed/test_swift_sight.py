@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import struct
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,9 @@ def _known(path: Path) -> dict[str, Any] | None:
 
     try:
         image = Image.open(path)
+    except Image.DecompressionBombError:
+        width, height = struct.unpack(">II", path.read_bytes()[16:24])
+        return {"width": width, "height": height, "isGrey": False, "isIndexed": False}
     except OSError:
         return None
     known = {"width": image.width, "height": image.height, "orientation": image.getexif().get(0x0112)}
