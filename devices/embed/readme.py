@@ -233,6 +233,8 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if facts.has_chat_template:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
+    if facts.sight is not None:
+        lines.append("that ImageIO and vImage give images their colours, which were read over stand-ins alone")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
             "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"

@@ -26,16 +26,7 @@ from tests.devices.embed.swift_syntax import assert_sound, sources
 from tests.devices.embed.test_engine_project import CPP, OWN, kotlin, text
 
 IMAGES = {"Images.kt", "ImageReader.kt", "ImageHeader.kt", "Sight.kt", "SightFacts.kt", "NativeSight.kt"}
-
-
-SWIFT = {
-    "Images.swift",
-    "ImageReader.swift",
-    "ImageDecoder.swift",
-    "ImageHeader.swift",
-    "Sight.swift",
-    "SightFacts.swift",
-}
+SWIFT = {f"{name}.swift" for name in ("Images", "ImageReader", "ImageDecoder", "ImageHeader", "Sight", "SightFacts")}
 
 
 def swift_of(folder: Path, prepared: PreparationFile | None = PREPARED, template: str = TEMPLATE) -> AppPackage:

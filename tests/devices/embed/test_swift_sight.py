@@ -48,7 +48,7 @@ MAIN = Path(__file__).parent / "swift_sight" / "main.swift"
 TARGET = "iphone-16-pro-cpu"
 
 
-@pytest.mark.parametrize("template", [TEMPLATE, ""])
+@pytest.mark.parametrize("template", [TEMPLATE, ""], ids=["conversations", "texts"])
 def test_a_kit_compiles_without_a_word(template: str, swift: Swift, swift_folder: Path) -> None:
     package = swift_package(seeing_placeholder(swift_folder / "b", TARGET, template=template))
     write_package(package, swift_folder / "kit")
