@@ -94,7 +94,7 @@ def test_the_c_target_has_the_sources_of_sight_under_names_of_its_own(tmp_path: 
     assert renamed == defined and set(renamed) == set(engine_functions(sees=True))
     assert '#include "../edgec/sight/sight_api.h"' in header
     called = set(re.findall(rf"{package.module}_\w+", swift(package, "Sight") + swift(package, "SightDecoder")))
-    assert called <= set(renamed.values()) and len(called) == 9
+    assert called <= set(renamed.values()) and len(called) == 10
 
 
 def test_a_model_without_eyes_has_none_of_it(tmp_path: Path) -> None:
