@@ -43,7 +43,8 @@ from tests.devices.embed.swift_toolchain import WORK, Swift
 from tests.vision_language import picture
 from tests.vision_words import IMAGE_TOKEN
 
-pytestmark = pytest.mark.slow
+# Four exports and a build of the engine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 MAIN = Path(__file__).parent / "swift_sight" / "main.swift"
 TARGET = "iphone-16-pro-cpu"
 
