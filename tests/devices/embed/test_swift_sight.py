@@ -179,11 +179,8 @@ def _known(path: Path) -> dict[str, Any] | None:
 
     try:
         image = Image.open(path)
-    except Image.DecompressionBombError:
-        width, height = struct.unpack(">II", path.read_bytes()[16:24])
-        return {"width": width, "height": height, "isGrey": False, "isIndexed": False}
-    except OSError:
-        return None
+    except (OSError, Image.DecompressionBombError):
+        return _known_of_header(path.read_bytes())
     known = {"width": image.width, "height": image.height, "orientation": image.getexif().get(0x0112)}
     known |= {"isGrey": image.mode in ("L", "I;16"), "depth": 16 if image.mode == "I;16" else 8}
     try:
@@ -191,6 +188,14 @@ def _known(path: Path) -> dict[str, Any] | None:
     except (OSError, SyntaxError):
         pixels = None
     return {**known, "isIndexed": image.mode == "P", "pixels": pixels}
+
+
+def _known_of_header(content: bytes) -> dict[str, Any] | None:
+    """The same for a file that Pillow does not open: the size of a PNG."""
+    if not content.startswith(b"\x89PNG"):
+        return None
+    width, height = struct.unpack(">II", content[16:24])
+    return {"width": width, "height": height, "isGrey": False, "isIndexed": False}
 
 
 def _with_pages(folder: Path) -> Path:
