@@ -63,7 +63,7 @@ struct WordTokenizer: Tokenizers.Tokenizer {
     private func id(_ bytes: [UInt8]) -> Int { asked.vocabulary[String(decoding: bytes, as: UTF8.self)] ?? asked.unknown }
     func decode(tokens: [Int], skipSpecialTokens: Bool) -> String {
         let shown = tokens.filter { !skipSpecialTokens || !asked.special.contains($0) }
-        return shown.map { words[$0] ?? "" }.joined(separator: " ")
+        return shown.compactMap { words[$0] }.joined(separator: " ")
     }
     func convertTokenToId(_ token: String) -> Int? { nil }
     func convertIdToToken(_ id: Int) -> String? { nil }
