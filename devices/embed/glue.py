@@ -56,11 +56,9 @@ def glue_for(facts: AppFacts) -> Glue:
     """The glue for a bundle.
 
     Raises:
-        InputError: E464, there is no glue for its format, its operators or its methods; E659, the model sees.
+        InputError: E464, there is no glue for its format, its operators or its methods.
     """
     manifest, backend = facts.manifest, facts.target.backend
-    if facts.sight is not None:
-        raise _blind(manifest)
     row = _row(facts)
     _check_whole(facts)
     major, minor = map(int, minimum_os(str(manifest.format), backend).split("."))
@@ -83,14 +81,15 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     rows = _table().get(str(manifest.format), {})
     if backend not in rows:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
-    if not facts.own_kernels and facts.hearing is not None:
-        raise _unfit(manifest, "only edgec's engine transcribes", "export it for a CPU, with edgec's own kernels")
+    if not facts.own_kernels and (facts.hearing or facts.sight):
+        why = f"only edgec's engine {'transcribes' if facts.hearing else 'sees'}"
+        raise _unfit(manifest, why, "export it for a CPU, with edgec's own kernels")
     if not facts.own_kernels:
         return dict(rows[backend])
     if backend != "xnnpack" or "engine" not in rows:
         why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
         raise _unfit(manifest, why, "export it with --kernels standard")
-    return dict(rows["engine"])
+    return dict(rows["engine" if facts.sight is None else "sight"])
 
 
 def _check_whole(facts: AppFacts) -> None:
@@ -159,16 +158,6 @@ def caller_states(manifest: Manifest) -> set[str]:
     """The states that are inputs of the methods: the caller holds them and writes the new values."""
     names = {tensor.name for method in manifest.methods for tensor in method.inputs}
     return {state.name for state in manifest.states} & names
-
-
-def _blind(manifest: Manifest) -> InputError:
-    return InputError(
-        "Apps for iOS cannot hold a model with eyes yet.",
-        where=manifest.name,
-        why="the generated Swift takes no images; the generated Kotlin does",
-        fix="export it for android-cpu, or export the text part: --task text-generation",
-        code="E659",
-    )
 
 
 def _unfit(

@@ -1,4 +1,4 @@
-"""What the README of the Gradle modules says of images, where the model sees."""
+"""What the READMEs of both platforms say of images, where the model sees."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ model.generate("What is this?", images = listOf(image)).collect {{ print(it) }}
 model.chat(listOf(ChatMessage(ChatMessage.Role.user, "What is this?", images = listOf(image)))).collect {{ print(it) }}
 ```
 """
+_SWIFT = """
+```swift
+let image = ModelImage(data: data)  // what a photo picker gave; also (file:), (cgImage:), (width:height:rgb:)
+for try await piece in model.generate(prompt: "What is this?", images: [image]) { print(piece, terminator: "") }
+let asked = ChatMessage(.user, "What is this?", images: [image])
+for try await piece in model.generate(messages: [asked]) { print(piece, terminator: "") }
+```
+"""
+_SWIFT_ERRORS = "`EdgecError.imageRefused(.tooLarge, why:)`, `.animated`, `.unreadable`"
 _IMAGES = """
 ## Images
 {use}
@@ -34,6 +43,11 @@ def kotlin_image_section(facts: AppFacts) -> str:
     """The Gradle modules' section on images; empty where the model does not see."""
     use = _KOTLIN.format(package=package_name(facts.manifest.name))
     return _section(facts, use, "`ImageTooLarge`, `ImageAnimated`, `ImageUnreadable`", "`MessageRefused`")
+
+
+def swift_image_section(facts: AppFacts) -> str:
+    """The Swift package's section on images; empty where the model does not see."""
+    return _section(facts, _SWIFT, _SWIFT_ERRORS, "`EdgecError.messageRefused`")
 
 
 def _section(facts: AppFacts, use: str, errors: str, refused: str) -> str:

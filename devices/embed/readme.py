@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.app_settings import entitlements, needs_more_memory
 from edgec.devices.embed.glue import Glue, executorch_branch
+from edgec.devices.embed.image_sections import swift_image_section
 from edgec.devices.embed.readme_sections import (
     hearing_readme_values,
     key_section,
@@ -106,6 +107,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
         "engine": _engine(facts) if glue.engine else "",
+        "images": swift_image_section(facts),
         "schemas": swift_schema_section(facts),
         "replies": swift_reply_section(facts),
         "foundation": _FOUNDATION if facts.has_chat_template else "",
@@ -174,7 +176,7 @@ def _golden(facts: AppFacts) -> str:
 
 
 def _limits(facts: AppFacts) -> str:
-    limits = facts.manifest.limits
+    limits = facts.limits
     if facts.hearing is not None:
         return fill(_SPEECH, hearing_readme_values(facts.hearing))
     if facts.encoder is not None:
@@ -231,6 +233,8 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if facts.has_chat_template:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
+    if facts.sight is not None:
+        lines.append("that ImageIO and vImage give images their colours, which were read over stand-ins alone")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
             "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"

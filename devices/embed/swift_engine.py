@@ -31,13 +31,24 @@ def engine_target(facts: AppFacts) -> Files:
     values = {
         "engine_module": name,
         "edgec_version": __version__,
-        # The header of speech includes the engine's.
-        "engine_header": "engine/c_api.h" if facts.hearing is None else "speech/speech_api.h",
+        "engine_header": _header(facts),
         "renamed": "\n".join(f"#define {old} {new}" for old, new in _renamed(facts).items()),
     }
     header, modules = (fill(load(_TEMPLATES, each), values).encode() for each in ("Engine.h", "module.modulemap"))
-    sources = {f"{folder}/edgec/{path}": RUNNER / path for path in engine_sources(facts.hearing is not None)}
+    sources = {f"{folder}/edgec/{path}": RUNNER / path for path in engine_sources(*_senses(facts))}
     return {f"{folder}/include/{name}.h": header, f"{folder}/include/module.modulemap": modules, **sources}
+
+
+def _senses(facts: AppFacts) -> tuple[bool, bool]:
+    """Whether the model hears, and sees."""
+    return facts.hearing is not None, facts.sight is not None
+
+
+def _header(facts: AppFacts) -> str:
+    """The header with all of the C interface; those of speech and of images include the engine's."""
+    if facts.hearing is not None:
+        return "speech/speech_api.h"
+    return "engine/c_api.h" if facts.sight is None else "sight/sight_api.h"
 
 
 def engine_package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
@@ -66,5 +77,5 @@ def executorch_product(name: str) -> str:
 
 def _renamed(facts: AppFacts) -> Mapping[str, str]:
     """Names of the C interface -> those in this package: a linker accepts each name only once in an app."""
-    names = engine_functions(facts.hearing is not None)
+    names = engine_functions(*_senses(facts))
     return {name: f"{module_name(facts)}_{name.removeprefix('edgec_')}" for name in names}

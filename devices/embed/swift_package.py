@@ -42,7 +42,6 @@ _REPLIES = (
 _DECODER = (
     *_REPLIES,
     "DecoderFacts",
-    "Session",
     "Sampling",
     "Schemas",
     "TextStream",
@@ -50,6 +49,10 @@ _DECODER = (
     "Tokenization",
     "GoldenReplay",
     "EdgecModel",
+)
+_SIGHT = (
+    *("ImageDecoder", "ImageHeader", "ImageReader", "Images"),
+    *("Sight", "SightFacts", "SightSession"),
 )
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
@@ -84,8 +87,8 @@ def swift_package(
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
             typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
-            follow, E755 a text that the app's engine cannot write, E760 or E761 tools that do not fit, and what
-            ``hold`` raises.
+            follow, E755 a text that the app's engine cannot write, E760 or E761 tools that do not fit, E770 or E780
+            images that the app cannot prepare, and what ``hold`` raises.
     """
     facts = app_facts(bundle, "ios", key, tools, hold)
     glue = glue_for(facts)
@@ -124,7 +127,7 @@ def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     if facts.hearing is not None:
         return (*_SHARED, where, *engine, *_HEARING)
     if facts.texts is not None:
-        own: tuple[str, ...] = (*_DECODER, glue.decoder)
+        own: tuple[str, ...] = (*_DECODER, glue.decoder, *(["Session"] if facts.sight is None else _SIGHT))
     else:
         own = _MODULE if facts.encoder is None else _ENCODER
     if facts.has_chat_template:

@@ -15,6 +15,7 @@ from edgec.devices.embed.held_calls import FOLDER
 from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import swift_replies
 from edgec.devices.embed.schema_constants import swift_schemas
+from edgec.devices.embed.sight_facts import sight_values
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
 from edgec.devices.embed.template_text import manifest_values, module_name
@@ -42,7 +43,44 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         **_package_values(facts, glue),
         **engine_package_values(facts, glue),
         **_module_values(facts),
+        **_image_values(facts),
     }
+
+
+_BLIND: Mapping[str, str] = {
+    "encode_messages": "tokenization.encode(afterSystemPrompt: messages)",
+    "encode_pieces": "tokenization.encode(plain: try pieces.render(turns))",
+    "unpieced": "tools",
+    "opened_methods": "ModelFacts.methods",
+    **dict.fromkeys(("begin_prompt", "begin_golden", "or_images", "render_images"), ""),
+    **dict.fromkeys(("images_property", "images_parameter", "images_kept"), ""),
+}
+_SEEING: Mapping[str, str] = {
+    "encode_messages": "prompt(messages)",
+    "encode_pieces": "try session.prompt(turns, pieces, tokenization)",
+    "unpieced": "tools and images",
+    # Its eyes open the image encoder themselves; the decoder comes last.
+    "opened_methods": "ModelFacts.methods.suffix(1)",
+    "begin_prompt": "\n        try session.begin(prompt)",
+    "begin_golden": "\n        try session.beginProbe(tokens)",
+    "or_images": " || !$0.images.isEmpty",
+    "images_property": (
+        "\n    /// What a user's message shows, in front of its text.\n    public let images: [ModelImage]"
+    ),
+    "images_parameter": ", images: [ModelImage] = []",
+    "images_kept": "\n        self.images = images",
+    "render_images": (
+        "\n            for _ in message.images {"
+        '\n                text += try join(last, "image", "") + SightFacts.placeholder'
+        '\n                last = "image"'
+        "\n            }"
+    ),
+}
+
+
+def _image_values(facts: AppFacts) -> Mapping[str, str]:
+    """What the code of all decoders has in addition where the model sees."""
+    return _BLIND if facts.sight is None else {**_SEEING, **sight_values(facts.sight, LONG_BITS, string)}
 
 
 def _module_values(facts: AppFacts) -> Mapping[str, str]:
@@ -101,7 +139,7 @@ def _tensor(tensor: TensorInfo) -> str:
 
 def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     manifest, texts = facts.manifest, facts.texts or TextFacts((), 1.0, None, None, False)
-    limits = manifest.limits
+    limits = facts.limits
     context = limits.context if limits else 0
     slots = [state.slots for state in manifest.states if state.layout == "full"] if glue.static else []
     return {
@@ -131,7 +169,7 @@ def _calls_folder(facts: AppFacts) -> str:
 
 def _chunk(facts: AppFacts, glue: Glue) -> int:
     """How many tokens one call takes; for a static decoder, the width of its prefill."""
-    limits = facts.manifest.limits
+    limits = facts.limits
     if limits is None:
         return 0
     if not glue.static:

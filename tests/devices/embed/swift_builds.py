@@ -18,7 +18,10 @@ _PRODUCTS = {
     "swift-transformers": ("Transformers",),
 }
 _LIBRARIES = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
-_STAND_INS = ("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
+_STAND_INS = (
+    *("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin"),
+    *("CoreGraphics", "ImageIO", "Accelerate"),
+)
 # Every file of a package for Apple's systems sees Darwin, which is a stand-in here.
 _FLAGS = ("-I", f"{WORK}/modules", "-Xfrontend", "-import-module", "-Xfrontend", "Darwin")
 
@@ -63,6 +66,11 @@ def build(swift: Swift, folder: Path, module: str, main: str) -> Built:
     for name, products in _PRODUCTS.items():
         _package(folder / name, name, products)
     _driver(folder / "driver", module, main, f"{WORK}/{folder.name}/lib")
+    return build_again(swift, folder)
+
+
+def build_again(swift: Swift, folder: Path) -> Built:
+    """Build what changed since ``build``."""
     where = ["--disable-sandbox", "--package-path", f"{folder.name}/driver", "-j", "2"]
     done = swift.run([BUILD, *where, *(word for flag in _FLAGS for word in ("-Xswiftc", flag))])
     said = done.stdout + done.stderr

@@ -43,6 +43,9 @@ _MODULES = (
     "FoundationModels",
     "SwiftUI",
     "UIKit",
+    "CoreGraphics",
+    "ImageIO",
+    "Accelerate",
 )
 WORK = "/mnt"
 """Where the compiler's own root shows the caller's folder."""

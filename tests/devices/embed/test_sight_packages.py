@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from edgec.bundle.folder import Bundle
 from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO, PreparationFile
 from edgec.devices.embed import engine_project
 from edgec.devices.embed.embed import embed
-from edgec.devices.embed.engine_sources import engine_sources
+from edgec.devices.embed.engine_sources import engine_functions, engine_sources
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage
 from edgec.devices.runner.build import SOURCES
 from edgec.errors import InputError
 from tests.devices.embed.android_bundles import android_bundle
+from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest
 from tests.devices.embed.seeing_bundles import PREPARED, TEMPLATE, seeing_placeholder
+from tests.devices.embed.swift_syntax import assert_sound, sources
 from tests.devices.embed.test_engine_project import CPP, OWN, kotlin, text
 
 IMAGES = {"Images.kt", "ImageReader.kt", "ImageHeader.kt", "Sight.kt", "SightFacts.kt", "NativeSight.kt"}
+SWIFT = {f"{name}.swift" for name in ("Images", "ImageReader", "ImageDecoder", "ImageHeader", "Sight", "SightFacts")}
+
+
+def swift_of(folder: Path, prepared: PreparationFile | None = PREPARED, template: str = TEMPLATE) -> AppPackage:
+    """The Swift package of a bundle that sees."""
+    return swift_package(seeing_placeholder(folder / "bundle", "iphone-16-pro-cpu", prepared, template=template))
+
+
+def swift(package: AppPackage, name: str) -> str:
+    """A source of the package's own module."""
+    return text(package, f"Sources/{package.module}/{name}.swift")
 
 
 def package_of(folder: Path, prepared: PreparationFile | None = PREPARED, template: str = TEMPLATE) -> AppPackage:
@@ -44,6 +59,42 @@ def test_the_gradle_module_holds_a_language_model_with_eyes(tmp_path: Path) -> N
     assert 'PLACEHOLDER = "<image>"' in facts and "TILE_TOKENS = 4\n" in facts and "GOLDEN_VALUES = 192\n" in facts
     assert "CONTEXT = 64\n" in kotlin(package, "DecoderFacts")
     assert '"start image"' in kotlin(package, "ReplyFacts") and "sight.place(prompt)" in kotlin(package, "Session")
+
+
+def test_the_swift_package_holds_a_language_model_with_eyes(tmp_path: Path) -> None:
+    package = swift_of(tmp_path)
+    assert_sound(package)
+    held = named(package)
+    assert SWIFT | {"EdgecModel.swift", "SightSession.swift", "SightDecoder.swift", "EdgecBench.xcodeproj"} <= held | {
+        Path(path).parent.name for path in package.files
+    }
+    assert not held & {"Session.swift", "DecoderDynamic.swift", "EdgecTranscriber.swift"}
+    assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
+    facts = swift(package, "SightFacts")
+    assert f"mostPixels = {MAX_PIXELS}\n" in facts and f"mostRatio = {MAX_RATIO}\n" in facts
+    assert 'placeholder = "<image>"' in facts and "tileTokens = 4\n" in facts and "goldenValues = 192\n" in facts
+    assert "context = 64\n" in swift(package, "DecoderFacts")
+    assert '"start image"' in swift(package, "ReplyFacts") and "session.begin(prompt)" in swift(package, "EdgecModel")
+
+
+def test_a_swift_package_without_eyes_has_none_of_it(tmp_path: Path) -> None:
+    package = swift_package(bundle_of(decoder_manifest("pte-cpu"), tmp_path / "decoder"))
+    assert not named(package) & (SWIFT | {"SightSession.swift", "SightDecoder.swift"})
+    assert not [path for path, source in sources(package).items() if "ModelImage" in source or "Sight" in source]
+
+
+def test_the_c_target_has_the_sources_of_sight_under_names_of_its_own(tmp_path: Path) -> None:
+    package = swift_of(tmp_path)
+    folder = f"Sources/{package.module}Engine"
+    carried = {path.removeprefix(f"{folder}/edgec/") for path in package.files if path.startswith(f"{folder}/edgec/")}
+    assert carried == set(engine_sources(sees=True))
+    header = text(package, f"{folder}/include/{package.module}Engine.h")
+    renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
+    defined = dict(re.findall(r'\.define\("(edgec_\w+)", to: "(\w+)"\)', text(package, "Package.swift")))
+    assert renamed == defined and set(renamed) == set(engine_functions(sees=True))
+    assert '#include "../edgec/sight/sight_api.h"' in header
+    called = set(re.findall(rf"{package.module}_\w+", swift(package, "Sight") + swift(package, "SightDecoder")))
+    assert called <= set(renamed.values()) and len(called) == 10
 
 
 def test_a_model_without_eyes_has_none_of_it(tmp_path: Path) -> None:
@@ -85,52 +136,54 @@ def test_kotlin_c_and_r8_name_the_same_functions_and_exceptions(tmp_path: Path) 
         assert f"-keep class {package.module}.{name} {{ *; }}" in rules
 
 
-def test_kotlin_throws_for_every_status_of_a_prompt_or_an_image(tmp_path: Path) -> None:
+def test_apps_throw_for_every_status_of_a_prompt_or_an_image(tmp_path: Path) -> None:
     header = (SOURCES / "sight/sight_api.h").read_text(encoding="utf-8")
     stated = header.partition("enum EdgecSightStatus {")[2].partition("};")[0]
     statuses = set(re.findall(r"^  (EDGEC_\w+) = \d+,", stated, re.MULTILINE))
     # Of a bundle: an app was not made for such a one.
     statuses -= {"EDGEC_SIGHT_ABSENT", "EDGEC_SIGHT_UNDESCRIBED"}
-    native = text(package_of(tmp_path), f"{CPP}/edgec_sight_jni.cpp")
-    assert len(statuses) == 5 and statuses <= set(re.findall(r"case (EDGEC_\w+):", native))
+    native = text(package_of(tmp_path / "a"), f"{CPP}/edgec_sight_jni.cpp")
+    assert len(statuses) == 5
+    for source in (native, swift(swift_of(tmp_path / "b"), "Sight")):
+        assert statuses <= set(re.findall(r"case (EDGEC_\w+):", source))
 
 
+@pytest.mark.parametrize("made", [package_of, swift_of])
 @pytest.mark.parametrize("template", [TEMPLATE, ""])
-def test_the_readme_says_how_images_are_given(template: str, tmp_path: Path) -> None:
-    readme = text(package_of(tmp_path, template=template), "README.md")
+def test_the_readme_says_how_images_are_given(made: Callable[..., AppPackage], template: str, tmp_path: Path) -> None:
+    readme = text(made(tmp_path, template=template), "README.md")
     assert "## Images" in readme and "takes 4 tokens of the context." in readme and "`<image>`" in readme
     assert ("each of them in its own place" in readme) == bool(template)
     assert ("cannot be rendered with images" in readme) == (not template)
 
 
+@pytest.mark.parametrize("made", [package_of, swift_of])
 @pytest.mark.parametrize("prepared", [None, PreparationFile(lacking="its processor is odd")])
 def test_a_bundle_that_does_not_describe_its_images_is_refused(
-    prepared: PreparationFile | None, tmp_path: Path
+    made: Callable[..., AppPackage], prepared: PreparationFile | None, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as caught:
-        package_of(tmp_path, prepared)
+        made(tmp_path, prepared)
     assert caught.value.code == "E780" and (prepared.lacking if prepared else "older edgec") in caught.value.why
 
 
-def test_a_bundle_without_tokenizer_or_edgecs_kernels_is_refused(tmp_path: Path) -> None:
-    whole = seeing_placeholder(tmp_path / "a", "android-cpu")
+@pytest.mark.parametrize(("target", "write"), [("android-cpu", gradle_modules), ("iphone-16-pro-cpu", swift_package)])
+def test_a_bundle_without_tokenizer_or_edgecs_kernels_is_refused(
+    target: str, write: Callable[[Bundle], AppPackage], tmp_path: Path
+) -> None:
+    whole = seeing_placeholder(tmp_path / "a", target)
     files = [file for file in whole.manifest.files if not file.path.startswith("tokenizer/")]
     for each, code in (
         (replace(whole, manifest=whole.manifest.model_copy(update={"files": files})), "E462"),
-        (seeing_placeholder(tmp_path / "b", "android-cpu", artifact=b"XnnpackBackend"), "E464"),
+        (seeing_placeholder(tmp_path / "b", target, artifact=b"XnnpackBackend"), "E464"),
     ):
         with pytest.raises(InputError) as caught:
-            gradle_modules(each)
+            write(each)
         assert caught.value.code == code
 
 
-def test_apps_for_ios_do_not_see_yet(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        swift_package(seeing_placeholder(tmp_path / "bundle", "iphone-16-pro-cpu"))
-    assert caught.value.code == "E659"
-
-
-def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = seeing_placeholder(tmp_path / "bundle", "android-cpu")
+@pytest.mark.parametrize(("platform", "target"), [("android", "android-cpu"), ("ios", "iphone-16-pro-cpu")])
+def test_embed_takes_such_a_bundle(platform: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = seeing_placeholder(tmp_path / "bundle", target)
     monkeypatch.setattr("edgec.devices.embed.embed.open_bundle", lambda path: bundle)
-    assert embed(bundle.path, "android", tmp_path / "kit").path.is_dir()
+    assert embed(bundle.path, platform, tmp_path / "kit").path.is_dir()

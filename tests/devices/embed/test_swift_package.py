@@ -25,6 +25,7 @@ from tests.devices.embed.ios_bundles import (
     decoder_manifest,
     module_manifest,
 )
+from tests.devices.embed.seeing_bundles import seeing_placeholder
 from tests.devices.embed.swift_syntax import TEMPLATES, assert_sound, sources
 
 
@@ -96,6 +97,8 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     used |= {Path(name).name for name in swift_package(talks).files}
     hearing = hearing_placeholder(tmp_path / "hearing", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG)
     used |= {Path(name).name for name in swift_package(hearing).files}
+    seeing = seeing_placeholder(tmp_path / "seeing", "iphone-16-pro-cpu")
+    used |= {Path(name).name for name in swift_package(seeing).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
     used |= {Path(name).name for name in swift_package(own).files}

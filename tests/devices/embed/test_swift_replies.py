@@ -53,7 +53,7 @@ def said(swift: Swift) -> dict[str, Any]:
     facts = reply_facts(words, reply_talks.TOOLS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app_facts, "load_target", target)
-        patch.setattr(app_facts, "reply_facts", lambda folder, tools: facts)
+        patch.setattr(app_facts, "reply_facts", lambda folder, tools, image: facts)
         patch.setattr(swift_bundles, "LIMITS", swift_bundles.LIMITS.model_copy(update={"context": reply_talks.CONTEXT}))
         package = swift_package(open_bundle(swift_bundles.write_good(work / "bundle", "dynamic")))
     write_package(package, work / "kit")
