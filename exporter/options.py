@@ -177,6 +177,6 @@ def misnamed_adapter(text: str, why: str) -> InputError:
         "An adapter needs a name of its own.",
         where=f"--adapter {text[:80]}",
         why=why,
-        fix="give NAME=PEFT_FOLDER; a name has letters, digits and _, begins with no digit, and has at most 64 characters",
+        fix="give NAME=PEFT_FOLDER; a name has up to 64 letters, digits and _, and does not begin with a digit",
         code="E764",
     )

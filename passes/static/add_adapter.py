@@ -14,6 +14,7 @@ Measured on the prefill of examples/tiny-stories with rank 16 on the 56 matrices
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ aten = torch.ops.aten
 LINEAR = aten.linear.default
 _LM_HEAD = "lm_head"
 _NAMED = 3
+_ADDED = re.compile(r"_lora_[AB](_part\d+|_conv|_channels)*$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +119,11 @@ class AddAdapter:
         held = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"}
         ends = [name for name in held if name.rpartition(".")[2] == f"{self.adapter}_lora_A"]
         assert len(ends) == len(self.changes)
+
+
+def is_added(tensor: str) -> bool:
+    """Whether a tensor of a graph, or a piece or view of one, is the A or B of an adapter."""
+    return _ADDED.search(tensor) is not None
 
 
 def _held(graph: GraphModule, name: str, value: Tensor) -> Node:

@@ -82,8 +82,8 @@ class Session:
         one. Another adapter empties the KV cache, which it did not compute.
 
         Raises:
-            InputError: E695, the file is damaged; E696, it belongs to another bundle; E767, the artifact has no functions
-                under it. The session stays as it was.
+            InputError: E695, the file is damaged; E696, it belongs to another bundle; E767, the artifact has no
+                functions under it. The session stays as it was.
             ToolError: E697, something else than edgec's engine executes the artifact.
         """
         return self._adapter
