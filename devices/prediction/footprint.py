@@ -118,16 +118,17 @@ def footprint(
     prefill_chunk: int,
     state_bytes: int = 0,
     encoder: EncoderShape | None = None,
+    adapter_bytes: int = 0,
 ) -> Footprint:
     """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
     The cache holds ``context`` tokens, recurrences ``state_bytes``, and a prefill call takes ``prefill_chunk`` tokens.
-    An encoder's parameters and what a decoder keeps of its states are counted, too; its activations are gone when the
+    ``adapter_bytes`` are those of adapters in the artifact. An encoder's parameters and what a decoder keeps of its states are counted, too; its activations are gone when the
     decoder's come.
     """
     listed, kernels, encoder = tuple(listed), kernels_of(backend, widths), encoder or EncoderShape(0)
     weights = _weight_parts((*listed, *encoder.parameters), widths, format, kernels)
-    size = sum(part.bytes for part in weights)
+    size = sum(part.bytes for part in weights) + adapter_bytes
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
     source = 4 * encoder.memory_values
     activations = max(_activation_bytes(listed, prefill_chunk), encoder.activation_bytes or 0)
@@ -137,6 +138,7 @@ def footprint(
     low, high = size + held + activations, size + packed + held + activations + scores
     parts = (
         *weights,
+        MemoryPart("adapters", adapter_bytes),
         MemoryPart("KV cache", cache),
         MemoryPart("states of recurrences", state_bytes),
         MemoryPart("keys and values of the source", source),

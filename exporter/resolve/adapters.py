@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.backends.forms import Form
+from edgec.devices.prediction.parameters import DecoderShape
 from edgec.errors import InputError
+from edgec.exporter.options import parse_adapters
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.runtime_py.adapters.make import check_fit, no_target
 from edgec.runtime_py.adapters.peft_folder import PeftFolder, folder_digest, read_peft
@@ -45,13 +47,24 @@ def read_loras(given: Mapping[str, str | Path] | None) -> tuple[NamedLora, ...]:
     )
 
 
-def check_adaptable(names: Mapping[str, object] | None, form: Form, recipe: Recipe) -> None:
-    """Refuse adapters where the format has no functions for them, or where the recipe changes the matrices' bases.
+def with_adapters(shape: DecoderShape, given: Sequence[str], form: Form) -> DecoderShape:
+    """A model's shape with the bytes of adapters, each ``NAME=FOLDER``, for the forecast of an artifact of a form.
 
     Raises:
-        InputError: E765, E766.
+        InputError: E691, E692, E764, E765.
     """
-    if names and form.unadapted:
+    check_form(given, form)
+    added = sum(lora.bytes(2 if form.half else 4) for lora in read_loras(parse_adapters(given)))
+    return replace(shape, adapter_bytes=added)
+
+
+def check_form(given: Collection[object] | None, form: Form) -> None:
+    """Refuse adapters where the format has no functions for them.
+
+    Raises:
+        InputError: E765.
+    """
+    if given and form.unadapted:
         raise InputError(
             f"{form.artifact} has no functions under adapters here.",
             where="--adapter",
@@ -59,6 +72,15 @@ def check_adaptable(names: Mapping[str, object] | None, form: Form, recipe: Reci
             fix="leave --adapter out, or export for an iPhone's Neural Engine (--target iphone)",
             code="E765",
         )
+
+
+def check_adaptable(names: Mapping[str, object] | None, form: Form, recipe: Recipe) -> None:
+    """Refuse adapters where the format has no functions for them, or where the recipe changes the matrices' bases.
+
+    Raises:
+        InputError: E765, E766.
+    """
+    check_form(names, form)
     if names and recipe.prepare:
         raise InputError(
             "These matrices are not those that an adapter was trained for.",
