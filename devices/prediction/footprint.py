@@ -123,8 +123,8 @@ def footprint(
     """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
     The cache holds ``context`` tokens, recurrences ``state_bytes``, and a prefill call takes ``prefill_chunk`` tokens.
-    ``adapter_bytes`` are those of adapters in the artifact. An encoder's parameters and what a decoder keeps of its states are counted, too; its activations are gone when the
-    decoder's come.
+    An encoder's parameters and what a decoder keeps of its states are counted, too; its activations are gone when the
+    decoder's come. ``adapter_bytes`` are those of adapters in the artifact.
     """
     listed, kernels, encoder = tuple(listed), kernels_of(backend, widths), encoder or EncoderShape(0)
     weights = _weight_parts((*listed, *encoder.parameters), widths, format, kernels)
