@@ -124,7 +124,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "text": request.text,
         "calibration": list(request.calibration),
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
-        "adapters": [[lora.name, lora.digest] for lora in request.loras],
+        "adapters": [[lora.name, lora.digest, lora.scales] for lora in request.loras],
         "tools": tool_versions(request.form.tools),
     }
 

@@ -30,6 +30,11 @@ class NamedLora:
     folder: PeftFolder
     digest: str
 
+    @property
+    def scales(self) -> dict[str, float]:
+        """The factor of each module's change."""
+        return {module.name: self.folder.settings.scale_of(module.name) for module in self.folder.modules}
+
     def bytes(self, item_bytes: int) -> int:
         """The bytes of its A and B at so many bytes a number."""
         sides = (side for module in self.folder.modules for side in (module.a, module.b))

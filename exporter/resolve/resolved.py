@@ -94,9 +94,9 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     else:
         recipe = recipe if asked.name == DEFAULT_TARGET else _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
-    target, choice = choose_target(asked, source, recipe, options.context)
-    out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
     added = sum(lora.bytes(2) for lora in loras)
+    target, choice = choose_target(asked, source, recipe, options.context, added)
+    out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
     check_output(out, options.force, expected_artifact_bytes(source, recipe) + added)
     check_memory(source, recipe)
     request = _request(options, source, target, recipe)

@@ -1,4 +1,4 @@
-"""The manifest on the adapters of an artifact: what it may say of them, and that bundles without any stay as they were."""
+"""The manifest on the adapters of an artifact: what it may say, and that bundles without any stay as they were."""
 
 from __future__ import annotations
 
