@@ -46,11 +46,14 @@ class LowRankChange:
     scale: float
 
 
-class LowRankChanges(dict[str, LowRankChange]):
-    """The changes of an adapter by the names of their modules; its text is short, for a program's history."""
+class LowRankChanges:
+    """The changes of an adapter by the names of their modules, with a short text for a program's history."""
+
+    def __init__(self, of: Mapping[str, LowRankChange]) -> None:
+        self.of = of
 
     def __repr__(self) -> str:
-        return f"{len(self)} matrices"
+        return f"{len(self.of)} matrices"
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,11 @@ class AddAdapter:
     def requires(self, program: Program) -> None:
         """The graph has each of the adapter's modules as a linear layer, whole."""
         layers = _layers(program.graph)
-        absent = [name for name in self.changes if name not in layers]
+        absent = [name for name in self.changes.of if name not in layers]
         if absent:
             raise self._refused(absent, "the exported graph has no such linear layers: a pass left them out")
         last = lm_head_linear(program.graph)
-        changed = [name for name in self.changes if last in layers[name]]
+        changed = [name for name in self.changes.of if last in layers[name]]
         if changed and last is not None and int(last.meta["val"].shape[-1]) > self.most_logits:
             why = f"its {last.meta['val'].shape[-1]:,} logits are computed in parts of at most {self.most_logits:,}"
             raise self._refused(changed, why)
@@ -94,7 +97,7 @@ class AddAdapter:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Add the change of every layer that the adapter names."""
         layers = _layers(graph)
-        for name, change in self.changes.items():
+        for name, change in self.changes.of.items():
             for linear in layers[name]:
                 self._add(graph, linear, change)
         return program.interface
@@ -118,7 +121,7 @@ class AddAdapter:
         """Every change is in the graph."""
         held = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"}
         ends = [name for name in held if name.rpartition(".")[2] == f"{self.adapter}_lora_A"]
-        assert len(ends) == len(self.changes)
+        assert len(ends) == len(self.changes.of)
 
 
 def is_added(tensor: str) -> bool:
