@@ -126,6 +126,10 @@ def _matrix_sizes(model: Any) -> dict[str, tuple[int, int]]:
     from torch.nn import Linear
     from transformers.pytorch_utils import Conv1D
 
-    sizes = {name: each.weight.shape for name, each in model.named_modules() if isinstance(each, Linear | Conv1D)}
-    turned = {name for name, each in model.named_modules() if isinstance(each, Conv1D)}
-    return {name: tuple(reversed(size)) if name in turned else tuple(size) for name, size in sizes.items()}  # type: ignore[misc]
+    layers = [(name, each) for name, each in model.named_modules() if isinstance(each, Linear | Conv1D)]
+    return {name: _rows_and_width(each.weight.shape, turned=isinstance(each, Conv1D)) for name, each in layers}
+
+
+def _rows_and_width(shape: Sequence[int], turned: bool) -> tuple[int, int]:
+    first, second = shape
+    return (second, first) if turned else (first, second)

@@ -78,16 +78,14 @@ LEFT = {
     "text cancelled": {"text": "plain", "maxNewTokens": 100, "secondsPerCall": 0.01, "cancelAfter": 2},
 }
 # In this order: the adapters of the artifact, by name, after which the model is as it was.
-ADAPTED = {
-    name: {"tokens": _prompt(33, 9), "maxNewTokens": 2, **asked}
-    for name, asked in {
-        "pirate": {"adapter": "pirate"},
-        "pirate, a text that goes on": {"tokens": _prompt(33, 12)},
-        "cowboy": {"adapter": "cowboy"},
-        "still pirate": {},
-        "without": {"adapter": ""},
-    }.items()
+_ASKED: dict[str, dict[str, Any]] = {
+    "pirate": {"adapter": "pirate"},
+    "pirate, a text that goes on": {"tokens": _prompt(33, 12)},
+    "cowboy": {"adapter": "cowboy"},
+    "still pirate": {},
+    "without": {"adapter": ""},
 }
+ADAPTED = {name: {"tokens": _prompt(33, 9), "maxNewTokens": 2, **asked} for name, asked in _ASKED.items()}
 TOGETHER = [{"name": str(i), "tokens": [50 + i, 40, 41], "maxNewTokens": 12} for i in range(10)]
 PIECES = {
     "stops": python.stop_cases(4000),
