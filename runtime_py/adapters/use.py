@@ -60,7 +60,7 @@ def _named(adapter: UsedAdapter | Path | str, bundle: Bundle) -> ShippedAdapter:
         where=str(bundle.path),
         why=f"it has them under {names}"
         if names
-        else "it was exported without adapters, and adapters are no files here",
+        else "it was exported without adapters, and takes no files of them",
         fix=f"use one of {names}" if names else "export it with --adapter NAME=PEFT_FOLDER",
         code="E767",
     )

@@ -232,7 +232,7 @@ def test_inspect_shows_them(exported: Exported, capsys: pytest.CaptureFixture[st
     assert "Adapters" in shown and "poet_2" in shown
 
 
-def test_adapters_are_no_files_here(exported: Exported, tmp_path: Path) -> None:
+def test_a_file_cannot_be_made_for_it(exported: Exported, tmp_path: Path) -> None:
     from edgec.runtime_py.adapters.make import make_adapter
 
     with pytest.raises(InputError, match="E690") as caught:
