@@ -253,7 +253,8 @@ def test_other_formats_hold_functions_under_adapters(
     assert manifest.ledger and plain.ledger
     stored = [sum(row.bytes for row in each.ledger.rows) for each in (plain, manifest) if each.ledger]
     added = sum(adapter.bytes for adapter in manifest.adapters)
-    assert added <= stored[1] - stored[0] <= 1.05 * added
+    # Core AI's small constants lie in its program: in either format the base is stored once.
+    assert (0 if format == "aimodel" else added) <= stored[1] - stored[0] <= 1.05 * added < stored[0]
     model = rounded_model(tiny_folder)
     for name, (changes, scale) in exported.changes.items():
         session.adapter = name
@@ -267,7 +268,7 @@ def test_a_model_in_several_packages_is_cut_at_the_same_places_under_each_adapte
 ) -> None:
     from edgec.backends.coreml import mlpackage
 
-    monkeypatch.setattr(mlpackage, "PART_BYTES", 12_000)
+    monkeypatch.setattr(mlpackage, "PART_BYTES", 26_000)
     monkeypatch.setattr(mlpackage, "_UNEVEN", 2.0)
     (tmp_path / "own.toml").write_text(RECIPE.replace("context = 128", "context = 96"))
     where: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": tmp_path / "own.toml"}
