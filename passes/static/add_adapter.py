@@ -9,7 +9,8 @@ LoRA (Hu et al. 2021, arXiv 2106.09685), added where PEFT adds it: W keeps its i
 graph with the adapter and one without share them. Modules are found by the names of their weights in the model; a tied
 lm_head's weight has the embedding's name. ``scale`` is multiplied into B before anything is rounded. Legality: each
 module of the adapter is a linear layer of the graph, and no lm_head that ``split_linear`` will cut. Semantic.
-Measured on the prefill of examples/tiny-stories with rank 16 on the 56 matrices of its layers: @@NODES@@
+Measured on a tiny random Llama (2 layers, hidden size 32) with rank 4 on the 14 matrices of its layers: 138 nodes and
+123,552 bytes before, 208 and 143,008 after.
 """
 
 from __future__ import annotations
