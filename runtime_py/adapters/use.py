@@ -58,9 +58,7 @@ def _named(adapter: UsedAdapter | Path | str, bundle: Bundle) -> ShippedAdapter:
     raise InputError(
         f"The artifact has no functions under an adapter {name[:80]!r}.",
         where=str(bundle.path),
-        why=f"it has them under {names}"
-        if names
-        else "it was exported without adapters, and takes no files of them",
+        why=f"it has them under {names}" if names else "it was exported without adapters, and takes no files of them",
         fix=f"use one of {names}" if names else "export it with --adapter NAME=PEFT_FOLDER",
         code="E767",
     )
