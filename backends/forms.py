@@ -37,6 +37,7 @@ class Form:
         folds: its converter computes what depends on no input, whatever its size, and stores the result.
         index_bits: of each index in a stored table, where the converter narrows those that fit; 0 where it does not.
         unheld: why static methods hold no states of recurrences; empty where they do.
+        unadapted: why the artifact has no functions under adapters; empty where it has.
     """
 
     artifact: str
@@ -62,6 +63,7 @@ class Form:
     folds: bool = False
     index_bits: int = 0
     unheld: str = ""
+    unadapted: str = ""
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -70,10 +72,19 @@ _caller_form = partial(
 )
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 _INTEGERS = "its states are 8-bit integers of a fixed range, and a recurrence sums over the whole sequence"
+_ADDED = (
+    "here adapters are files, added to the bundle while it runs: edgec adapter BUNDLE PEFT_FOLDER, then "
+    "edgec run BUNDLE --adapter FILE"
+)
+_UNTRIED_ADAPTERS = (
+    "nothing here can execute what is made for it, so that its functions under adapters were never tried"
+)
 _UNTRIED = "nothing here can execute what is made for it, so that states of recurrences were never tried"
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
-    ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",), laid_out=True),
+    ("xnnpack", "pte"): Form(
+        "model.pte", False, "executorch", backends=("XnnpackBackend",), laid_out=True, unadapted=_ADDED
+    ),
     ("coreml", "pte"): Form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.coreml.pte", ("CoreMLBackend",), _COREML),
         updates="caller",
@@ -94,6 +105,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         calibrated=True,
         one_chip=True,
         unheld=_INTEGERS,
+        unadapted="its ranges are calibrated for one set of matrices, and a context holds prefill and decode alone",
     ),
     ("qnn_delegate", "pte"): _caller_form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.qnn_delegate.pte", ("QnnBackend",)),
@@ -102,12 +114,14 @@ FORMS: Mapping[tuple[str, str], Form] = {
         executed=False,
         one_chip=True,
         unheld=_UNTRIED,
+        unadapted=_UNTRIED_ADAPTERS,
     ),
     ("vulkan", "pte"): _caller_form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.vulkan.pte", ("VulkanBackend",)),
         state_multiple=4,
         executed=False,
         unheld=_UNTRIED,
+        unadapted=_UNTRIED_ADAPTERS,
     ),
     ("coreai", "aimodel"): Form(
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
@@ -118,6 +132,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         ("onnx", "onnxscript", "onnxruntime"),
         logits_width=1 << 31,
         state_multiple=1,
+        unadapted="its apps open prefill.onnx and decode.onnx, and no others",
     ),
 }
 

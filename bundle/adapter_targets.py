@@ -64,6 +64,9 @@ def targets_of(bundle: Bundle) -> AdapterTargets:
         raise _refused(bundle, f"adapters change decoders, and this model's task is {manifest.model.task}")
     if manifest.recipe.get("kernels") == "standard":
         raise _refused(bundle, 'its recipe says kernels = "standard", and only edgec\'s own kernels add adapters')
+    if manifest.adapters:
+        names = ", ".join(adapter.name for adapter in manifest.adapters)
+        raise _refused(bundle, f"its artifact has functions under {names}, and takes no files: --adapter NAME uses one")
     if "EdgecLinear" not in manifest.runtime.backends:
         ran_by = ", ".join(manifest.runtime.backends) or manifest.runtime.name
         raise _refused(bundle, f"{ran_by} computes its matrices, and only edgec's own kernels add adapters")

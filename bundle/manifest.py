@@ -23,6 +23,7 @@ from edgec.bundle.entry_points import (
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.schemas import SCHEMA_NAME
+from edgec.bundle.shipped_adapters import ShippedAdapter
 
 SCHEMA_VERSION = 3
 # A part of the manifest, the kind of model that has it, and its methods.
@@ -171,6 +172,8 @@ class Manifest(JsonPart):
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, a speech-language model in ``audio_language``, other models have none.
     ``schemas``: the names of the JSON Schemas whose files lie in ``schemas/``.
+    ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
+    under an adapter they have the same inputs, outputs and states.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -193,6 +196,7 @@ class Manifest(JsonPart):
     prefix: PrefixInfo | None = None
     # Left out where there are none, likewise.
     schemas: list[SchemaName] = Field(default=[], exclude_if=lambda value: not value)
+    adapters: list[ShippedAdapter] = Field(default=[], exclude_if=lambda value: not value)
     parity: list[Rung]
     delegation: Delegation | None = None
     device_checks: list[DeviceCheck] = Field(default=[])
@@ -219,6 +223,8 @@ class Manifest(JsonPart):
     def _check(self) -> Self:
         if self.prefix is not None and self.limits is None:
             raise ValueError("only a decoder, which has limits, has a prefix")
+        if len({adapter.name for adapter in self.adapters}) != len(self.adapters):
+            raise ValueError("an adapter's name occurs twice")
         for part, (model, names) in _METHODS.items():
             if getattr(self, part) is not None and tuple(method.name for method in self.methods) != names:
                 raise ValueError(f"{model} has the methods {', '.join(names)}")

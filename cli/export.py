@@ -26,6 +26,9 @@ def export(
     target_bits: Annotated[float | None, typer.Option(help="Average bits per weight to search for.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="System prompt to ship as KV state.")] = None,
     schema: Annotated[list[str] | None, typer.Option(help="NAME=FILE: a JSON Schema to ship; repeatable.")] = None,
+    adapter: Annotated[
+        list[str] | None, typer.Option(help="NAME=PEFT_FOLDER: functions under a LoRA, on Apple's NPU; repeatable.")
+    ] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
     draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
     max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
@@ -48,9 +51,11 @@ def export(
     edgec export examples/tiny-stories --target iphone --format mlpackage --recipe float
 
     edgec export examples/tiny-stories --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
+
+    edgec export examples/tiny-stories --target iphone --format mlpackage --adapter pirate=pirate-lora
     """
     from edgec.exporter.command import run_export
-    from edgec.exporter.options import ExportOptions, parse_budgets, parse_schemas
+    from edgec.exporter.options import ExportOptions, parse_adapters, parse_budgets, parse_schemas
 
     options = ExportOptions(
         model or "",
@@ -69,6 +74,7 @@ def export(
         target_bits=target_bits,
         system_prompt=system_prompt,
         schemas=parse_schemas(schema or ()),
+        adapters=parse_adapters(adapter or ()),
         kernels=kernels,
         draft_heads=draft_heads,
         max_fallback=max_fallback,

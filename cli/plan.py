@@ -38,6 +38,7 @@ def plan(
         str | None, typer.Option(help="As for edgec export: text-generation plans the text part of a model with eyes.")
     ] = None,
     prompt_tokens: Annotated[int | None, typer.Option(help="Prompt length for TTFT; 512, or the context.")] = None,
+    adapter: Annotated[list[str] | None, typer.Option(help="NAME=PEFT_FOLDER, as for edgec export.")] = None,
     json: Annotated[bool, typer.Option("--json", help="The plan as one JSON object.")] = False,
 ) -> None:
     """Estimate size, memory and speed of a model on a phone from its config alone.
@@ -52,6 +53,7 @@ def plan(
     from edgec.backends.forms import form_of
     from edgec.devices.prediction.unit_choice import unit_choice
     from edgec.devices.targets import load_target
+    from edgec.exporter.resolve.adapters import with_adapters
     from edgec.exporter.resolve.target_choice import plan_target
     from edgec.exporter.resolve.widths import model_widths, override_widths
     from edgec.exporter.sources.parameters import read_config
@@ -63,6 +65,7 @@ def plan(
     widths = override_widths(model_widths(model, recipe, phone), **given)
     folder, static = Path(model) if Path(model).is_dir() else None, form_of(phone).static
     shape = model_shape(read_config(model), static=static, task=task, context=context, folder=folder)
+    shape = with_adapters(shape, adapter or (), form_of(phone))
     forecast, choice = plan_target(shape, phone, widths, context=context, prompt_tokens=prompt_tokens)
     show(forecast, json, choice, unit_choice(shape, forecast) if forecast.context else ())
 

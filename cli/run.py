@@ -46,7 +46,9 @@ def run(
     ] = None,
     embed: Annotated[bool, typer.Option("--embed", help="Print a text's vector; piped: one text per line.")] = False,
     truncate: Annotated[bool, typer.Option("--truncate", help="With --embed: cut texts that are too long.")] = False,
-    adapter: Annotated[Path | None, typer.Option(help="A file that edgec adapter made for this bundle.")] = None,
+    adapter: Annotated[
+        Path | None, typer.Option(help="A file that edgec adapter made for this bundle, or one of its own by name.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgec.bundle.limited_json import is_number
 from edgec.bundle.schemas import SCHEMA_NAME
+from edgec.bundle.shipped_adapters import ADAPTER_NAME
 from edgec.errors import InputError
 from edgec.exporter.progress import Listener, silent
 from edgec.exporter.schemas.refusals import not_named
@@ -52,6 +53,8 @@ class ExportOptions:
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
             need not compute it again.
         schemas: files with JSON Schemas by name, which the bundle ships compiled for apps and the runner.
+        adapters: folders of LoRA adapters that PEFT saved, by name, for the formats of Apple's Core ML and Core AI:
+            each method exists once more under each adapter, over the same weights.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
         emulate: True, the phone's own runner must execute the artifact under qemu, as a rung of the ladder; False, it
             must not; by default it does for decoders on the CPU of a phone where ``edgec runner build --abi arm64`` has
@@ -82,6 +85,7 @@ class ExportOptions:
     target_bits: float | None = None
     system_prompt: str | Path | None = None
     schemas: Mapping[str, str | Path] | None = None
+    adapters: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
     emulate: bool | None = None
     seed: int = 0
@@ -91,13 +95,16 @@ class ExportOptions:
         """Refuse values that are wrong for every model and target.
 
         Raises:
-            InputError: E115.
+            InputError: E115, E764.
         """
         if self.max_fallback is not None and not 0.0 <= self.max_fallback <= 1.0:
             fix = "give a share from 0 to 1"
             raise InputError(f"{self.max_fallback} is not a share", "--max-fallback", fix=fix, code="E115")
         for name, limit in (self.budgets or {}).items():
             _check_budget(name, limit)
+        for name in self.adapters or {}:
+            if not ADAPTER_NAME.fullmatch(name):
+                raise misnamed_adapter(name, f"{name!r} cannot be part of a function's name")
         if self.kernels not in (None, *KERNELS):
             fix = "use edgec or standard"
             raise InputError(f"{self.kernels!r} is not a set of kernels", "--kernels", fix=fix, code="E115")
@@ -145,3 +152,31 @@ def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
             raise not_named(text)
         out[name] = Path(file)
     return out
+
+
+def parse_adapters(texts: Sequence[str]) -> dict[str, Path]:
+    """Parse adapters of the form ``NAME=FOLDER``.
+
+    Raises:
+        InputError: E764.
+    """
+    out: dict[str, Path] = {}
+    for text in texts:
+        name, _, folder = text.partition("=")
+        if not folder:
+            raise misnamed_adapter(text, "it is not NAME=FOLDER")
+        if name in out:
+            raise misnamed_adapter(text, "the name occurs twice")
+        out[name] = Path(folder)
+    return out
+
+
+def misnamed_adapter(text: str, why: str) -> InputError:
+    """The refusal of an adapter without a name of its own."""
+    return InputError(
+        "An adapter needs a name of its own.",
+        where=f"--adapter {text[:80]}",
+        why=why,
+        fix="give NAME=PEFT_FOLDER; a name has up to 64 letters, digits and _, and does not begin with a digit",
+        code="E764",
+    )

@@ -17,6 +17,7 @@ from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.parity.sample import sample_start
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.adapters import NamedLora
 from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
@@ -42,6 +43,7 @@ class ExportRequest:
         schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
         calibration: tokens of the text that weights are calibrated on; may be empty.
         bit_search: how the bits of layers were chosen, if they were searched for.
+        loras: the adapters that the artifact has functions for.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
 
@@ -57,6 +59,7 @@ class ExportRequest:
     calibration: tuple[int, ...] = ()
     bit_search: BitSearch | None = None
     schemas: Files = field(default_factory=dict, compare=False)
+    loras: tuple[NamedLora, ...] = ()
     emulation: Emulation = field(default_factory=Emulation)
 
     @property
@@ -121,6 +124,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "text": request.text,
         "calibration": list(request.calibration),
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
+        "adapters": [[lora.name, lora.digest, lora.scales] for lora in request.loras],
         "tools": tool_versions(request.form.tools),
     }
 

@@ -13,6 +13,7 @@ from edgec.ir.call_plan import Call, DecoderStep
 from edgec.ir.program import Program
 
 PREFILL, DECODE = "prefill", "decode"
+STATIC_METHODS = (PREFILL, DECODE)
 # An output of this name and a state's holds new rows of the state, or all of it after the call.
 NEW_ROWS, NEW_STATE = "new_", "next_"
 _PADDING = 0
@@ -37,6 +38,28 @@ class Methods(Protocol):
             the logits of row ``last``, float32 [V].
         """
         ...
+
+
+def function_name(method: str, adapter: str = "") -> str:
+    """The artifact's function for a method under one of its adapters: ``decode_pirate``; without one ``decode``."""
+    return f"{method}_{adapter}" if adapter else method
+
+
+@dataclass(frozen=True)
+class AdaptedMethods:
+    """The methods of an artifact under one of its adapters, over the same states; ``adapter``: empty for none."""
+
+    methods: Methods
+    adapter: str
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        return self.methods.chunk
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute the method's function under the adapter."""
+        return self.methods.call(function_name(method, self.adapter), inputs)
 
 
 def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) -> Tensor:

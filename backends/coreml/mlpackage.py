@@ -20,6 +20,7 @@ from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError
 from edgec.ir.program import Interface, Program
+from edgec.passes.static.add_adapter import is_added
 from edgec.passes.static.half_precision import half_interface
 from edgec.passes.static.parts.cut_model import cut_model, held_names, stored_sizes
 
@@ -72,7 +73,9 @@ def _parts(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Pr
     if not all("tokens" in {tensor.name for tensor in p.interface.inputs} for p in methods.values()):
         return [dict(methods)]
     sizes = {name: stored_sizes(program, packed=True) for name, program in methods.items()}
-    cut = {name: cut_model(program, sizes[name], part_bytes) for name, program in methods.items()}
+    # Without what adapters add, all methods are cut at the same places.
+    shared = {name: {key: size for key, size in each.items() if not is_added(key)} for name, each in sizes.items()}
+    cut = {name: cut_model(program, shared[name], part_bytes) for name, program in methods.items()}
     counts = [len(parts) for parts in cut.values()]
     if len(set(counts)) > 1:
         raise _apart(", ".join(f"{name}: {len(parts)} parts" for name, parts in cut.items()))

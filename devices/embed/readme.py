@@ -31,6 +31,12 @@ _ADAPTERS = """
 `try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for this bundle, from the
 next answer on; nil takes it away.
 """
+_OWN_ADAPTERS = """
+## Adapters
+
+The artifact has functions under the adapters {names}: `try await model.useAdapter(named: "{first}")` uses one from
+the next answer on, over the same weights; nil uses none. `ModelFacts.adapters` has the names.
+"""
 _ACCEPTED = (
     "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
     "  `LoadOptions.acceptedTexts`"
@@ -106,7 +112,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "digest_text": plain(manifest.digest),
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
-        "engine": _engine(facts) if glue.engine else "",
+        "engine": _engine(facts) if glue.engine else _own_adapters(facts),
         "images": swift_image_section(facts),
         "schemas": swift_schema_section(facts),
         "replies": swift_reply_section(facts),
@@ -124,6 +130,11 @@ def readme(facts: AppFacts, glue: Glue) -> str:
 def _engine(facts: AppFacts) -> str:
     text = fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
     return text + _ADAPTERS if facts.texts is not None else text
+
+
+def _own_adapters(facts: AppFacts) -> str:
+    names = [adapter.name for adapter in facts.manifest.adapters]
+    return _OWN_ADAPTERS.format(names=", ".join(names), first=names[0]) if names else ""
 
 
 def _branch(facts: AppFacts) -> str:

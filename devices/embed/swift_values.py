@@ -104,6 +104,7 @@ def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "asset_pack": optional(f"{module_name(facts)}-model" if facts.in_asset_pack else None),
         "files": "\n".join(map(_file, facts.files)),
         "methods": "\n".join(map(_method, manifest.methods)),
+        "adapters": ", ".join(string(adapter.name) for adapter in manifest.adapters),
         "key_curve": (facts.key.curve if facts.key else "P-256").replace("-", ""),
         "interface": "\n".join(
             f"        {string(name)}: {string(sha256)}," for name, sha256 in interface(manifest).items()

@@ -119,16 +119,18 @@ def footprint(
     prefill_chunk: int,
     state_bytes: int = 0,
     encoder: EncoderShape | None = None,
+    adapter_bytes: int = 0,
 ) -> Footprint:
     """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
     The cache holds ``context`` tokens, recurrences ``state_bytes``, and a prefill call takes ``prefill_chunk`` tokens.
     An encoder's parameters and what a decoder keeps of its states are counted, too. Its activations and the decoder's
     are kept apart: each method of an artifact has planned memory of its own, which stays once it was touched.
+    ``adapter_bytes`` are those of adapters in the artifact.
     """
     listed, kernels, encoder = tuple(listed), kernels_of(backend, widths), encoder or EncoderShape(0)
     weights = _weight_parts((*listed, *encoder.parameters), widths, format, kernels)
-    size = sum(part.bytes for part in weights)
+    size = sum(part.bytes for part in weights) + adapter_bytes
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
     source, encoding = 4 * encoder.memory_values, encoder.activation_bytes or 0
     activations = _activation_bytes(listed, prefill_chunk) + encoding
@@ -139,6 +141,7 @@ def footprint(
     low, high = size + held + activations, size + packed + held + activations + separate + scores
     parts = (
         *weights,
+        MemoryPart("adapters", adapter_bytes),
         MemoryPart("KV cache", cache),
         MemoryPart("states of recurrences", state_bytes),
         MemoryPart("keys and values of the source", source),

@@ -104,7 +104,7 @@ def plan(
     context, prompt_tokens = _lengths(spec, context, prompt_tokens)
     held = STATE_FORMS.get(target.backend, STATE_FORMS["xnnpack"])
     states = sum(state.bytes(held) for state in decoder.states or ())
-    needs = partial(_footprint, listed, spec, target, states, decoder.encoder)
+    needs = partial(_footprint, listed, spec, target, states, decoder)
     size = needs(widths, context)
     limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
@@ -199,7 +199,7 @@ def _footprint(
     spec: ModelSpec,
     target: Target,
     state_bytes: int,
-    encoder: EncoderShape | None,
+    decoder: DecoderShape,
     widths: Widths,
     context: int,
 ) -> Footprint:
@@ -212,5 +212,6 @@ def _footprint(
         context=context,
         prefill_chunk=min(PREFILL_CHUNK, context),
         state_bytes=state_bytes,
-        encoder=encoder,
+        encoder=decoder.encoder,
+        adapter_bytes=decoder.adapter_bytes,
     )

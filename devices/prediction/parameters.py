@@ -116,6 +116,7 @@ class DecoderShape:
         states: of all recurrences; None where they could not be found out.
         encoder: of a model that has one.
         remarks: what a plan says about this model.
+        adapter_bytes: of the adapters in its artifact.
     """
 
     spec: ModelSpec
@@ -123,6 +124,7 @@ class DecoderShape:
     states: tuple[HeldState, ...] | None = ()
     encoder: EncoderShape | None = None
     remarks: tuple[str, ...] = ()
+    adapter_bytes: int = 0
 
 
 def macs_per_token(listed: tuple[Parameter, ...]) -> int:

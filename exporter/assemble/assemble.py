@@ -50,6 +50,7 @@ from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.sound_template import template_file
 from edgec.exporter.stage_cache import StageCache
+from edgec.exporter.stages.adapted_methods import shipped_adapters
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
@@ -160,6 +161,7 @@ def _manifest(
         vision_language=vision_language_info(request, compiled),
         audio_language=audio_language_info(request, compiled),
         schemas=schema_names(request.schemas),
+        adapters=shipped_adapters(request),
         parity=list(compiled.rungs),
         delegation=facts.delegation,
         ledger=ledger,

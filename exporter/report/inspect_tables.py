@@ -47,6 +47,7 @@ def manifest_tables(manifest: Manifest, signed: bool = False) -> list[WordTable]
     tables = (
         _facts(manifest, signed),
         _methods(manifest),
+        _adapters(manifest),
         _states(manifest),
         _passes(manifest),
         _parity(manifest),
@@ -99,6 +100,16 @@ def _methods(manifest: Manifest) -> WordTable:
         for m in manifest.methods
     ]
     return _table("Methods", ("method", "inputs", "outputs", "dynamic"), rows)
+
+
+def _adapters(manifest: Manifest) -> WordTable:
+    rows = [
+        (one.name, ", ".join(map(str, one.ranks)), f"{len(one.modules):,}", f"{one.bytes:,}", one.digest[:12])
+        for one in manifest.adapters
+    ]
+    total = sum(one.bytes for one in manifest.adapters)
+    title = f"Adapters: {total:,} bytes, counted from shapes; each method once more under each of them"
+    return _table(title, ("adapter", "rank", "matrices", "bytes", "sha256"), rows)
 
 
 def _tensors(tensors: Sequence[TensorInfo]) -> str:

@@ -51,6 +51,7 @@ def render_report(
         kv_memory(manifest),
         sections.passes(manifest),
         sections.methods(manifest),
+        sections.adapters(manifest),
         sections.stages(manifest),
         sections.tools(manifest),
     )

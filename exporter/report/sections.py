@@ -165,6 +165,25 @@ def methods(manifest: Manifest) -> str:
     return section("Methods and limits", facts(pairs) if pairs else "", table(heads, rows) if rows else "")
 
 
+def adapters(manifest: Manifest) -> str:
+    """The adapters that the artifact has functions for, and what they take."""
+    if not manifest.adapters:
+        return ""
+    heads = ("adapter", "rank", "matrices", "bytes", "trained on")
+    rows = [
+        (
+            code(one.name),
+            ", ".join(map(str, one.ranks)),
+            f"{len(one.modules):,}",
+            f"{one.bytes:,}",
+            escape(one.trained_on or "not stated"),
+        )
+        for one in manifest.adapters
+    ]
+    told = "<p>Each method exists once more under each adapter, over the same weights and states.</p>"
+    return section("Adapters", told, table(heads, rows, numeric=(2, 3)))
+
+
 def _tensors(tensors: Sequence[TensorInfo]) -> str:
     return "<br>".join(code(f"{t.name}: {t.dtype} [{', '.join(map(str, t.shape))}]") for t in tensors)
 

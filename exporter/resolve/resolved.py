@@ -23,6 +23,7 @@ from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
 from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
@@ -80,7 +81,10 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         compile_engine(progress)
     wanted, recipe = options.kernels or recipe.kernels, _check_legal(recipe, asked, options)
     fell_back = _FELL_BACK if wanted != recipe.kernels else ""
+    check_adaptable(options.adapters, form_of(asked), recipe)
+    loras = read_loras(options.adapters)
     source = _find_source(options)
+    check_modules(loras, source)
     recipe = as_recorded(recipe, source.config)
     if source.kind == "decoder":
         check_held(source, recipe, form_of(asked))
@@ -90,12 +94,15 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     else:
         recipe = recipe if asked.name == DEFAULT_TARGET else _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
-    target, choice = choose_target(asked, source, recipe, options.context)
+    added = sum(lora.bytes(2) for lora in loras)
+    target, choice = choose_target(asked, source, recipe, options.context, added)
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
-    check_output(out, options.force, expected_artifact_bytes(source, recipe))
+    check_output(out, options.force, expected_artifact_bytes(source, recipe) + added)
     check_memory(source, recipe)
     request = _request(options, source, target, recipe)
-    request = replace(request, emulation=choose_emulation(request, options.emulate, progress or Progress()))
+    request = replace(
+        request, loras=loras, emulation=choose_emulation(request, options.emulate, progress or Progress())
+    )
     return Resolved(request, out, "; ".join(filter(None, (choice, fell_back))))
 
 

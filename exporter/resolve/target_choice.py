@@ -41,7 +41,9 @@ def plan_target(
     return plan(decoder, fit.target, widths, context=context, prompt_tokens=prompt_tokens), fit.reason
 
 
-def choose_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
+def choose_target(
+    asked: Target, source: ModelSource, recipe: Recipe, context: int | None, adapter_bytes: int = 0
+) -> tuple[Target, str]:
     """Choose the phone where a target names a family; also returns why. Any other target is returned as it is.
 
     Args:
@@ -49,6 +51,7 @@ def choose_target(asked: Target, source: ModelSource, recipe: Recipe, context: i
         source: the model.
         recipe: resolved for the target's backend.
         context: positions the artifact serves; None for the recipe's, the format's or the model's own number.
+        adapter_bytes: of the adapters in the artifact.
 
     Raises:
         InputError: E467, no known phone of the family fits.
@@ -57,7 +60,7 @@ def choose_target(asked: Target, source: ModelSource, recipe: Recipe, context: i
         return asked, ""
     positions = context or recipe.context or default_context(asked, source)
     needed = needed_bytes(source, recipe, positions, 16 if form_of(asked).half else 32)
-    fit = oldest_fit(needed, asked.format, unit=asked.unit)
+    fit = oldest_fit(needed + adapter_bytes, asked.format, unit=asked.unit)
     return fit.target, fit.reason
 
 

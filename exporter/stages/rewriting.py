@@ -10,7 +10,7 @@ pass made of it. A failed rung is located: which pass of its group, and the firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,12 +78,13 @@ class Rewritten:
     reference: Stage
     text: tuple[int, ...] = ()
 
-    def save(self, folder: Path) -> None:
-        """Write names, rungs and outputs, for the verification of the artifact."""
+    def save(self, folder: Path, others: Mapping[str, Tensor] | None = None) -> None:
+        """Write names, rungs and outputs, for the verification of the artifact; ``others``: further outputs by name."""
         names = Rewrite(
             rungs=list(self.rungs), reference=self.reference.name, final=self.final.name, text=list(self.text)
         )
-        save_rewrite(folder, names, {"final": self.final.logits, "reference": self.reference.logits})
+        kept = {"final": self.final.logits, "reference": self.reference.logits, **(others or {})}
+        save_rewrite(folder, names, kept)
 
 
 def rewrite(

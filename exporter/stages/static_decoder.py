@@ -1,6 +1,8 @@
 """Decoders for NPUs: static methods over one set of weights and states, lowered by the target's backend.
 
 cached program -> passes of every method -> prefill (64 tokens), decode (1 token) -> backend -> artifact
+
+Under each adapter of the request both methods exist once more (``adapted_methods.py``), over the same weights.
 """
 
 from __future__ import annotations
@@ -11,9 +13,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from edgec.backends.forms import Form
 from edgec.backends.static_artifact import StaticBackend, backend_of
-from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
@@ -24,14 +24,23 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.stages.adapted_methods import (
+    adapted_programs,
+    artifact_logits,
+    every_function,
+    final_name,
+    graph_methods,
+    measure_graphs,
+    of_adapter,
+)
 from edgec.exporter.stages.capturing import capture_request, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget, refuse_experts, rewrite_decoder
-from edgec.exporter.stages.pass_orders import method_passes, static_decoder_passes
+from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer
 from edgec.exporter.stages.static_lowering import lower_methods
 from edgec.ir.program import Effect, Program
-from edgec.ir.static_methods import DECODE, PREFILL, GraphMethods, Methods, first_chunk, run_static
+from edgec.ir.static_methods import PREFILL, Methods, first_chunk, run_static
 from edgec.passes.contract import Pass, run_passes
 from edgec.passes.kv.recurrent_states import refuse_unheld_states
 from edgec.passes.static.static_states import refuse_unwritten
@@ -59,11 +68,21 @@ class StaticDecoderStages:
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
         done = rewrite_decoder(self.request, self.passes(), progress, check=self._refuse)
-        self.methods = static_methods(done.program, self.request.limits, self.request.form)
-        after = Stage(STAGE, self._run(GraphMethods(hold_matrices(self.methods))))
+        programs = adapted_programs(done.program, self.request)
+        self.methods = every_function(programs, self.request)
+        held = hold_matrices(self.methods)
+        after = Stage(STAGE, self._run(graph_methods(held, "")))
         rung = lowering_rung(done.final, after)
         ladder.gate([rung if rung.passed else self._locate(rung, done)])
-        replace(done, rungs=(*done.rungs, rung), final=after).save(folder)
+        under = {
+            name: measure_graphs(name, program, held, done.final, self.request)
+            for name, program in programs.items()
+            if name
+        }
+        rungs = [rung, *(each for one in under.values() for each in one.rungs)]
+        ladder.gate(rungs)
+        finals = {final_name(name): one.final for name, one in under.items()}
+        replace(done, rungs=(*done.rungs, *rungs), final=after).save(folder, finals)
 
     def _refuse(self, program: Program) -> None:
         """Refuse what the form's methods cannot hold, where only the captured program tells.
@@ -88,37 +107,41 @@ class StaticDecoderStages:
         """Lower the methods; leave the artifact and its facts in ``folder``."""
         methods = self.methods or self._rewrite_again(progress)
         chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
-        lower_methods(self.request, methods, folder, progress, {PREFILL: [chunk]})
+        calls = {name: [chunk] for name in methods if name.startswith(PREFILL)}
+        lower_methods(self.request, methods, folder, progress, calls)
         self.methods = {}
 
     def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
         """Make the methods without measuring, for an export that was interrupted after its rungs were measured."""
         request = self.request
         program = capture_request(request, hold_weights(request.source), progress)
-        return static_methods(run_passes(program, self.passes(), in_place=True), request.limits, request.form)
+        program = run_passes(program, self.passes(), in_place=True)
+        return every_function(adapted_programs(program, request), request)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact and compare it with the graphs it was made from, and with the float model."""
         if not self.request.form.executed:
             return []
-        recipe, half = self.request.recipe, self.request.form.half
-        final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
-        after = Stage("artifact", self._run(self.backend.execute(artifact)), Effect.EXACT)
-        untrained = not (self.request.source.trained and knows_text(reference.logits, self.request.probe))
-        budget = lowering_budget(recipe, half=half, untrained=untrained)
-        loose = budget == ladder.UNTRAINED_HALF_LOWERING
-        note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else ""]))
-        rungs = [lowering_rung(final, after, budget, rounded=True, note=note)]
+        recipe, reference = self.request.recipe, Stage(rewrite.reference, logits["reference"])
+        methods = self.backend.execute(artifact)
+        after = Stage("artifact", self._run(methods), Effect.EXACT)
+        rungs = [self._lowering(Stage(rewrite.final, logits["final"]), after, reference.logits)]
         if rounds_weights(recipe):
             trained = self.request.source.trained
             rungs.append(quality_rung(reference, after, quality_budget(recipe), gated=trained))
+        for name in (lora.name for lora in self.request.loras):
+            final = Stage(rewrite.final, logits[final_name(name)])
+            under = Stage("artifact", artifact_logits(methods, name, self.request), Effect.EXACT)
+            rungs.append(of_adapter(self._lowering(final, under, final.logits), name))
         return rungs
 
-
-def static_methods(program: Program, limits: Limits, form: Form) -> dict[str, Program]:
-    """The methods ``prefill`` and ``decode`` of a cached program; they share tensors."""
-    sizes = {PREFILL: limits.prefill_chunk, DECODE: 1}
-    return {name: run_passes(program, method_passes(name, size, limits, form)) for name, size in sizes.items()}
+    def _lowering(self, final: Stage, after: Stage, text: Tensor) -> Rung:
+        """The artifact against its graph; ``text``: the logits that say whether the model knows the probe's text."""
+        untrained = not (self.request.source.trained and knows_text(text, self.request.probe))
+        budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained)
+        loose = budget == ladder.UNTRAINED_HALF_LOWERING
+        note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else ""]))
+        return lowering_rung(final, after, budget, rounded=True, note=note)
 
 
 def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool) -> Mapping[str, float]:

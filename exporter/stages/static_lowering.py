@@ -19,6 +19,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, save_facts, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, static_weight_facts
 from edgec.ir.program import Program
+from edgec.ir.static_methods import STATIC_METHODS, function_name
 
 MethodCalls = Mapping[str, Sequence[Sequence[Tensor]]]
 
@@ -50,7 +51,9 @@ def lower_methods(
     lint = lint_findings(methods, weights, calls) if form.neural_engine else []
     artifact = _lower(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None
-    save_facts(folder, _facts(methods, artifact, limits, weights, lint))
+    under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}
+    own = {name: each for name, each in artifact.interfaces.items() if name not in under}
+    save_facts(folder, _facts(methods, replace(artifact, interfaces=own), limits, weights, lint))
 
 
 def lint_findings(

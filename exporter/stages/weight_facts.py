@@ -20,6 +20,7 @@ from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of, parameter_name
 from edgec.ir.weight_decision import Decision
 from edgec.passes.graph.stored_bits import stored_bits
+from edgec.passes.static.add_adapter import is_added
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.delegate import DelegateConstant
@@ -185,6 +186,8 @@ def _fact(program: Program, node: Node, float_bits: int, index_bits: int) -> Wei
         container_bits=bits,
         information_bits=bits,
         bytes=size,
+        # The model as it is reads nothing of an adapter.
+        active=0.0 if is_added(str(node.target)) else 1.0,
     )
 
 

@@ -60,10 +60,10 @@ def bind(lora: PeftFolder, bundle: Bundle) -> Adapter:
     targets = {target.name: target for target in every.targets}
     unknown = [module.name for module in lora.modules if module.name not in targets]
     if unknown:
-        raise _no_target(lora, unknown, _outside(bundle, every, unknown))
+        raise no_target(lora, unknown, _outside(bundle, every, unknown))
     for module in lora.modules:
         if targets[module.name].key in every.shared:
-            raise _no_target(lora, [module.name], "its bytes are those of another module, which would change with it")
+            raise no_target(lora, [module.name], "its bytes are those of another module, which would change with it")
     changes = [_change(lora, module, targets) for module in lora.modules]
     return adapter(artifact_digest(bundle), lora.settings.trained_on, changes)
 
@@ -72,17 +72,26 @@ def _change(
     lora: PeftFolder, module: PeftModule, targets: Mapping[str, AdapterTarget]
 ) -> tuple[AdapterModule, FloatTensor, FloatTensor]:
     target, rank = targets[module.name], lora.settings.rank_of(module.name)
-    wanted = (("lora_A", module.a, (rank, target.width)), ("lora_B", module.b, (target.rows, rank)))
-    for side, tensor, shape in wanted:
+    check_fit(lora, module, target.rows, target.width)
+    alpha, scale = lora.settings.alpha_of(module.name), lora.settings.scale_of(module.name)
+    made = AdapterModule(name=module.name, key=target.key, rank=rank, alpha=alpha, scale=scale)
+    return made, module.a, module.b
+
+
+def check_fit(lora: PeftFolder, module: PeftModule, rows: int, width: int) -> None:
+    """Refuse a module's A and B that do not fit a matrix [rows, width], or that no computation could use.
+
+    Raises:
+        InputError: E694.
+    """
+    rank = lora.settings.rank_of(module.name)
+    for side, tensor, shape in (("lora_A", module.a, (rank, width)), ("lora_B", module.b, (rows, rank))):
         if tensor.shape != shape:
             raise _no_fit(lora, f"{module.name}.{side} has the shape {list(tensor.shape)} instead of {list(shape)}")
         if not np.isfinite(tensor.floats()).all():
             raise _no_fit(lora, f"{module.name}.{side} holds numbers that are not finite")
     if rank > MOST_RANK:
         raise _no_fit(lora, f"{module.name} has the rank {rank}; at most {MOST_RANK}")
-    alpha, scale = lora.settings.alpha_of(module.name), lora.settings.scale_of(module.name)
-    made = AdapterModule(name=module.name, key=target.key, rank=rank, alpha=alpha, scale=scale)
-    return made, module.a, module.b
 
 
 def _outside(bundle: Bundle, every: AdapterTargets, names: list[str]) -> str:
@@ -100,7 +109,8 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _no_target(lora: PeftFolder, names: list[str], why: str) -> InputError:
+def no_target(lora: PeftFolder, names: list[str], why: str) -> InputError:
+    """The refusal of an adapter that changes modules which cannot be changed (E693)."""
     return InputError(
         f"The adapter changes what this bundle cannot change: {_listed(names)}.",
         where=str(lora.path),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from edgec.bundle.tensor_file import FloatTensor, read_tensor_file
 from edgec.errors import InputError
-from edgec.runtime_py.adapters.peft_settings import PeftSettings, read_settings, unsupported
+from edgec.runtime_py.adapters.peft_settings import ADAPTER_CONFIG, PeftSettings, read_settings, unsupported
 
 WEIGHTS = "adapter_model.safetensors"
 _PICKLED = "adapter_model.bin"
@@ -41,6 +42,23 @@ class PeftFolder:
     path: Path
     settings: PeftSettings
     modules: tuple[PeftModule, ...]
+
+
+def folder_digest(folder: Path) -> str:
+    """The sha256 (hex) over the sha256 of each of the two files that an adapter is read from.
+
+    Raises:
+        InputError: E691, one of them cannot be read.
+    """
+    try:
+        return hashlib.sha256(b"".join(_file_digest(folder / name) for name in (ADAPTER_CONFIG, WEIGHTS))).hexdigest()
+    except OSError as error:
+        raise _unreadable(folder, str(error)) from error
+
+
+def _file_digest(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
 
 
 def tensor_name(module: str, side: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from edgec.bundle.entry_points import Limits
-from edgec.ir.static_methods import DECODE, PREFILL, Methods
+from edgec.ir.static_methods import DECODE, PREFILL, Methods, function_name
 from edgec.runtime_py.engines.executor import Array
 
 _PADDING = 0
@@ -34,8 +34,12 @@ class StaticDecoder:
             limits: give the number of positions that the states hold: the context, in whole chunks.
             recurrent: some states belong to recurrences.
         """
-        self._methods, self._recurrent = methods, recurrent
+        self._methods, self._recurrent, self._adapter = methods, recurrent, ""
         self._slots = -(-limits.context // methods.chunk) * methods.chunk
+
+    def use_functions(self, adapter: str) -> None:
+        """Execute the functions under an adapter from the next run on; empty: those of the model as it is."""
+        self._adapter = adapter
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Feed tokens at contiguous positions; returns float32 logits [1, K, V] of the requested rows."""
@@ -63,4 +67,4 @@ class StaticDecoder:
         """The logits of one row of one call, float32 [V]."""
         inputs = {"tokens": [tokens], "start": [start], "last": [last]}
         given = {name: torch.tensor(value, dtype=torch.int32) for name, value in inputs.items()}
-        return self._methods.call(method, given).float().numpy()
+        return self._methods.call(function_name(method, self._adapter), given).float().numpy()

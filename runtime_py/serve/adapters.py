@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import Adapter, read_adapter
+from edgec.runtime_py.adapters.use import UsedAdapter
 from edgec.runtime_py.engines.open_artifact import artifact_digest
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.hosted import Hosted
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 ServedAdapters = Mapping[str, Adapter]
-"""Adapters by the name that requests use."""
+"""Adapters' files by the name that requests use."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class ServedModel:
 
     name: str
     hosted: Hosted
-    adapter: Adapter | None
+    adapter: UsedAdapter | None
 
 
 def served_models(hosted: Hosted) -> list[ServedModel]:
@@ -56,14 +58,16 @@ def read_adapters(given: Sequence[str]) -> ServedAdapters:
     return read
 
 
-def fitting(adapters: ServedAdapters, model: Model) -> ServedAdapters:
-    """Those that were made for a bundle's artifact, each copied into the engine already.
+def fitting(adapters: ServedAdapters, model: Model) -> Mapping[str, UsedAdapter]:
+    """Those that were made for a bundle's artifact, each copied into the engine already, or those that are part of it.
 
     Raises:
         ToolError: E697, something else than edgec's engine executes the bundle.
     """
     if model.bundle.manifest.limits is None:
         return {}
+    if simulator_of(model.bundle.manifest):
+        return {one.name: one for one in model.bundle.manifest.adapters}
     own = {name: one for name, one in adapters.items() if one.base == artifact_digest(model.bundle)}
     for one in own.values():
         model.adapter = one
@@ -77,9 +81,9 @@ def refuse_unused(adapters: ServedAdapters, hosted: Sequence[object]) -> None:
     Raises:
         InputError: E696.
     """
-    used = {name for one in hosted if isinstance(one, Hosted) for name in one.adapters}
+    used = [adapter for one in hosted if isinstance(one, Hosted) for adapter in one.adapters.values()]
     for name, adapter in adapters.items():
-        if name not in used:
+        if not any(one is adapter for one in used):
             raise InputError(
                 "The adapter belongs to another bundle.",
                 where=f"--adapter {name}",

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
-from edgec.runtime_py.adapters.adapter_file import Adapter
+from edgec.runtime_py.adapters.use import UsedAdapter
 from edgec.runtime_py.generate import Memory
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
@@ -32,7 +32,7 @@ class Desk(Protocol):
     why: str
 
     def seat(
-        self, prompt: Sequence[int], check: Check, adapter: Adapter | None = None
+        self, prompt: Sequence[int], check: Check, adapter: UsedAdapter | None = None
     ) -> AbstractContextManager[tuple[Stepper, Memory]]:
         """A session for the answer to a prompt under an adapter, and what of the prompt it holds.
 
@@ -80,7 +80,7 @@ class Turns:
 
     @contextmanager
     def seat(
-        self, prompt: Sequence[int], check: Check, adapter: Adapter | None = None
+        self, prompt: Sequence[int], check: Check, adapter: UsedAdapter | None = None
     ) -> Iterator[tuple[Stepper, Memory]]:
         """The session, with all that it holds; under another adapter than before, nothing."""
         if adapter is not self._model.adapter:
@@ -111,7 +111,7 @@ class Batch:
 
     @contextmanager
     def seat(
-        self, prompt: Sequence[int], check: Check, adapter: Adapter | None = None
+        self, prompt: Sequence[int], check: Check, adapter: UsedAdapter | None = None
     ) -> Iterator[tuple[Stepper, Memory]]:
         """A free session, with what it or another one under the same adapter holds of the prompt."""
         seat, count = self.scheduler.between(lambda: self._seats.take(prompt, adapter))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final
 
-from edgec.runtime_py.adapters.adapter_file import Adapter
+from edgec.runtime_py.adapters.use import UsedAdapter
 from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
@@ -47,7 +47,7 @@ class Answer:
         result: the whole, once the last piece was read.
     """
 
-    def __init__(self, wanted: WantedAnswer, limits: ServeLimits, adapter: Adapter | None = None) -> None:
+    def __init__(self, wanted: WantedAnswer, limits: ServeLimits, adapter: UsedAdapter | None = None) -> None:
         """Begin nothing yet."""
         self.wanted, self._adapter = wanted, adapter
         self.result: Generation | None = None
@@ -128,7 +128,7 @@ class Hosted:
         adapters: those that requests may name, by their names.
     """
 
-    def __init__(self, model: Model, limits: ServeLimits, adapters: Mapping[str, Adapter] | None = None) -> None:
+    def __init__(self, model: Model, limits: ServeLimits, adapters: Mapping[str, UsedAdapter] | None = None) -> None:
         """Host a decoder, whose artifact all ``adapters`` belong to.
 
         Raises:
@@ -147,7 +147,7 @@ class Hosted:
         """Answers that are computed or wait for their turn."""
         return self._waiting
 
-    def answer(self, wanted: WantedAnswer, adapter: Adapter | None = None) -> Answer:
+    def answer(self, wanted: WantedAnswer, adapter: UsedAdapter | None = None) -> Answer:
         """Put an answer in the queue, under one of the adapters or none; to be called in the server's loop.
 
         Raises:

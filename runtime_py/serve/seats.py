@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.bundle.entry_points import StateInfo
-from edgec.runtime_py.adapters.adapter_file import Adapter
+from edgec.runtime_py.adapters.use import UsedAdapter
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.prefix import restore_prefix
 from edgec.runtime_py.sessions.cache_contents import used_bytes
@@ -49,7 +49,7 @@ class Seat:
         beyond = self.prompt + self.session.cache.whole
         return self.prompt > 0 and beyond <= min(self.session.cache.shared(tokens), len(tokens) - 1)
 
-    def change(self, adapter: Adapter | None) -> None:
+    def change(self, adapter: UsedAdapter | None) -> None:
         """Compute under another adapter from now on; the same one leaves everything as it is."""
         if digest_of(adapter) != self.session.cache.adapter:
             self.session.adapter = adapter
@@ -62,7 +62,7 @@ class Seat:
         return min(self.session.cache.shared(tokens), self.exact, len(tokens) - 1) // chunk * chunk
 
 
-def digest_of(adapter: Adapter | None) -> str:
+def digest_of(adapter: UsedAdapter | None) -> str:
     """What a KV cache is marked with: the adapter's digest; empty without one."""
     return adapter.digest if adapter is not None else ""
 
@@ -83,7 +83,7 @@ class Seats:
         self._all: list[Seat] = []
         self._taken = 0
 
-    def take(self, tokens: Sequence[int], adapter: Adapter | None = None) -> tuple[Seat, int]:
+    def take(self, tokens: Sequence[int], adapter: UsedAdapter | None = None) -> tuple[Seat, int]:
         """The session for a prompt, and how many leading tokens of it need not be computed; one must be free."""
         alike = [seat for seat in self._all if seat.session.cache.adapter == digest_of(adapter)]
         continued = [seat for seat in alike if not seat.busy and seat.continues(tokens)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.bundle.chat_template import Message
-from edgec.runtime_py.adapters.adapter_file import Adapter
+from edgec.runtime_py.adapters.use import UsedAdapter
 from edgec.runtime_py.prefix import Prefix
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session, text_limits
@@ -36,12 +36,12 @@ class Remembering(Tokenized):
         return self._loaded
 
     @property
-    def adapter(self) -> Adapter | None:
-        """The adapter that the decoder adds, or None; set one, or the path of its file, as with ``Session.adapter``."""
+    def adapter(self) -> UsedAdapter | None:
+        """The adapter that the decoder adds, or None; set one, its file or its name, as with ``Session.adapter``."""
         return self.session.adapter
 
     @adapter.setter
-    def adapter(self, adapter: Adapter | Path | str | None) -> None:
+    def adapter(self, adapter: UsedAdapter | Path | str | None) -> None:
         self.session.adapter = adapter
 
     @property

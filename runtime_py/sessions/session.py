@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.errors import InputError
-from edgec.runtime_py.adapters.adapter_file import Adapter
-from edgec.runtime_py.adapters.use import opened_adapter, use_adapter
+from edgec.runtime_py.adapters.use import UsedAdapter, opened_adapter, use_adapter
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
@@ -73,22 +72,24 @@ class Session:
         self._vocab_size = manifest.model.vocab_size
         self._heads: tuple[list[int], Logits] | None = None
         self._executor = open_artifact(self.bundle, self.engine)
-        self._adapter: Adapter | None = None
+        self._adapter: UsedAdapter | None = None
 
     @property
-    def adapter(self) -> Adapter | None:
+    def adapter(self) -> UsedAdapter | None:
         """The adapter whose changes are added to the matrices, or None.
 
-        Set an `Adapter`, the path of its file, or None; another one empties the KV cache, which it did not compute.
+        Set an `Adapter`, the path of its file, or None; where the artifact has functions under adapters, the name of
+        one. Another adapter empties the KV cache, which it did not compute.
 
         Raises:
-            InputError: E695, the file is damaged; E696, it belongs to another bundle. The session stays as it was.
+            InputError: E695, the file is damaged; E696, it belongs to another bundle; E767, the artifact has no
+                functions under it. The session stays as it was.
             ToolError: E697, something else than edgec's engine executes the artifact.
         """
         return self._adapter
 
     @adapter.setter
-    def adapter(self, adapter: Adapter | Path | str | None) -> None:
+    def adapter(self, adapter: UsedAdapter | Path | str | None) -> None:
         wanted = None if adapter is None else opened_adapter(adapter, self.bundle)
         digest = wanted.digest if wanted else ""
         if digest == self.cache.adapter:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from edgec.cli.plan import plan
 from edgec.errors import InputError
+from tests.runtime_py.adapters.loras import pairs, write_lora
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",
@@ -122,3 +123,14 @@ def test_an_unknown_phone_is_a_typed_error(folder: Path) -> None:
 
 def test_a_phone_is_required(folder: Path) -> None:
     assert CliRunner().invoke(APP, [str(folder)]).exit_code == 2  # Typer's usage error; the app remaps it
+
+
+def test_adapters_of_the_artifact_count(folder: Path, tmp_path: Path) -> None:
+    where = ("--target", "iphone-16-pro", "--json")
+    lora = write_lora(tmp_path / "lora", pairs())
+    plain, more = (json.loads(output(folder, *where, *given)) for given in ((), ("--adapter", f"pirate={lora}")))
+    added = sum(2 * (a.numel() + b.numel()) for a, b in pairs().values())
+    assert {"name": "adapters", "bytes": added} in more["footprint"]["parts"]
+    assert more["footprint"]["size_bytes"]["low"] - plain["footprint"]["size_bytes"]["low"] == added
+    with pytest.raises(InputError, match="E765"):
+        plan(str(folder), "android-cpu", adapter=[f"pirate={lora}"])

@@ -11,6 +11,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import write_bundle
 from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
 from edgec.bundle.manifest import Manifest, PrefixInfo
+from edgec.bundle.shipped_adapters import ShippedAdapter
 from tests.bundle.bundle_samples import sample_manifest
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, decoder_manifest
@@ -18,6 +19,7 @@ from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, deco
 LIMITS = Limits(context=CONTEXT, prefill_chunk=CHUNK, logit_rows=1)
 # Two methods of fixed shape whose caches the kit holds, and one of any length with its own ring.
 KINDS = {"static": ("pte", caller_methods()), "dynamic": ("pte-cpu", sample_manifest().methods)}
+PIRATE = ShippedAdapter(name="pirate", digest="0" * 64, ranks=[4], modules=["lm_head"], bytes=64)
 # Linux's version is below any iOS, and outside iOS the kit asks nobody for memory.
 _FOR_LINUX = {
     "ModelFacts.swift": (r"majorVersion: \d+", "majorVersion: 0"),
@@ -39,7 +41,8 @@ def run_manifest(kind: str) -> Manifest:
     sample = decoder_manifest(form, methods=methods, limits=LIMITS)
     prefix = PrefixInfo(form="chat", tokens=1, bytes=1, text="prefix/system.txt", state="prefix/kv", fingerprint="0")
     model = sample.model.model_copy(update={"vocab_size": python.VOCABULARY})
-    return sample.model_copy(update={"prefix": prefix, "model": model})
+    adapters = [] if kind == "dynamic" else [PIRATE]
+    return sample.model_copy(update={"prefix": prefix, "model": model, "adapters": adapters})
 
 
 def _golden() -> Golden:

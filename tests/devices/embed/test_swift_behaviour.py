@@ -77,6 +77,15 @@ LEFT = {
     "cancelled": {"tokens": [34, 36], "maxNewTokens": 100, "secondsPerCall": 0.01, "cancelAfter": 2},
     "text cancelled": {"text": "plain", "maxNewTokens": 100, "secondsPerCall": 0.01, "cancelAfter": 2},
 }
+# In this order: the adapters of the artifact, by name, after which the model is as it was.
+_ASKED: dict[str, dict[str, Any]] = {
+    "pirate": {"adapter": "pirate"},
+    "pirate, a text that goes on": {"tokens": _prompt(33, 12)},
+    "cowboy": {"adapter": "cowboy"},
+    "still pirate": {},
+    "without": {"adapter": ""},
+}
+ADAPTED = {name: {"tokens": _prompt(33, 9), "maxNewTokens": 2, **asked} for name, asked in _ASKED.items()}
 TOGETHER = [{"name": str(i), "tokens": [50 + i, 40, 41], "maxNewTokens": 12} for i in range(10)]
 PIECES = {
     "stops": python.stop_cases(4000),
@@ -92,6 +101,8 @@ def _requests() -> Iterator[dict[str, Any]]:
     for name, request in odd.items():
         yield {"name": name, **request}
         yield {"name": f"after {name}", "tokens": _prompt(33, 9), "maxNewTokens": 4}
+    for name, request in ADAPTED.items():
+        yield {"name": name, **request}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -190,6 +201,21 @@ def test_the_answer_after_one_that_failed_is_right(said: dict[str, Any], name: s
     answer = said["answers"][f"after {name}"]
     request = {"tokens": _prompt(33, 9), "maxNewTokens": 4}
     assert (answer["pieces"], answer.get("finish"), answer.get("error")) == (*python.answer(request, LIMITS), None)
+
+
+def test_functions_under_an_adapter_are_called_from_an_empty_cache(said: dict[str, Any]) -> None:
+    answers = {name: said["answers"][name] for name in ADAPTED}
+    refused = [name for name, answer in answers.items() if "adapterRefused" in answer.get("error", "")]
+    if said["kind"] == "dynamic":
+        assert refused == ["pirate", "cowboy"] and answers["still pirate"]["calls"][0].startswith("forward ")
+        return
+    assert refused == ["cowboy"] and answers["cowboy"]["calls"] == []
+    assert {name: answer["calls"] for name, answer in answers.items() if name not in refused} == {
+        "pirate": ["prefill_pirate 0 9", "decode_pirate 9 1"],
+        "pirate, a text that goes on": ["prefill_pirate 9 3", "decode_pirate 12 1"],
+        "still pirate": ["decode_pirate 8 1", "decode_pirate 9 1"],
+        "without": ["prefill 0 9", "decode 9 1"],
+    }
 
 
 def test_ten_answers_at_once_take_turns(said: dict[str, Any]) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from edgec.bundle.manifest import Manifest
+from edgec.bundle.shipped_adapters import ShippedAdapter
 from edgec.devices.embed import app_facts
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import write_package
 from tests.devices.embed.ios_bundles import (
     FORMATS,
     MODULE,
+    STATIC,
     bundle_of,
     caller_methods,
     decoder_manifest,
@@ -24,6 +26,10 @@ from tests.devices.embed.swift_toolchain import Swift
 pytestmark = pytest.mark.slow
 
 PACKAGES = "/usr/libexec/swift/bin/swift-package"
+ADAPTERS = [
+    ShippedAdapter(name=name, digest="0" * 64, ranks=[4], modules=["model.layers.0.self_attn.q_proj"], bytes=512)
+    for name in ("pirate", "poet_2")
+]
 ODD = '"; fatalError() // \\(1) \u2028 \U0001f600'
 KITS = {
     **{f"{kind} decoder": decoder_manifest(kind) for kind in FORMATS},
@@ -32,6 +38,10 @@ KITS = {
         f"{kind}, held caches": decoder_manifest(kind, methods=caller_methods())
         for kind in FORMATS
         if kind != "pte-cpu"
+    },
+    **{
+        f"{kind}, adapters": decoder_manifest(kind, methods=methods, adapters=ADAPTERS)
+        for kind, methods in (("mlpackage", STATIC), ("aimodel", STATIC), ("pte", caller_methods()))
     },
     "odd names": decoder_manifest("mlpackage", name=ODD, recipe={"name": ODD}),
 }

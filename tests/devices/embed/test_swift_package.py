@@ -10,6 +10,7 @@ import pytest
 
 from edgec.bundle.golden import ChatVector, golden_bytes
 from edgec.bundle.manifest import Runtime
+from edgec.bundle.shipped_adapters import ShippedAdapter
 from edgec.devices.embed import template_text
 from edgec.devices.embed.glue import executorch_branch
 from edgec.devices.embed.swift_package import swift_package
@@ -165,3 +166,16 @@ def test_importing_the_embedder_loads_no_heavy_library() -> None:
     code = f"import sys, edgec.devices.embed.embed; print([name for name in {heavy} if name in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_names_of_adapters_are_facts_and_the_readme_shows_how_to_use_them(tmp_path: Path) -> None:
+    adapter = ShippedAdapter(name="pirate", digest="0" * 64, ranks=[4], modules=["lm_head"], bytes=64)
+    package = swift_package(bundle_of(decoder_manifest("mlpackage", adapters=[adapter]), tmp_path / "with"))
+    plain = swift_package(bundle_of(decoder_manifest("mlpackage"), tmp_path / "without"))
+    facts = sources(package)[f"Sources/{package.module}/ModelFacts.swift"]
+    assert 'adapters: [String] = ["pirate"]' in facts
+    # Those under adapters have the same inputs and outputs: the methods are listed once.
+    assert facts.count("MethodFacts(") == 2 and "decode_pirate" not in facts
+    assert "adapters: [String] = []" in sources(plain)[f"Sources/{plain.module}/ModelFacts.swift"]
+    readmes = [str(each.files["README.md"]) for each in (package, plain)]
+    assert 'useAdapter(named: "pirate")' in readmes[0] and "useAdapter" not in readmes[1]

@@ -16,6 +16,8 @@ struct Request: Decodable {
     /// The reader leaves, or cancels its task, after so many pieces.
     let leaveAfter: Int?
     let cancelAfter: Int?
+    /// The adapter of the artifact to use from this request on; an empty name goes back to none.
+    let adapter: String?
 
     var options: GenerationOptions {
         GenerationOptions(
@@ -65,6 +67,7 @@ struct Answers {
             return pieces.count == request.leaveAfter
         }
         do {
+            if let adapter = request.adapter { try await model.useAdapter(named: adapter.isEmpty ? nil : adapter) }
             if let tokens = request.tokens {
                 let stream = model.generate(tokens: tokens, options: request.options)
                 for try await token in stream where take("\(token)") { break }

@@ -119,3 +119,19 @@ def test_rewinding_forgets_what_lay_behind(rewound: int) -> None:
     fed(decoder, [1, 2, 3, 4], 0, [3])
     logits = fed(decoder, [6], rewound, [0])
     assert np.allclose(logits[0, 0], expected_row([*[1, 2, 3, 4][:rewound], 6]))
+
+
+def test_the_functions_under_an_adapter_are_called_by_their_names() -> None:
+    called: list[str] = []
+
+    class Named(Remembering):
+        def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+            called.append(method)
+            return super().call(method.removesuffix("_pirate"), inputs)
+
+    decoder = _decoder(Named())
+    for adapter in ("", "pirate", ""):
+        decoder.use_functions(adapter)
+        fed(decoder, [1, 2], 0, [1])
+        fed(decoder, [3], 2, [0])
+    assert called == ["prefill", "decode", "prefill_pirate", "decode_pirate", "prefill", "decode"]
