@@ -223,6 +223,7 @@ def _experts(graph: GraphModule, node: Node, runs: Sequence[_Run]) -> None:
 
 def _product(graph: GraphModule, layer: Node, together: Tensor, run: _Run) -> Tensor:
     """What a linear layer makes of its inputs [P, K], its matrix in blocks of rows: [P, N]."""
+    matrix: Any
     _, matrix, *rest = layer.args
     bias = run.value(rest[0]) if rest and rest[0] is not None else None
     blocks = list(blocks_of(graph, matrix))

@@ -146,7 +146,7 @@ def _following(program: Program) -> Program:
         with graph.graph.inserting_before(topk):
             values = graph.graph.call_function(aten.gather.default, (topk.args[0], -1, chosen))
         for user in list(topk.users):
-            user.replace_all_uses_with((values, chosen)[user.args[1]])
+            user.replace_all_uses_with(chosen if user.args[1] else values)
             graph.graph.erase_node(user)
         graph.graph.erase_node(topk)
     return with_outputs(program, scores)

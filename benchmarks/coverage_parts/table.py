@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.coverage_parts.check import COLUMNS, CONTEXT, NEW_TOKENS, Outcome
+from benchmarks.coverage_parts.check import COLUMNS, CONTEXT, Outcome
+from benchmarks.coverage_parts.spoken import NEW_TOKENS
 
 _TITLES = {
     "equal": "Equal",
