@@ -24,7 +24,7 @@ from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
 from tests.runtime_py.adapters.loras import ATTENTION, EVERY, Pairs, changed, logits_of, pairs, write_lora
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 RECIPE = """
 algorithm = "rtn"

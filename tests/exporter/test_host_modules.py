@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from edgec.bundle.folder import read_manifest
 from edgec.bundle.manifest import Manifest
 
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
+
+_SLOW = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def exported(kind: str, folder: Path, **options: Any) -> Manifest:
@@ -29,7 +32,7 @@ def test_a_module_on_this_machine_calls_edgecs_kernels(kind: str, recipe: str, t
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", FACTORIES)
-@pytest.mark.parametrize("recipe", ["float", "4bit", "3bit", "balanced2"])
+@pytest.mark.parametrize("recipe", [_SLOW("float"), "4bit", _SLOW("3bit"), "balanced2"])
 def test_every_recipe_runs_a_module(kind: str, recipe: str, tmp_path: Path) -> None:
     # Two layers of 32 channels keep little in 2 bits.
     made = export(FACTORIES[kind], out=tmp_path / "x.edgec", recipe=recipe, budgets={"max_relative": 1.5})

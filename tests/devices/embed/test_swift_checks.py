@@ -68,7 +68,7 @@ def test_no_array_of_core_ai_is_taken_to_be_contiguous() -> None:
 
 def test_no_local_is_used_before_its_declaration() -> None:
     body = _function("EdgecModel", "func answer")
-    assert body.index("let tokenization = self.tokenization") < body.index("encode(tokenization)")
+    assert body.index("let tokenization = self.tokenization") < body.index("tokenization.decode(")
 
 
 def test_a_token_costs_no_sort_of_the_vocabulary_and_no_set_of_the_text() -> None:
