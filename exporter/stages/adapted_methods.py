@@ -22,6 +22,8 @@ from edgec.exporter.resolve.adapters import NamedLora
 from edgec.exporter.stages.pass_orders import method_passes
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import (
+    DECODE,
+    PREFILL,
     STATIC_METHODS,
     AdaptedMethods,
     GraphMethods,
@@ -64,7 +66,7 @@ def every_function(programs: Mapping[str, Program], request: ExportRequest) -> d
 def static_method(program: Program, method: str, request: ExportRequest) -> Program:
     """One static method of a cached program."""
     limits = request.limits
-    tokens = {"prefill": limits.prefill_chunk, "decode": 1}[method]
+    tokens = {PREFILL: limits.prefill_chunk, DECODE: 1}[method]
     return run_passes(program, method_passes(method, tokens, limits, request.form))
 
 

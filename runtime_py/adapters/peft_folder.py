@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.bundle.checked_files import file_sha256
 from edgec.bundle.tensor_file import FloatTensor, read_tensor_file
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.peft_settings import ADAPTER_CONFIG, PeftSettings, read_settings, unsupported
@@ -51,14 +52,10 @@ def folder_digest(folder: Path) -> str:
         InputError: E691, one of them cannot be read.
     """
     try:
-        return hashlib.sha256(b"".join(_file_digest(folder / name) for name in (ADAPTER_CONFIG, WEIGHTS))).hexdigest()
+        files = [bytes.fromhex(file_sha256(folder / name)) for name in (ADAPTER_CONFIG, WEIGHTS)]
     except OSError as error:
         raise _unreadable(folder, str(error)) from error
-
-
-def _file_digest(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").digest()
+    return hashlib.sha256(b"".join(files)).hexdigest()
 
 
 def tensor_name(module: str, side: str) -> str:

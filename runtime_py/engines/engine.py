@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
-from edgec.runtime_py.engines.engine_library import MAX_RANK, RawInfo, RawRun, RawTensor, library
+from edgec.runtime_py.engines.engine_library import MAX_RANK, RawInfo, RawRun, RawTensor, library, told
 from edgec.runtime_py.engines.executor import Array
 
 PACKED = ("in memory", "written", "mapped")
-_ERROR_BYTES = 2048
 # ExecuTorch's ScalarType by numpy's name.
 _DTYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "bool": 11}
 _NAMES = {code: np.dtype(name) for name, code in _DTYPES.items()}
@@ -240,24 +239,23 @@ def _tensor(array: Array) -> RawTensor:
 
 
 def _checked(call: Callable[..., int | None], arguments: tuple[Any, ...], verb: str, artifact: Path) -> int:
-    error = ctypes.create_string_buffer(_ERROR_BYTES)
-    handle = call(*arguments, error, len(error))
+    handle, why = told(call, *arguments)
     if not handle:
-        raise _refused(verb, artifact, error.value)
+        raise _refused(verb, artifact, why)
     return handle
 
 
 def _complete(call: Callable[..., int], arguments: tuple[Any, ...], verb: str, artifact: Path) -> None:
-    error = ctypes.create_string_buffer(_ERROR_BYTES)
-    if call(*arguments, error, len(error)):
-        raise _refused(verb, artifact, error.value)
+    failed, why = told(call, *arguments)
+    if failed:
+        raise _refused(verb, artifact, why)
 
 
-def _refused(verb: str, artifact: Path, why: bytes) -> InputError:
+def _refused(verb: str, artifact: Path, why: str) -> InputError:
     return InputError(
         f"The artifact could not be {verb}.",
         where=str(artifact),
-        why=why.decode(errors="replace"),
+        why=why,
         fix="check the bundle with 'edgec verify' and this installation with 'edgec doctor'",
         code="E157",
     )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from edgec.devices.runner.build import build_runner
 from edgec.errors import ToolError
 
 ABI_VERSION: Final = 2
 MAX_RANK: Final = 8
+_ERROR_BYTES: Final = 2048
+_Result = TypeVar("_Result")
 
 
 class RawTensor(Structure):
@@ -98,3 +101,9 @@ def library() -> ctypes.CDLL:
 def _unloadable(path: Path, why: str) -> ToolError:
     fix = "delete the folder and run 'edgec runner build', or check the installation with 'edgec doctor'"
     return ToolError("The engine cannot be loaded.", where=str(path), why=why, fix=fix, code="E301")
+
+
+def told(call: Callable[..., _Result], *arguments: Any) -> tuple[_Result, str]:
+    """What a function of the engine that may refuse gives, and what it says of a failure."""
+    error = ctypes.create_string_buffer(_ERROR_BYTES)
+    return call(*arguments, error, len(error)), error.value.decode(errors="replace")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import weakref
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
-from edgec.runtime_py.engines.engine_library import library
-
-_ERROR_BYTES: Final = 512
-_Result = TypeVar("_Result")
+from edgec.runtime_py.engines.engine_library import library, told
 
 
 class EngineStructure:
@@ -30,7 +24,7 @@ class EngineStructure:
             ToolError: see `library`.
         """
         self._path = grammar
-        handle, why = _told(library().edgec_structure_open, os.fsencode(grammar), os.fsencode(vocabulary))
+        handle, why = told(library().edgec_structure_open, os.fsencode(grammar), os.fsencode(vocabulary))
         if not handle:
             fix = "export the bundle again"
             raise InputError("A schema in the bundle cannot be read.", str(grammar), why, fix, "E714")
@@ -39,7 +33,7 @@ class EngineStructure:
 
     def begin(self, budget: int) -> EngineText:
         """Begin a text of at most ``budget`` tokens. Raises InputError E614."""
-        handle, why = _told(library().edgec_text_open, self._handle, budget)
+        handle, why = told(library().edgec_text_open, self._handle, budget)
         if not handle:
             raise _too_complex(self._path, why)
         return EngineText(self._path, handle)
@@ -59,22 +53,16 @@ class EngineText:
             InputError: E614, the text became too complex.
         """
         out = np.array(logits, np.float32)
-        failed, why = _told(library().edgec_text_mask, self._handle, out.ctypes.data, out.size)
+        failed, why = told(library().edgec_text_mask, self._handle, out.ctypes.data, out.size)
         if failed:
             raise _too_complex(self._path, why)
         return out
 
     def take(self, token: int) -> None:
         """Move on by a token that the mask leaves. Raises InputError E614, as `mask`."""
-        failed, why = _told(library().edgec_text_take, self._handle, token)
+        failed, why = told(library().edgec_text_take, self._handle, token)
         if failed:
             raise _too_complex(self._path, why)
-
-
-def _told(call: Callable[..., _Result], *arguments: Any) -> tuple[_Result, str]:
-    """What a function of the engine gives, and what it says of a failure."""
-    error = ctypes.create_string_buffer(_ERROR_BYTES)
-    return call(*arguments, error, len(error)), error.value.decode(errors="replace")
 
 
 def _too_complex(path: Path, why: str) -> InputError:
