@@ -30,7 +30,7 @@ std::string size_of(int64_t rows, int64_t width) {
   return std::to_string(rows) + " x " + std::to_string(width);
 }
 
-void check_change(const MatrixSizes& matrices, const EdgecLowRank& change) {
+void check_change(const NotedMatrices& matrices, const EdgecLowRank& change) {
   require(change.key, "a matrix's key");
   require(change.a, "a change's first matrix");
   require(change.b, "a change's second matrix");
@@ -41,9 +41,9 @@ void check_change(const MatrixSizes& matrices, const EdgecLowRank& change) {
   if (found == matrices.end()) {
     throw Failure(EDGEC_REFUSED, "edgec's kernels multiply by no matrix \"" + key + "\" of this artifact");
   }
-  const MatrixSize& size = found->second;
-  if (change.rows != size.rows || change.width != size.width) {
-    const std::string given = size_of(change.rows, change.width), wanted = size_of(size.rows, size.width);
+  const linear::Matrix& matrix = found->second.matrix;
+  if (change.rows != matrix.rows || change.width != matrix.width) {
+    const std::string given = size_of(change.rows, change.width), wanted = size_of(matrix.rows, matrix.width);
     throw Failure(EDGEC_REFUSED, "a change of " + given + " for the matrix \"" + key + "\", which has " + wanted);
   }
   if (change.rank < 1 || change.rank > kMostRank) {
@@ -65,7 +65,7 @@ std::vector<EdgecLowRank> changes_of(const AdapterFile& file, const std::string&
   return changes;
 }
 
-std::shared_ptr<const Adapter> checked_adapter(const MatrixSizes& matrices, const EdgecLowRank* changes, size_t count) {
+std::shared_ptr<const Adapter> checked_adapter(const NotedMatrices& matrices, const EdgecLowRank* changes, size_t count) {
   auto adapter = std::make_shared<Adapter>();
   std::vector<LowRank*> made;
   int64_t floats = 0;

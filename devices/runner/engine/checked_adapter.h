@@ -18,6 +18,6 @@ std::vector<EdgecLowRank> changes_of(const AdapterFile& file, const std::string&
 
 // Throws Failure (EDGEC_REFUSED) unless every change has numbers of a known format, a rank, and the key and size of
 // another one of the matrices.
-std::shared_ptr<const Adapter> checked_adapter(const MatrixSizes& matrices, const EdgecLowRank* changes, size_t count);
+std::shared_ptr<const Adapter> checked_adapter(const NotedMatrices& matrices, const EdgecLowRank* changes, size_t count);
 
 }  // namespace edgec::engine

@@ -76,10 +76,20 @@ Model::Model(const std::string& artifact, const std::string& method, const std::
   info_.max_rows = takes_tokens(meta()) ? last_size(meta(), meta().num_inputs() - 1) : 0;
   if (info_.max_tokens > 0) row_inputs_ = edgec::engine::row_inputs(meta());
   spare_ = load(packed_path);
+  read_ahead_.start(matrix_runs());
   info_.load_ns = now_ns() - start;
 }
 
 Model::~Model() = default;
+
+std::vector<Run> Model::matrix_runs() const {
+  std::vector<Run> runs(matrices_.size());
+  for (const auto& [key, noted] : matrices_) {
+    const linear::Matrix& matrix = noted.matrix;
+    if (artifact_.offset_of(matrix.data)) runs[noted.turn] = {matrix.data, matrix.bytes()};
+  }
+  return joined(runs);
+}
 
 executorch::runtime::MethodMeta Model::meta() const {
   return meta_of(program_, method_);
@@ -92,7 +102,7 @@ bool Model::shares_scratch() const {
 std::unique_ptr<Session> Model::load(const std::string& packed_path) {
   const PoolInUse pool;
   const LaidOutScope scope(laid_out_);
-  const MatrixSizesScope noted(matrices_);
+  const NotedMatricesScope noted(matrices_);
   std::unique_ptr<Session> session = load_packed(packed_path);
   laid_out_.finish();
   info_.packed_bytes += laid_out_.bytes();

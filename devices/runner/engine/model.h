@@ -14,6 +14,7 @@
 #include "laid_out_file.h"
 #include "mapped_file.h"
 #include "placed_rows.h"
+#include "read_ahead.h"
 #include "region/adapter.h"
 
 namespace edgec::engine {
@@ -47,7 +48,7 @@ class Model {
   // What a decoder reads of rows in the place of tokens.
   const RowInputs& row_inputs() const { return row_inputs_; }
   // The matrices that edgec's own kernels multiply by.
-  const MatrixSizes& matrices() const { return matrices_; }
+  const NotedMatrices& matrices() const { return matrices_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
   // Give the artifact's pages that loading has touched back to the kernel.
   void forget_artifact() const { artifact_.forget(); }
@@ -59,13 +60,15 @@ class Model {
  private:
   std::unique_ptr<Session> load(const std::string& packed_path);
   std::unique_ptr<Session> load_packed(const std::string& packed_path);
+  // The runs of the artifact that the kernels read, one after the other.
+  std::vector<Run> matrix_runs() const;
 
   std::string method_;
   MappedFile artifact_;
   executorch::runtime::Program program_;
   Arena scratch_;
   LaidOutFile laid_out_;
-  MatrixSizes matrices_;
+  NotedMatrices matrices_;
   std::mutex run_lock_;
   mutable std::mutex sessions_lock_;
   std::unique_ptr<Session> spare_;
@@ -74,6 +77,7 @@ class Model {
   std::optional<std::string> obstacle_;
   EdgecModelInfo info_{};
   RowInputs row_inputs_;
+  ReadAhead read_ahead_;
 };
 
 }  // namespace edgec::engine

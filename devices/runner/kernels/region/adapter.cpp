@@ -18,7 +18,7 @@ constexpr int kRowsTogether = 4, kRunsTogether = 4;
 constexpr int64_t kColumns = 64;
 
 thread_local const Adapter* in_force = nullptr;
-thread_local MatrixSizes* noted = nullptr;
+thread_local NotedMatrices* noted = nullptr;
 
 int64_t filled_up(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 
@@ -198,16 +198,16 @@ void AddedProducts::add(size_t product, int64_t first_row, int64_t rows, int64_t
   }
 }
 
-MatrixSizesScope::MatrixSizesScope(MatrixSizes& sizes) { noted = &sizes; }
+NotedMatricesScope::NotedMatricesScope(NotedMatrices& matrices) { noted = &matrices; }
 
-MatrixSizesScope::~MatrixSizesScope() { noted = nullptr; }
+NotedMatricesScope::~NotedMatricesScope() { noted = nullptr; }
 
 void note_matrices(const Region& region) {
   for (const Step& step : region.steps) {
     const Group* group = std::get_if<Group>(&step);
     for (size_t i = 0; noted != nullptr && group != nullptr && i < group->products.size(); i++) {
       const Product& product = group->products[i];
-      noted->insert_or_assign(product.key, MatrixSize{product.matrix.rows, product.matrix.width});
+      noted->try_emplace(product.key, NotedMatrix{product.matrix, noted->size()});
     }
   }
 }

@@ -71,21 +71,22 @@ class AddedProducts {
   std::vector<Added> added_;
 };
 
-struct MatrixSize {
-  int64_t rows;
-  int64_t width;
+// A matrix as a region's kernels read it.
+struct NotedMatrix {
+  linear::Matrix matrix;
+  size_t turn;  // how many others are read before it
 };
 
 // The matrices of a program's regions, by their keys.
-using MatrixSizes = std::map<std::string, MatrixSize>;
+using NotedMatrices = std::map<std::string, NotedMatrix>;
 
-// While it lives, the matrices of regions that this thread loads are noted in `sizes`.
-class MatrixSizesScope {
+// While it lives, the matrices of regions that this thread loads are noted in `matrices`.
+class NotedMatricesScope {
  public:
-  explicit MatrixSizesScope(MatrixSizes& sizes);
-  ~MatrixSizesScope();
-  MatrixSizesScope(const MatrixSizesScope&) = delete;
-  MatrixSizesScope& operator=(const MatrixSizesScope&) = delete;
+  explicit NotedMatricesScope(NotedMatrices& matrices);
+  ~NotedMatricesScope();
+  NotedMatricesScope(const NotedMatricesScope&) = delete;
+  NotedMatricesScope& operator=(const NotedMatricesScope&) = delete;
 };
 
 // Note a region's matrices where a scope asks for them.
