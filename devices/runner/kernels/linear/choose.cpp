@@ -50,10 +50,11 @@ Features features() { return {(getauxval(AT_HWCAP) >> 20 & 1) != 0, (getauxval(A
 #endif
 
 #if defined(__x86_64__)
-// Bit 4 of EAX in leaf 7, subleaf 1 (Intel's manual); clang 17 knows no name for it.
-[[maybe_unused]] bool has_avx_vnni() {
+// Bits of EAX in leaf 7, subleaf 1 (Intel's manual); clang 17 knows no name for the first.
+constexpr int kAvxVnniBit = 4, kAvx512Bf16Bit = 5;
+bool has_bit(int bit) {
   unsigned int a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> bit & 1) != 0;
 }
 #endif
 
@@ -76,7 +77,7 @@ Choice choose() {
 #if defined(EDGEC_AVX_VNNI_BY_AVX512)
   choice.add(avx2 && avx512 && __builtin_cpu_supports("avx512vnni"), kAvxVnni);
 #else
-  choice.add(avx2 && has_avx_vnni(), kAvxVnni);
+  choice.add(avx2 && has_bit(kAvxVnniBit), kAvxVnni);
 #endif
   choice.add(avx2, kAvx2);
 #elif defined(__aarch64__)
@@ -104,6 +105,17 @@ const Kernel* kernel_named(const char* name) {
     if (std::strcmp(choice().kernels[i]->name, name) == 0) return choice().kernels[i];
   }
   return nullptr;
+}
+
+// Zen 4, by its features: there a token of 4 bits takes its bytes at 30.6 GB/s, with prefetches at 25.9. Without them, Zen 3
+// reads 0.8 times as fast, and Zen 5 0.6 to 0.8 times.
+bool foresees_reading() {
+#if defined(__x86_64__)
+  static const bool zen4 = has_bit(kAvx512Bf16Bit) && !has_bit(kAvxVnniBit);
+  return zen4;
+#else
+  return false;
+#endif
 }
 
 const Kernel& kernel_in_force() {

@@ -65,6 +65,9 @@ Kernels available_kernels();
 // The available kernel of this name, or null.
 const Kernel* kernel_named(const char* name);
 
+// Whether this processor, left alone, foresees what is read next better than prefetches do, where few tokens share it.
+bool foresees_reading();
+
 // The kernel in force: the best one, or the one that EDGEC_ISA names where the processor has it.
 const Kernel& kernel_in_force();
 

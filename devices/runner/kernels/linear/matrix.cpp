@@ -1,5 +1,6 @@
 #include "matrix.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -185,8 +186,8 @@ bool is_matrix(const Matrix& matrix) {
   const bool laid = matrix.layout == Layout::kRows16 || matrix.layout == Layout::kRows8;
   const bool valued = (matrix.step == 1 || matrix.step == 2) && matrix.offset >= 0 && matrix.offset <= 128;
   if (!sized || !coded || !grouped || !laid || !valued) return false;
-  // Sums of codes and of tokens stay within 32 bits.
-  const int64_t largest = matrix.step * (int64_t{1} << matrix.bits) + matrix.offset;
+  // Sums of codes, which may stay where they lie in their bytes, and of tokens stay within 32 bits.
+  const int64_t largest = std::max<int64_t>(256, matrix.step * (int64_t{1} << matrix.bits) + matrix.offset);
   const bool summed = largest * 128 * matrix.group_slices() * kSlice <= INT32_MAX;
   return summed && (matrix.bits != 8 || (matrix.step == 1 && matrix.group == 0));
 }

@@ -18,6 +18,13 @@ inline Ints codes_at(const uint8_t* slice, int n) {
   return and_all(shifted(load(slice + n / kInLine * kLine), n % kInLine * kBits), (1 << kBits) - 1);
 }
 
+// The same codes where they lie in their bytes: 2^(kBits * (n % (8 / kBits))) times as large.
+template <int kBits>
+inline Ints codes_in_place(const uint8_t* slice, int n) {
+  constexpr int kInLine = 8 / kBits;
+  return and_all(load(slice + n / kInLine * kLine), ((1 << kBits) - 1) << n % kInLine * kBits);
+}
+
 template <>
 inline Ints codes_at<3>(const uint8_t* slice, int n) {
   const Ints highest = and_all(shifted(load(slice + 2 * kLine), n - 2), 4);

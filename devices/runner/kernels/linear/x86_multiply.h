@@ -10,6 +10,7 @@ constexpr int64_t kTokenBlock = 96;      // tokens that stay in a cache while al
 constexpr int64_t kMostStarts = 1 << 15;  // of a block of tokens: as many as a row has groups
 constexpr int64_t kMostSlices = 32;      // of a group, and of unpacked ones
 constexpr int64_t kUnpackFrom = 16;      // tokens
+constexpr int64_t kFewTokens = 4;        // foresees_reading()
 constexpr int64_t kWindowBytes = 4096;   // of a block's codes, for all tokens before the next: in the first cache
 
 // Some tokens and all rows.
@@ -96,7 +97,7 @@ inline void multiply_groups(const Work& work, const Window& all) {
   for (int64_t first = 0; first < all.groups; first += most) {
     const bool last = first + most >= all.groups;
     window.groups = last ? all.groups - first : most;
-    window.ahead = last ? all.ahead : window.codes + most * all.group_bytes;
+    window.ahead = last || all.ahead == nullptr ? all.ahead : window.codes + most * all.group_bytes;
     multiply_window<kBits, kParts>(work, window, unpacked);
     window.codes += most * all.group_bytes;
     window.scales += most * all.group_bytes;
@@ -125,7 +126,8 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
   const int64_t codes = matrix.group_slices() * kBits * kLine, token_bytes = work.tokens.slices * kSlice;
   const auto* tail = reinterpret_cast<const float*>(block + matrix.groups() * matrix.group_bytes());
   const auto* row_scales = reinterpret_cast<const uint8_t*>(tail + kBlockRows);
-  for (int part = 0; part < kParts; part++) {
+  const bool asks = work.count > kFewTokens || !foresees_reading();
+  for (int part = 0; part < kParts && asks; part++) {
     prefetch(reinterpret_cast<const uint8_t*>(tail + beside(part, kVectorRows, matrix.block_bytes() / 4)));
   }
   alignas(64) float results[kTokenBlock * kTileRows];
@@ -133,7 +135,7 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
                       matrix.group_bytes(),
                       matrix.block_bytes(),
                       matrix.group == 0 ? row_scales : block + codes,
-                      block + kParts / kBlockVectors * matrix.block_bytes(),
+                      asks ? block + kParts / kBlockVectors * matrix.block_bytes() : nullptr,
                       matrix.group_bytes(),
                       matrix.block_bytes(),
                       matrix.groups(),

@@ -48,6 +48,11 @@ inline Ints shifted(Ints x, int count) {
   return count < 0 ? _mm256_slli_epi16(x, -count) : _mm256_srli_epi16(x, count);
 }
 
+// Shifts signed 32-bit numbers to the right.
+inline Ints shifted_down(Ints x, int count) {
+  return _mm256_srai_epi32(x, count);
+}
+
 inline Ints no_ints() {
   return _mm256_setzero_si256();
 }

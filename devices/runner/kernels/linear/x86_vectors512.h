@@ -50,6 +50,11 @@ inline Ints shifted(Ints x, int count) {
                    : _mm512_srli_epi16(x, static_cast<unsigned>(count));
 }
 
+// Shifts signed 32-bit numbers to the right.
+inline Ints shifted_down(Ints x, int count) {
+  return _mm512_srai_epi32(x, static_cast<unsigned>(count));
+}
+
 inline Ints no_ints() {
   return _mm512_setzero_si512();
 }
