@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import TIME, ContextCurve, Failure, Speed, Spread
 from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import Subject
+from edgec.runtime_py.bench.job import drop_pages
 
 _TIMEOUT_S = 900.0
 _REASON = 300
@@ -49,6 +51,7 @@ class Rounds:
         threads: each round measures every subject with each of these.
         budget_s: seconds after which no round begins except the first two.
         say: told what is measured, and the share that is done, 0..1.
+        from_disk: whether a subject's files leave the page cache before each of its turns.
     """
 
     shop: Workshop
@@ -57,6 +60,7 @@ class Rounds:
     threads: tuple[int, ...]
     budget_s: float
     say: Callable[[str, float], None]
+    from_disk: bool = False
 
     def take(self, subjects: Sequence[Subject], job: Mapping[str, Any]) -> tuple[list[Outcome], list[Failure]]:
         """Run the job for all subjects; a subject that fails once is left out from then on."""
@@ -82,9 +86,20 @@ class Rounds:
         python, held = self.shop.interpreter(subject), {"EDGEC_ISA": subject.isa} if subject.isa else {}
 
         def work() -> dict[str, Any]:
+            if self.from_disk:
+                _forget(made.path)
             return run_worker(subject.worker, whole, python=python, environment=held, timeout_s=_TIMEOUT_S)
 
-        return self.store.once({"worker": subject.worker, "job": whole, "round": turn.round, **held}, work)
+        key = {"worker": subject.worker, "job": whole, "round": turn.round, **held}
+        return self.store.once(key | ({"from_disk": True} if self.from_disk else {}), work)
+
+
+def _forget(artifact: Path) -> None:
+    """Drop the pages of all files that were made with an artifact: it lies in a folder of its own, or is one."""
+    folder = artifact if artifact.is_dir() else artifact.parent
+    for path in folder.rglob("*"):
+        if path.is_file():
+            drop_pages(path)
 
 
 def missed(subject: Subject, failed: ProcessFailed, of: str = "") -> Failure:
