@@ -141,7 +141,7 @@ def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
     cases = bench.settings.cases(model)
     job = {"kind": "speed", "cases": [case.to_json() for case in cases]}
     turns = bench.rounds(budget_s)
-    once = replace(turns, count=1, threads=bench.settings.threads[-1:], from_disk=True)
+    once = replace(turns, count=1, threads=bench.settings.threads[-1:])
     first, unloadable = once.take(subjects, {"kind": "speed", "cases": []})
     outcomes, failures = turns.take(subjects, job)
     bench.failures += [*unloadable, *failures]

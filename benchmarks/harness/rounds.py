@@ -17,7 +17,7 @@ from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import TIME, ContextCurve, Failure, Speed, Spread
 from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import Subject
-from edgec.runtime_py.bench.job import drop_pages
+from edgec.runtime_py.bench.job import warm_pages
 
 _TIMEOUT_S = 900.0
 _REASON = 300
@@ -51,7 +51,6 @@ class Rounds:
         threads: each round measures every subject with each of these.
         budget_s: seconds after which no round begins except the first two.
         say: told what is measured, and the share that is done, 0..1.
-        from_disk: whether a subject's files leave the page cache before each of its turns.
     """
 
     shop: Workshop
@@ -60,7 +59,6 @@ class Rounds:
     threads: tuple[int, ...]
     budget_s: float
     say: Callable[[str, float], None]
-    from_disk: bool = False
 
     def take(self, subjects: Sequence[Subject], job: Mapping[str, Any]) -> tuple[list[Outcome], list[Failure]]:
         """Run the job for all subjects; a subject that fails once is left out from then on."""
@@ -86,20 +84,18 @@ class Rounds:
         python, held = self.shop.interpreter(subject), {"EDGEC_ISA": subject.isa} if subject.isa else {}
 
         def work() -> dict[str, Any]:
-            if self.from_disk:
-                _forget(made.path)
+            _read_in(made.path)
             return run_worker(subject.worker, whole, python=python, environment=held, timeout_s=_TIMEOUT_S)
 
-        key = {"worker": subject.worker, "job": whole, "round": turn.round, **held}
-        return self.store.once(key | ({"from_disk": True} if self.from_disk else {}), work)
+        return self.store.once({"worker": subject.worker, "job": whole, "round": turn.round, **held}, work)
 
 
-def _forget(artifact: Path) -> None:
-    """Drop the pages of all files that were made with an artifact: it lies in a folder of its own, or is one."""
+def _read_in(artifact: Path) -> None:
+    """Read all files made with an artifact, which has a folder of its own, so that no load waits for the disk."""
     folder = artifact if artifact.is_dir() else artifact.parent
     for path in folder.rglob("*"):
         if path.is_file():
-            drop_pages(path)
+            warm_pages(path)
 
 
 def missed(subject: Subject, failed: ProcessFailed, of: str = "") -> Failure:

@@ -90,18 +90,13 @@ def test_a_second_run_starts_nothing(tmp_path: Path, workers: Workers) -> None:
     assert len(workers.started) == count + 4
 
 
-def test_a_first_load_begins_with_the_files_forgotten(
-    tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_load_waits_for_the_disk(tmp_path: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "part.bin").write_bytes(b"1")
-    forgotten: list[str] = []
-    monkeypatch.setattr(rounds, "drop_pages", lambda path: forgotten.append(path.name))
+    read: list[str] = []
+    monkeypatch.setattr(rounds, "warm_pages", lambda path: read.append(path.name))
     turns(tmp_path, count=1).take(SUBJECTS, JOB)
-    assert forgotten == [] and len(workers.started) == 4
-    replace(turns(tmp_path, count=1), from_disk=True).take(SUBJECTS, JOB)
-    # The stored results of the first four lie in the same folder here.
-    assert forgotten.count("part.bin") == 4 and len(workers.started) == 8
+    assert read.count("part.bin") == len(workers.started) == 4
 
 
 def test_a_failing_subject_is_left_out_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
