@@ -35,7 +35,7 @@ def test_calls_stand_in_the_content_where_the_template_reads_nothing_else() -> N
     assert user == talk[0] and "tool_calls" not in message
     begun, _, rest = message["content"].removeprefix("<|tool_call_start|>").partition("<|tool_call_end|>")
     assert message["content"].startswith("<|tool_call_start|>[weather(") and rest == "Look."
-    first, second = ast.parse(begun, mode="eval").body.elts  # type: ignore[attr-defined]
+    first, second = ast.parse(begun, mode="eval").body.elts
     assert {each.arg: ast.literal_eval(each.value) for each in first.keywords} == ARGUMENTS
     assert ast.unparse(second) == "now()"
     assert "tool_calls" in talk[1], "what was given stays as it was"
