@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from edgec.bundle.limited_json import first_fault
+from edgec.bundle.template_messages import as_taken
 from edgec.errors import InputError, ToolError
 
 SECONDS = 5
@@ -98,7 +99,7 @@ def _rendered(
         raise _refused(str(cause)) from cause
     job = {
         "template": template,
-        "messages": messages,
+        "messages": as_taken(template, messages),
         "variables": {**tokenizer.special_tokens_map, **(options or {})},
         "tools": list(tools) or None,
         "answer": answer,

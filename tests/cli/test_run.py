@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 import edgec
 from edgec.cli.run import run
 from edgec.errors import InputError
+from edgec.runtime_py import console
+from tests.runtime_py.serve.running import CALL, NOW, model_of, script
 from tests.runtime_py.tiny_decoder import built
 
 PROMPT = "Once upon a time"
@@ -164,3 +166,24 @@ def test_tools_and_budgets_need_a_template_that_knows_them(bundle: Path, tmp_pat
         error = invoke(*common, *arguments, text="").exception
         assert isinstance(error, InputError) and error.code == code
     assert answers(*common, "--thinking-budget", "0")[0]["chat_template"] is True
+
+
+def test_a_call_within_a_budget_and_the_answer_to_its_result(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tools.json").write_text(json.dumps([NOW]))
+    arguments = (str(tiny_bundle), "--tools", str(tmp_path / "tools.json"), "--thinking-budget", "3")
+    model = model_of(tiny_bundle)
+    # The model would think on for as many tokens as the marker has that is forced in their place, and then call.
+    forced = len(model.tokenizer("</think>", add_special_tokens=False)["input_ids"])
+    thought = ("zqxj" * 9)[: 3 + forced]
+    assert len(model.tokenizer(thought, add_special_tokens=False)["input_ids"]) == len(thought)
+    script(model, f"<think>{thought}{CALL}", "It is noon.")
+    monkeypatch.setattr(console, "load", lambda *_: model)
+    talk = invoke(*arguments, "--chat", text="What time is it?\nnoon\n")
+    assert talk.exit_code == 0, talk.exception
+    call, answer = talk.stdout.splitlines()
+    assert {**json.loads(call)["tool_call"], "id": ""} == {"id": "", "name": "now", "arguments": {}}
+    assert answer == "It is noon." and "zqx" in talk.stderr and "zqxj" not in talk.stderr
+    (made,) = answers(*arguments, "-p", "What time is it?")
+    assert made["reasoning"] == "zqx" and [each["name"] for each in made["tool_calls"]] == ["now"]  # type: ignore[attr-defined]

@@ -39,6 +39,11 @@ def properties_in(schema: Any, where: str) -> Iterator[tuple[str, Any, bool]]:
         yield name, held, name in required
 
 
+def is_free_boolean(schema: Any) -> bool:
+    """Whether a schema takes both truth values."""
+    return isinstance(schema, dict) and schema.get("type") == "boolean" and not {"enum", "const"} & schema.keys()
+
+
 def in_order(fields: Sequence[tuple[str, bool]], sheet: Sheet, separator: str) -> str:
     """The expression of fields in their order, those that need not come left out or not.
 

@@ -12,6 +12,8 @@ from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
 
 _ARGUMENTS = ("arguments", "parameters")
+# Of a call, as Mistral's models write it.
+_ID = "/[a-zA-Z0-9]{9}/"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class JsonList:
 
     def _call(self, tool: Tool, sheet: Sheet) -> str:
         name = f'"{{" BLANK "\\"name\\":" BLANK "\\"{tool.name}\\"," BLANK "\\"arguments\\":" BLANK'
-        number = r'("," BLANK "\"id\":" BLANK "\"" /[a-zA-Z0-9]{9}/ "\"")?'
+        number = rf'("," BLANK "\"id\":" BLANK "\"" {_ID} "\"")?'
         return f'{name} {sheet.json(tool.parameters, f"tool {tool.name}")} {number} BLANK "}}"'
 
     def read(self, text: str) -> list[ToolCall]:
@@ -78,12 +80,14 @@ class NamedJson:
 
     def rule(self, tools: Sequence[Tool], sheet: Sheet, many: bool = True) -> str:
         """The expression of one call."""
-        return one_of(
-            [
-                f"{sheet.text(tool.name + self.between)} {sheet.json(tool.parameters, f'tool {tool.name}')}"
-                for tool in tools
-            ]
-        )
+        return one_of([self._call(tool, sheet) for tool in tools])
+
+    def _call(self, tool: Tool, sheet: Sheet) -> str:
+        arguments = sheet.json(tool.parameters, f"tool {tool.name}")
+        if not self.skipped:
+            return f"{sheet.text(tool.name + self.between)} {arguments}"
+        own_id = f"({sheet.text(self.skipped)} {_ID})?"
+        return f"{sheet.text(tool.name)} {own_id} {sheet.text(self.between)} {arguments}"
 
     def read(self, text: str) -> list[ToolCall]:
         """The call of a text. Raises ValueError."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edgec.bundle.tools import Tool, no_tool
-from edgec.runtime_py.messages.bodies.fields import NOTES, in_order, properties_of
+from edgec.runtime_py.messages.bodies.fields import NOTES, in_order, is_free_boolean, properties_of
 from edgec.runtime_py.messages.bodies.json_calls import JsonList
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
@@ -44,7 +44,7 @@ class PythonCalls:
 
     @staticmethod
     def _value(schema: Any, sheet: Sheet, where: str) -> str:
-        if isinstance(schema, dict) and schema.get("type") == "boolean" and not {"enum", "const"} & schema.keys():
+        if is_free_boolean(schema):
             return '("True" | "False")'
         held = sheet.json(schema, where)
         # LFM2.5's own template writes texts in single quotes, and the model after it.

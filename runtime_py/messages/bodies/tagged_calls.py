@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.tools import Tool
-from edgec.runtime_py.messages.bodies.fields import NOTES, properties_of
+from edgec.runtime_py.messages.bodies.fields import NOTES, is_free_boolean, properties_of
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
 from edgec.runtime_py.structured.refusals import not_enforced
 
 _END: Final = "\n</parameter>\n"
+# Qwen 3.5's template shows these in earlier calls as Python writes them, and the model after it.
+_WORDS: Final[Mapping[str, Any]] = {"True": True, "False": False, "None": None}
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ def _is_text(schema: Any) -> bool:
 
 
 def _value(schema: Any, sheet: Sheet, where: str) -> str:
+    if is_free_boolean(schema):
+        return f'("true" | "false" | "True" | "False") {json.dumps(_END)}'
     if not _is_text(schema):
         return f"{sheet.json(schema, where)} {json.dumps(_END)}"
     if "enum" in schema and not schema.keys() - {"enum", *NOTES}:
@@ -69,4 +73,6 @@ def _value(schema: Any, sheet: Sheet, where: str) -> str:
 
 
 def _typed(value: str, schema: Any) -> Any:
-    return value if _is_text(schema) else parse_json(value.encode())
+    if _is_text(schema):
+        return value
+    return _WORDS[value] if value in _WORDS else parse_json(value.encode())

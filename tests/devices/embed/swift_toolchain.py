@@ -49,9 +49,9 @@ _MODULES = (
 )
 WORK = "/mnt"
 """Where the compiler's own root shows the caller's folder."""
-# /proc is where the compiler finds itself.
+# /proc is where the compiler finds itself; the caller's folder comes with the disks that are mounted below it.
 _ENTER = f"""
-mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --bind "$2" "$1{WORK}" || exit 125
+mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --rbind "$2" "$1{WORK}" || exit 125
 root=$1; shift 2; exec chroot "$root" /usr/bin/env -C {WORK} "$@"
 """
 

@@ -12,6 +12,7 @@ from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import write_package
 from tests.devices.embed.download_apps import Made, in_parts
 from tests.devices.embed.download_cases import DownloadCases
+from tests.devices.embed.full_disk_cases import FullDiskCases
 from tests.devices.embed.ios_bundles import target
 from tests.devices.embed.swift_bundles import for_linux, write_good
 from tests.devices.embed.swift_toolchain import WORK, Swift, inside
@@ -51,3 +52,7 @@ def place(swift_folder: Path) -> Path:
 
 class TestSwift(DownloadCases):
     """The cases, in Swift."""
+
+
+class TestSwiftOnFullDisks(FullDiskCases):
+    """The cases of full disks, in Swift."""

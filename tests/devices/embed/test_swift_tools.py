@@ -47,7 +47,7 @@ def facts_of_all(source: str, notations: Sequence[Spoken]) -> str:
             [*rows, "default: fatalError() } }"]
         )
 
-    given, count = _PROPERTY.subn(chosen, source)
+    given, count = _PROPERTY.subn(chosen, source.replace("@@render_images@@", ""))
     assert count > 10 and "@@" not in given
     return f"{given}\nenum NotationUnderTest {{ nonisolated(unsafe) static var place = 0 }}\n"
 

@@ -117,6 +117,21 @@ def test_single_quotes_as_lfm2_writes_them() -> None:
     assert call.arguments == {"city": 'O\'Hare "A"', "days": 1}
 
 
+@pytest.mark.parametrize("special", [(), SPECIAL["mistral-named"], (*SPECIAL["mistral-named"], "[CALL_ID]")])
+def test_an_id_of_its_own_before_the_arguments_is_not_read(special: tuple[str, ...]) -> None:
+    tokens = marked(FORMS["mistral-named"], special)
+    text = WRITTEN["mistral-named"].replace("[ARGS]", "[CALL_ID]abcDEF123[ARGS]")
+    (call,) = talk(tokens, speaker(tokens, text)).send("?", tools=TOOLS).tool_calls
+    assert (call.name, call.arguments) == ("weather", ARGUMENTS) and call.id != "abcDEF123"
+
+
+def test_truth_as_qwen_tags_may_write_it() -> None:
+    tokens = marked(FORMS["qwen-tags"], SPECIAL["qwen-tags"])
+    text = WRITTEN["qwen-tags"].replace("true", "True").replace("Oslo, \u00e9", "True")
+    (call,) = talk(tokens, speaker(tokens, text)).send("?", tools=TOOLS).tool_calls
+    assert call.arguments == ARGUMENTS | {"city": "True"}
+
+
 @pytest.mark.parametrize(("name", "special"), CASES)
 def test_random_models_write_calls_that_fulfil_their_schema(name: str, special: tuple[str, ...]) -> None:
     tokens, whole = marked(FORMS[name], special), 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ TEMPLATE = str(tokenizer("<tool_call> </tool_call> <think> </think>").chat_templ
     "tools|tojson", "tools|length"
 )
 NAME = "tiny"
+ASK: list[Any] = [{"role": "user", "content": "Hi"}]
 LONG = "a b c d e f g h i j k l m n o p q r s t u v w x y z " * 2
 NOW = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
 CALL = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
@@ -51,17 +53,33 @@ class Running:
         host, _, port = self.url.removeprefix("http://").removesuffix("/v1").partition(":")
         return host, int(port)
 
+    @property
+    def name(self) -> str:
+        """Of the first bundle."""
+        return self.hosted[0].name
+
     def client(self, **options: Any) -> openai.OpenAI:
         return openai.OpenAI(base_url=self.url, **{"api_key": "none", "max_retries": 0, "timeout": 60, **options})
 
+    def sent(self, body: dict[str, Any]) -> socket.socket:
+        """A connection on which a request for a chat was sent and nothing was read."""
+        raw = json.dumps({"model": self.name, "messages": ASK, "temperature": 0, **body}).encode()
+        client = socket.create_connection(self.place, 30)
+        lines = ("POST /v1/chat/completions HTTP/1.1", "Host: localhost", "Content-Type: application/json")
+        head = "\r\n".join([*lines, f"Content-Length: {len(raw)}", "", ""])
+        client.sendall(head.encode() + raw)
+        return client
+
     def post(self, path: str, body: bytes | Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
-        """What a plain HTTP client gets."""
+        """What a plain HTTP client gets; of a stream the list of its events' data."""
         connection = http.client.HTTPConnection(*self.place, timeout=60)
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
             connection.request("POST", path, raw, {"Content-Type": "application/json", **(headers or {})})
             answer = connection.getresponse()
             text = answer.read()
+            if answer.headers.get_content_type() == "text/event-stream":
+                return answer.status, _events(text.decode())
             return answer.status, json.loads(text) if text else None
         finally:
             connection.close()
@@ -72,6 +90,14 @@ class Running:
         while any(one.waiting for one in self.hosted):
             assert time.monotonic() < end, "an answer is still being computed"
             time.sleep(0.005)
+
+
+def _events(text: str) -> list[Any]:
+    """The data of each event; of the last one ``[DONE]`` or an error."""
+    *events, end = text.split("\n\n")
+    assert end == "" and all(one.startswith("data: ") for one in events)
+    held = [one.removeprefix("data: ") for one in events]
+    return [one if one == "[DONE]" else json.loads(one) for one in held]
 
 
 @contextmanager
@@ -110,8 +136,19 @@ def model_of(bundle: Path, template: str = TEMPLATE) -> Model:
 
 def script(model: Model, *messages: str, wait: Callable[[], object] = lambda: None) -> list[int]:
     """Make a model say some texts, one after the other in a conversation; returns a list that grows with each call."""
+    turns = [said(model.tokenizer, text) for text in messages]
+    return _say(model, lambda asked, turn: turns[min(turn, len(turns)) - 1], wait)
+
+
+def script_by(model: Model, text_after: Callable[[str], str]) -> list[int]:
+    """Make a model say what a function gives for the text before each of its turns; returns as `script`."""
+    tokens = model.tokenizer
+    return _say(model, lambda asked, turn: said(tokens, text_after(tokens.decode(asked))), lambda: None)
+
+
+def _say(model: Model, turn_after: Callable[[list[int], int], list[int]], wait: Callable[[], object]) -> list[int]:
+    """Make a model say the tokens that a function gives for what came before a turn and the turn's number."""
     session, tokens = model.session, model.tokenizer
-    turns = [said(tokens, text) for text in messages]
     begins, calls = tokens.convert_tokens_to_ids("<|assistant|>"), list[int]()
     forward = type(session).forward
 
@@ -123,7 +160,7 @@ def script(model: Model, *messages: str, wait: Callable[[], object] = lambda: No
             held = session.cache.tokens[: start + row + 1]
             turn = [index for index, token in enumerate(held) if token == begins]
             if turn:
-                said_now = turns[min(len(turn), len(turns)) - 1]
+                said_now = turn_after(held[: turn[-1]], len(turn))
                 count = len(held) - turn[-1] - 1
                 logits[place, said_now[count] if count < len(said_now) else tokens.eos_token_id] = 1e4
         return logits
