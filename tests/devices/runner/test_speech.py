@@ -170,8 +170,8 @@ def bursts(seed: int) -> np.ndarray:
     return (drawn.normal(0, 0.5, 56_000) * np.repeat(drawn.uniform(0, 1, 56), 1000)).astype(np.float32)
 
 
-# Random weights say one sentence in most windows; in those of these bursts two or more.
-TIMED = {"a sentence in each window": (SWEEP, None, 4), "several in some": (bursts(17), "en", 5)}
+# After a finished sentence the next window begins in the middle of a second: in these bursts.
+TIMED = {"a sentence in each window": (SWEEP, None, 4), "windows that begin after a sentence": (bursts(17), "en", 5)}
 
 
 @pytest.mark.slow
@@ -189,7 +189,6 @@ def test_the_runner_says_when_as_python_does(tmp_path: Path, name: str) -> None:
     assert [segment["end_s"] for segment in said] == pytest.approx([s.end_s for s in wanted.segments], abs=1e-5)
     assert PLAIN not in said[0]["prompt"] and any(token >= FIRST_TIMESTAMP for token in said[0]["tokens"])
     assert len(said) >= least and any(segment["end_s"] % 1 for segment in said)
-    assert any(segment["encode_ms"] == 0 for segment in said) == (least > 4), "the further sentences of a window"
     assert all(sum(segment[part] for segment in said) > 0 for part in ("features_ms", "encode_ms", "write_ms"))
 
 
