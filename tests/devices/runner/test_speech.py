@@ -170,14 +170,18 @@ def bursts(seed: int) -> np.ndarray:
     return (drawn.normal(0, 0.5, 56_000) * np.repeat(drawn.uniform(0, 1, 56), 1000)).astype(np.float32)
 
 
-# After a finished sentence the next window begins in the middle of a second: in these bursts.
-TIMED = {"a sentence in each window": (SWEEP, None, 4), "windows that begin after a sentence": (bursts(17), "en", 5)}
+# Segments, and windows. After a finished sentence the next window begins in the middle of a second.
+TIMED = {
+    "one in each window": (SWEEP, None, 4, 4),
+    "windows that begin after a sentence": (bursts(17), "en", 7, 7),
+    "two in a window": (bursts(131), "en", 6, 5),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TIMED)
 def test_the_runner_says_when_as_python_does(tmp_path: Path, name: str) -> None:
-    samples, language, least = TIMED[name]
+    samples, language, segments, windows = TIMED[name]
     bundle, sound = timed_bundle(), write_wav(tmp_path / "a.wav", samples)
     wanted = edgec.load(bundle).transcribe(sound, language=language, timestamps=True)
     options = [] if language is None else ["--language", language]
@@ -188,7 +192,8 @@ def test_the_runner_says_when_as_python_does(tmp_path: Path, name: str) -> None:
     assert [segment["start_s"] for segment in said] == pytest.approx([s.start_s for s in wanted.segments], abs=1e-5)
     assert [segment["end_s"] for segment in said] == pytest.approx([s.end_s for s in wanted.segments], abs=1e-5)
     assert PLAIN not in said[0]["prompt"] and any(token >= FIRST_TIMESTAMP for token in said[0]["tokens"])
-    assert len(said) >= least and any(segment["end_s"] % 1 for segment in said)
+    assert len(said) == segments and any(segment["end_s"] % 1 for segment in said)
+    assert sum(segment["encode_ms"] > 0 for segment in said) == windows
     assert all(sum(segment[part] for segment in said) > 0 for part in ("features_ms", "encode_ms", "write_ms"))
 
 
