@@ -57,7 +57,7 @@ def whisper_tiny() -> Any:
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1 and "embed_positions" not in name:
             # Embeddings are the lm_head, too: larger ones would repeat the token before.
-            parameter.normal_(0, 0.3 if "embed" in name else (2.0 / parameter[0].numel()) ** 0.5)
+            parameter.normal_(0, 0.05 if "embed" in name else (2.0 / parameter[0].numel()) ** 0.5)
     return model
 
 
