@@ -115,21 +115,6 @@ def _gemma3_processor() -> Any:
     return transformers.Gemma3Processor(images, words, image_seq_length=256, chat_template=template)
 
 
-def _smolvlm() -> Any:
-    """SmolVLM 256M, all of it."""
-    import transformers
-
-    config = {**architecture("smolvlm-256m"), "image_token_id": IMAGE_TOKEN, "pad_token_id": 0}
-    return transformers.Idefics3ForConditionalGeneration(transformers.Idefics3Config(**config))
-
-
-def _smolvlm_processor() -> Any:
-    import transformers
-
-    images = transformers.Idefics3ImageProcessorPil(size={"longest_edge": 1024}, max_image_size={"longest_edge": 512})
-    return transformers.Idefics3Processor(images, tokenizer(), image_seq_len=64, chat_template=TEMPLATE)
-
-
 # What is cut of a published config: its layers to two, its vocabulary to the words of the tests.
 _LAYERS = {
     **{"num_hidden_layers": 2, "vocab_size": VOCABULARY, "max_position_embeddings": 8192},
@@ -150,7 +135,6 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "qwen3-vl-4b": Shape("qwen3_vl", _qwen3_vl, _qwen3_vl_processor, (512, 512)),
     "gemma3-4b": Shape("gemma3", _gemma3, _gemma3_processor, (640, 480)),
-    "smolvlm-256m": Shape("idefics3", _smolvlm, _smolvlm_processor, (700, 500)),
 }
 
 
