@@ -18,7 +18,7 @@ from edgec.exporter.parity.sample import sample_start
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import NamedLora
-from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, static_limits
+from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, longest_with_reach, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
 from edgec.exporter.sources.model_source import ModelSource
@@ -77,9 +77,10 @@ class ExportRequest:
         """The context and sizes of calls that the artifact will serve."""
         if self.form.static:
             return static_limits(self.spec, self.recipe, self.context, self.form)
-        eyes = self.source.eyes
-        least = AHEAD_CHUNK if eyes and eyes.asked.ahead != "none" else 1
-        return decoder_limits(self.spec, self.recipe, self.context, least)
+        if self.source.eyes and self.source.eyes.asked.ahead != "none":
+            longest = longest_with_reach(self.spec)
+            return decoder_limits(self.spec, self.recipe, self.context, AHEAD_CHUNK, longest)
+        return decoder_limits(self.spec, self.recipe, self.context)
 
     @cached_property
     def sample_start(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -12,7 +13,7 @@ import numpy as np
 import edgec
 from tests.encoder_decoders import VOCABULARY, save_encoder_decoder
 
-RATE = 16_000
+RATE, ESPEAK_RATE = 16_000, 22_050
 _COUNT = 56_000
 # 3.5 s of a tone that rises and grows over noise, so that windows differ.
 SWEEP = (
@@ -46,12 +47,24 @@ def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> Path:
     return path
 
 
+def spoken(text: str, folder: Path) -> tuple[Path, np.ndarray]:
+    """The file of 22,050 Hz that espeak-ng says a text into, and its samples at ``RATE``."""
+    from edgec.runtime_py.encoder_decoder.sound_file import read_sound
+
+    file = folder / "spoken.wav"
+    subprocess.run(["espeak-ng", "-w", file, text], check=True)
+    own = read_sound(file, ESPEAK_RATE)
+    places = np.arange(own.size * RATE // ESPEAK_RATE) * ESPEAK_RATE / RATE
+    return file, np.interp(places, np.arange(own.size), own).astype(np.float32)
+
+
 def save_word_tokenizer(folder: Path) -> None:
     """A tokenizer whose every token is a word of its own: token 7 is ``w7``."""
-    from tokenizers import Tokenizer, models
+    from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.WordLevel({f"w{token}": token for token in range(VOCABULARY)}, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
 
 

@@ -89,11 +89,16 @@ FAMILIES: Mapping[str, Callable[[], Any]] = {
 def tiny_vision_language(family: str) -> Any:
     """A random model of a family, whose weights are large enough that it says various tokens."""
     torch.manual_seed(0)
-    model = FAMILIES[family]().eval().requires_grad_(False)
-    for name, parameter in model.named_parameters():
+    return enlivened(FAMILIES[family](), family)
+
+
+def enlivened(model: Any, family: str) -> Any:
+    """A model with weights so large that it says various tokens."""
+    hidden = model.config.get_text_config().hidden_size
+    # Gemma scales its embeddings, which are also its lm_head.
+    embedded = 2.0 / hidden**2 if "gemma" in family else 1.0
+    for name, parameter in model.eval().requires_grad_(False).named_parameters():
         if parameter.dim() > 1:
-            # Gemma scales its embeddings, which are also its lm_head.
-            embedded = 1 / 512 if "gemma" in family else 1.0
             width = embedded if "embed_tokens" in name else 2.0 / parameter[0].numel()
             parameter.normal_(0, width**0.5)
         elif family in ("gemma3", "paligemma") and "language_model" in name:
@@ -163,9 +168,9 @@ def save_vision_language(family: str, folder: Path) -> Path:
     return save_processor(family, folder)
 
 
-def save_processor(family: str, folder: Path) -> Path:
-    """A folder with a family's tokenizer and image processor."""
-    made = processor(family)
+def save_processor(family: str, folder: Path, made: Any = None) -> Path:
+    """A folder with a family's tokenizer and image processor, or with another processor of its class."""
+    made = made or processor(family)
     if family == "internvl" or family in SIZED:
         # Their processors cannot be saved without one of videos: three files as in older folders.
         made.image_processor.do_resize = True

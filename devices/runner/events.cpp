@@ -31,6 +31,15 @@ std::string structured_fields(const Generated& result) {
   return ",\"finish\":\"" + result.finish + "\",\"text\":" + text;
 }
 
+void print_segment(const Transcription& sound, const SpeechSegment& segment, const TranscriptionTimes& before) {
+  const TranscriptionTimes& times = sound.times();
+  std::cout << "{\"event\":\"transcribed\",\"start_s\":" << segment.start_s << ",\"end_s\":" << segment.end_s
+            << ",\"prompt\":" << list(sound.prompt()) << ",\"tokens\":" << list(segment.tokens)
+            << ",\"features_ms\":" << times.features_ms - before.features_ms
+            << ",\"encode_ms\":" << times.encode_ms - before.encode_ms
+            << ",\"write_ms\":" << times.write_ms - before.write_ms << memory_fields() << "}" << std::endl;
+}
+
 }  // namespace
 
 void generate(
@@ -72,15 +81,11 @@ void feed(
 void transcribe(Transcription& sound) {
   TranscriptionTimes before;
   while (sound.step()) {
-    const std::optional<SpeechSegment> window = sound.take();
-    if (!window) continue;
-    const TranscriptionTimes& times = sound.times();
-    std::cout << "{\"event\":\"transcribed\",\"start_s\":" << window->start_s << ",\"end_s\":" << window->end_s
-              << ",\"prompt\":" << list(sound.prompt()) << ",\"tokens\":" << list(window->tokens)
-              << ",\"features_ms\":" << times.features_ms - before.features_ms
-              << ",\"encode_ms\":" << times.encode_ms - before.encode_ms
-              << ",\"write_ms\":" << times.write_ms - before.write_ms << memory_fields() << "}" << std::endl;
-    before = times;
+    // With timestamps a window may hold several sentences; the first of them has its times.
+    while (const std::optional<SpeechSegment> segment = sound.take()) {
+      print_segment(sound, *segment, before);
+      before = sound.times();
+    }
   }
 }
 

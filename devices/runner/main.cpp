@@ -192,7 +192,7 @@ void run_speech(const Options& options) {
   const Ear ear(facts.sound);
   TranscriptionRequest asked;
   asked.language = options.language;
-  asked.timestamps = false;
+  asked.timestamps = options.timestamps;
   asked.new_tokens = options.new_tokens;
   asked.prompt = options.tokens;
   if (!asked.language.empty()) facts.language(asked.language);

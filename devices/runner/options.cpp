@@ -33,6 +33,7 @@ const char* const kUsage =
     "  --audio FILE.wav   transcribe speech with a bundle of Whisper's kind, window by window; --new-tokens then limits\n"
     "                     each window (to the context), and --tokens replaces the decoder's first tokens\n"
     "  --language NAME    that is spoken, such as en (detected in the first window)\n"
+    "  --timestamps       also say when: an event for each sentence, and windows that begin where the last one ended\n"
     "  --image FILE.ppm   an image of every prompt, with a bundle that sees; several times for several. The prompt's ids\n"
     "                     have an image token for each of their rows\n"
     "  --schema NAME      hold generated text to a schema of the bundle (edgec export --schema NAME=FILE); it ends\n"
@@ -72,6 +73,7 @@ const std::vector<Option>& table() {
        [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
       {"audio", required_argument, [](Options& to, const char* text) { to.audio = text; }},
       {"language", required_argument, [](Options& to, const char* text) { to.language = text; }},
+      {"timestamps", no_argument, [](Options& to, const char*) { to.timestamps = true; }},
       {"image", required_argument, [](Options& to, const char* text) { to.images.emplace_back(text); }},
       {"schema", required_argument, [](Options& to, const char* text) { to.schema = text; }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
@@ -120,6 +122,9 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.language.empty() && (options.audio.empty() || !options.tokens.empty())) {
     throw std::runtime_error("--language needs --audio, without --tokens");
+  }
+  if (options.timestamps && options.audio.empty()) {
+    throw std::runtime_error("--timestamps needs --audio");
   }
   if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
     throw std::runtime_error("give either --bundle or --model, and no other arguments");

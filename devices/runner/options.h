@@ -21,6 +21,7 @@ struct Options {
   std::vector<int64_t> tokens;
   std::string audio;     // a WAV file to transcribe
   std::string language;  // that is spoken in it; empty: detected
+  bool timestamps = false;  // of its sentences
   std::vector<std::string> images;  // PPM files of the prompt's images, in order
   int64_t new_tokens = 0;  // 0: one after a prompt, as many as fit in a window of sound
   int64_t context = 0;

@@ -12,7 +12,14 @@ AHEAD_CHUNK = 512
 """Tokens of a call where the rows of an image see each other: all of them come in one."""
 
 
-def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None, least_chunk: int = 1) -> Limits:
+def longest_with_reach(spec: ModelSpec) -> int:
+    """The longest context of a model whose tokens see others after themselves: that of its shortest window."""
+    return min((layer.window for layer in spec.layers if layer.window), default=spec.context)
+
+
+def decoder_limits(
+    spec: ModelSpec, recipe: Recipe, context: int | None, least_chunk: int = 1, longest: int | None = None
+) -> Limits:
     """The limits of a decoder on a CPU.
 
     Args:
@@ -20,8 +27,9 @@ def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None, least_c
         recipe: gives chunk and rows.
         context: what the user asked for, or None.
         least_chunk: tokens that a call takes at least, where the context has as many.
+        longest: positions that the recipe gets at most, whose number is made for any model; None for the model's.
     """
-    length = min(context or recipe.context or spec.context, spec.context)
+    length = min(context or min(recipe.context or spec.context, longest or spec.context), spec.context)
     chunk = max(1, min(max(recipe.prefill_chunk, least_chunk), length))
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 

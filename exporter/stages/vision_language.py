@@ -20,6 +20,7 @@ from edgec.exporter.parity.rows_and_text import ProbedRows, RowsReference
 from edgec.exporter.parity.vision_language import EagerModel, ImageProbe, image_probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.limits import longest_with_reach
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.pass_orders import vision_language_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
@@ -68,12 +69,12 @@ def refuse_windows(request: ExportRequest) -> None:
         InputError: E660.
     """
     eyes, context = request.source.eyes, request.limits.context
-    windows = [layer.window for layer in request.spec.layers if layer.window and layer.window < context]
-    if eyes is not None and eyes.asked.ahead != "none" and windows:
+    longest = longest_with_reach(request.spec)
+    if eyes is not None and eyes.asked.ahead != "none" and context > longest:
         raise InputError(
             f"A context of {context} tokens is longer than this model's sliding window with images.",
             where="--context",
-            why=f"its layers see {min(windows)} tokens back, which edgec cannot measure from the rows of an image yet",
-            fix=f"use --context {min(windows)} or less, or export the text part with --task text-generation",
+            why=f"its layers see {longest} tokens back, which edgec cannot measure from the rows of an image yet",
+            fix=f"use --context {longest} or less, or export the text part with --task text-generation",
             code="E660",
         )

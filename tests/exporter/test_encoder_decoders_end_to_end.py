@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoTokenizer
 
 import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.verify.verify import verify
+from tests.cli.test_run import invoke
 from tests.encoder_decoders import (
     TEXT_FAMILIES,
     VOCABULARY,
@@ -23,6 +26,7 @@ from tests.encoder_decoders import (
     save_encoder_decoder,
     tiny_encoder_decoder,
 )
+from tests.speech_bundles import save_word_tokenizer
 
 pytestmark = pytest.mark.long
 
@@ -110,6 +114,36 @@ def test_keys_and_values_of_sources_stay_where_the_engine_made_them(exported: tu
         np.testing.assert_array_equal(values, same)
 
 
+@pytest.fixture(scope="module")
+def worded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The quick family's folder with a tokenizer, and its float bundle."""
+    folder = save_encoder_decoder(QUICK, tmp_path_factory.mktemp("worded") / QUICK)
+    save_word_tokenizer(folder)
+    return folder, edgec.export(folder, recipe="float", out=folder.parent / "x.edgec", context=64)
+
+
+def test_the_command_says_after_a_text_what_transformers_says(worded: tuple[Path, Path]) -> None:
+    (folder, bundle), text = worded, "w9 w41 w7 w60 w12"
+    words = AutoTokenizer.from_pretrained(folder)
+    source = words(text, return_tensors="pt").input_ids
+    assert source.tolist() == [[9, 41, 7, 60, 12]]
+    wanted = greedy_text(tiny_encoder_decoder(QUICK), source, COUNT)[1:]
+    options = [str(bundle), "-p", text, "--max-new-tokens", str(COUNT)]
+    told = json.loads(invoke(*options, "--json").stdout)
+    assert told["tokens"] == wanted[: len(told["tokens"])] and len(told["tokens"]) >= len(wanted) - 1 > 2
+    printed = invoke(*options)
+    assert printed.exit_code == 0 and "measured" in printed.stderr
+    assert printed.stdout.strip() == words.decode(told["tokens"], skip_special_tokens=True)
+    other = json.loads(invoke(str(bundle), "-p", "w50 w3", "--max-new-tokens", str(COUNT), "--json").stdout)
+    assert other["tokens"] != told["tokens"], "the text is read"
+
+
+def test_the_command_refuses_a_sound_for_a_model_that_reads_text(worded: tuple[Path, Path]) -> None:
+    for words in (("--audio", "absent.wav"), ("--audio", "absent.wav", "-p", "w9 w41"), ("--audio", "a.wav") * 2):
+        error = invoke(str(worded[1]), *words).exception
+        assert isinstance(error, InputError) and error.code == "E156", error
+
+
 @pytest.mark.slow
 def test_four_bits_and_the_phone_s_layout_are_exported_and_say_something(tmp_path: Path) -> None:
     folder = save_encoder_decoder(QUICK, tmp_path / QUICK)
@@ -146,7 +180,6 @@ def test_a_checkpoint_with_an_lm_head_of_its_own_keeps_it(tmp_path: Path) -> Non
     assert list(said.tokens) == wanted[1 : 1 + len(said.tokens)]
 
 
-@pytest.mark.slow
 def test_speech_is_written_as_transformers_writes_it(tmp_path: Path) -> None:
     from transformers import WhisperFeatureExtractor
 

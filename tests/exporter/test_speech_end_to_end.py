@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.verify.verify import verify
 from tests.cli.test_run import invoke
 from tests.encoder_decoders import FIRST_TIMESTAMP, greedy_text, tiny_encoder_decoder
-from tests.speech_bundles import RATE, SWEEP, hearing_bundle, timed_bundle, write_wav
+from tests.speech_bundles import RATE, SWEEP, hearing_bundle, spoken, timed_bundle, write_wav
 
 pytestmark = pytest.mark.slow
 EN, DE, TRANSCRIBE, TRANSLATE, START, PLAIN, EOS = 32, 33, 35, 34, 31, 40, 30
@@ -134,21 +133,15 @@ def test_what_the_command_cannot_transcribe_is_refused(tmp_path: Path, tiny_bund
 
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
 def test_spoken_text_is_heard_as_transformers_hears_it(tmp_path: Path) -> None:
-    from edgec.runtime_py.encoder_decoder.sound_file import read_sound
-
-    spoken = tmp_path / "spoken.wav"
-    subprocess.run(["espeak-ng", "-w", spoken, "The quick brown fox jumps over the lazy dog."], check=True)
+    file, samples = spoken("The quick brown fox jumps over the lazy dog.", tmp_path)
     with pytest.raises(InputError) as refused:
-        edgec.load(timed_bundle()).transcribe(spoken)
+        edgec.load(timed_bundle()).transcribe(file)
     assert refused.value.code == "E178" and "22,050" in refused.value.what
-    own = read_sound(spoken, 22_050)
-    count = own.size * RATE // 22_050
-    samples = np.interp(np.arange(count) * 22_050 / RATE, np.arange(own.size), own).astype(np.float32)
     heard = edgec.load(timed_bundle()).transcribe(
         write_wav(tmp_path / "a.wav", samples), language="en", timestamps=False, max_new_tokens=16
     )
-    assert len(heard.segments) == -(-count // RATE) > 1
-    for segment, place in zip(heard.segments, range(0, count, RATE), strict=True):
+    assert len(heard.segments) == -(-samples.size // RATE) > 1
+    for segment, place in zip(heard.segments, range(0, samples.size, RATE), strict=True):
         wanted = said_by_transformers(samples[place : place + RATE], [START, EN, TRANSCRIBE, PLAIN], 16)
         assert list(segment.tokens) == wanted
 

@@ -71,9 +71,14 @@ def tokenizer_of(family: str) -> Any:
         return AutoTokenizer.from_pretrained(save_vision_language(family, Path(folder)))
 
 
-def words(family: str, text: str, images: list[Any], count: int, *, chat: bool = False) -> tuple[list[int], list[int]]:
-    """The prompt's and the new tokens of transformers' own greedy generation; ``text`` has <image> in its places."""
-    made, images = processor(family), [shown(family, image) for image in images]
+def words(
+    family: str, text: str, images: list[Any], count: int, *, chat: bool = False, whole: bool = False
+) -> tuple[list[int], list[int]]:
+    """The prompt's and the new tokens of transformers' own greedy generation.
+
+    ``text`` has <image> in its places. ``whole``: the images as they are, else as edgec puts them into tiles.
+    """
+    made, images = processor(family), [image if whole else shown(family, image) for image in images]
     made.tokenizer = tokenizer_of(family)
     text = text.replace("<image>", made.image_token)
     if chat:

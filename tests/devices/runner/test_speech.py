@@ -18,9 +18,10 @@ from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, read_sound
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules
 from edgec.runtime_py.encoder_decoder.transcription import _cut
 from tests.devices.runner.test_runner import run_runner
+from tests.encoder_decoders import FIRST_TIMESTAMP
 from tests.speech_bundles import SWEEP, hearing_bundle, timed_bundle, wav, write_wav
 
-RATE = 16_000
+RATE, PLAIN = 16_000, FIRST_TIMESTAMP - 1
 NOISE = np.random.default_rng(1).normal(0, 0.2, 20_000).astype(np.float32)
 
 
@@ -163,6 +164,39 @@ def test_the_runner_writes_what_python_writes(tmp_path: Path, language: str | No
     assert all(min(window[name] for name in ("features_ms", "encode_ms", "write_ms")) > 0 for window in windows)
 
 
+def bursts(seed: int) -> np.ndarray:
+    """3.5 s of noise, every 62.5 ms of another loudness."""
+    drawn = np.random.default_rng(seed)
+    return (drawn.normal(0, 0.5, 56_000) * np.repeat(drawn.uniform(0, 1, 56), 1000)).astype(np.float32)
+
+
+# Segments, and windows. After a finished sentence the next window begins in the middle of a second.
+TIMED = {
+    "one in each window": (SWEEP, None, 4, 4),
+    "windows that begin after a sentence": (bursts(17), "en", 7, 7),
+    "two in a window": (bursts(131), "en", 6, 5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TIMED)
+def test_the_runner_says_when_as_python_does(tmp_path: Path, name: str) -> None:
+    samples, language, segments, windows = TIMED[name]
+    bundle, sound = timed_bundle(), write_wav(tmp_path / "a.wav", samples)
+    wanted = edgec.load(bundle).transcribe(sound, language=language, timestamps=True)
+    options = [] if language is None else ["--language", language]
+    arguments = ("--bundle", bundle, "--audio", sound, "--packed", tmp_path / "packed", "--timestamps", *options)
+    _, *said = run_runner(*arguments)
+    assert [segment["tokens"] for segment in said] == [list(segment.tokens) for segment in wanted.segments]
+    # Six digits are printed.
+    assert [segment["start_s"] for segment in said] == pytest.approx([s.start_s for s in wanted.segments], abs=1e-5)
+    assert [segment["end_s"] for segment in said] == pytest.approx([s.end_s for s in wanted.segments], abs=1e-5)
+    assert PLAIN not in said[0]["prompt"] and any(token >= FIRST_TIMESTAMP for token in said[0]["tokens"])
+    assert len(said) == segments and any(segment["end_s"] % 1 for segment in said)
+    assert sum(segment["encode_ms"] > 0 for segment in said) == windows
+    assert all(sum(segment[part] for segment in said) > 0 for part in ("features_ms", "encode_ms", "write_ms"))
+
+
 @pytest.mark.slow
 def test_the_length_of_each_window_s_text_and_its_first_tokens_can_be_given(tmp_path: Path) -> None:
     sound = write_wav(tmp_path / "a.wav", SWEEP[:RATE])
@@ -214,6 +248,8 @@ def test_what_makes_no_sense_is_refused(tiny_bundle: Path, tmp_path: Path) -> No
         "--audio needs --bundle": ("--model", bundle / "model.pte", "--audio", sound),
         "--language needs --audio": ("--bundle", bundle, "--language", "en", "--tokens", "1"),
         "no such file": ("--bundle", bundle, "--audio", tmp_path / "none.wav"),
+        "--timestamps needs --audio": ("--bundle", bundle, "--timestamps", "--tokens", "1"),
+        "the model has no timestamps": ("--bundle", hearing_bundle("moonshine"), "--audio", sound, "--timestamps"),
     }
     for why, words in refused.items():
         line = [str(build_runner().runner), *map(str, words)]

@@ -110,6 +110,22 @@ def test_a_sound_shorter_than_a_row_or_longer_than_the_windows_is_refused() -> N
     assert rows_of_sound(noise(0.001), info("voxtral")) == 25 and rows_of_sound(noise(20.1), info("voxtral")) == 275
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ten_hours_are_refused_before_a_sample_is_read(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length = 10 * 3600 * RATE * 2
+    with (tmp_path / "a.wav").open("wb") as file:
+        file.write(wav(b"", announced=length))
+        file.truncate(44 + length)
+    monkeypatch.setattr(sound_file, "_samples", lambda *_: pytest.fail("samples were read"))
+    for source in (tmp_path / "a.wav", np.broadcast_to(np.float32(0), length // 2)):
+        assert code_of(source, family) == "E178"
+    with pytest.raises(InputError) as error:
+        sound_prompt("what", [tmp_path / "a.wav"], info(family), tokenizer(), rendered=False)
+    assert error.value.code == "E178" and "10.0 hours" in error.value.what
+
+
 def test_only_the_header_of_a_file_is_read_to_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_wav(tmp_path / "a.wav", noise(1.5))
     monkeypatch.setattr(sound_file, "_samples", lambda *_: pytest.fail("samples were read"))

@@ -55,6 +55,17 @@ def test_other_colours_become_rgb_as_in_transformers(mode: str, tmp_path: Path) 
     assert np.array_equal(np.asarray(read_image(file)), np.asarray(load_image(str(file))))
 
 
+def test_a_jpeg_of_four_colours_becomes_rgb_as_in_transformers(tmp_path: Path) -> None:
+    from transformers.image_utils import load_image
+
+    file = tmp_path / "cmyk.jpg"
+    picture(40, 30).convert("CMYK").save(file)
+    with Image.open(file) as stored:
+        assert stored.mode == "CMYK"
+    read = read_image(file)
+    assert read.mode == "RGB" and np.array_equal(np.asarray(read), np.asarray(load_image(str(file))))
+
+
 def test_a_rotation_noted_by_a_camera_is_applied(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
