@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -120,7 +121,7 @@ void Session::run(const EdgecTensor* inputs, size_t count, const Owners* owners)
   const OwnersScope whose(owners);
   const AdapterScope adapted(adapter_.get());
   check(instance_->method.execute(), "the method failed");
-  copy_outputs();
+  keep_outputs();
 }
 
 void Session::forward(const EdgecTensor& tokens, const EdgecTensor& positions, const EdgecTensor& rows) {
@@ -153,8 +154,9 @@ void Session::set_input(const EdgecTensor& tensor, size_t index) {
   check(instance_->method.set_input(EValue(Tensor(&impl)), index), "input " + std::to_string(index) + " does not fit");
 }
 
-// Copied while the turn lasts: another session may write the shared activations as soon as it ends.
-void Session::copy_outputs() {
+// Where they lie, or as copies, made while the turn lasts: another session may write shared activations as soon as it ends, and
+// an output may be an input that its owner frees.
+void Session::keep_outputs() {
   const Method& method = instance_->method;
   output_bytes_.resize(method.outputs_size());
   outputs_.assign(method.outputs_size(), EdgecTensor{});
@@ -168,13 +170,21 @@ void Session::copy_outputs() {
     if (data == nullptr && tensor.nbytes() > 0) {
       throw Failure(EDGEC_FAILED, "output " + std::to_string(index) + " has no data");
     }
-    output_bytes_[index].assign(data, data + tensor.nbytes());
+    const bool stays = lies_in_own_memory(data);
+    output_bytes_[index].assign(data, data + (stays ? 0 : tensor.nbytes()));
     EdgecTensor& output = outputs_[index];
-    output.data = output_bytes_[index].data();
+    output.data = stays ? const_cast<uint8_t*>(data) : output_bytes_[index].data();
     output.dtype = static_cast<int32_t>(tensor.scalar_type());
     output.rank = static_cast<int32_t>(tensor.dim());
     std::copy(tensor.sizes().begin(), tensor.sizes().end(), output.sizes);
   }
+}
+
+bool Session::lies_in_own_memory(const uint8_t* data) const {
+  return std::any_of(arenas_.begin(), arenas_.end(), [&](const Arena& arena) {
+    const auto own = arena.span();
+    return std::greater_equal<>()(data, own.begin()) && std::less<>()(data, own.end());
+  });
 }
 
 executorch::runtime::Span<uint8_t> Session::state() const {

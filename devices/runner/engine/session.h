@@ -61,7 +61,8 @@ class Session {
   std::vector<executorch::runtime::Span<uint8_t>> planned_memory();
   void follow_pool();
   void set_input(const EdgecTensor& tensor, size_t index);
-  void copy_outputs();
+  void keep_outputs();
+  bool lies_in_own_memory(const uint8_t* data) const;
 
   Model& model_;
   std::string packed_path_;
@@ -71,7 +72,7 @@ class Session {
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
   std::unique_ptr<Instance> instance_;
-  std::vector<std::vector<uint8_t>> output_bytes_;
+  std::vector<std::vector<uint8_t>> output_bytes_;  // of outputs in memory that other sessions write
   std::vector<EdgecTensor> outputs_;
 };
 

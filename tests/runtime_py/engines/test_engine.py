@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from edgec.bundle.folder import open_bundle
 from edgec.errors import ToolError
@@ -23,6 +25,11 @@ PROMPT = [1, *range(30, 44)]
 STANDARD = ("aten::add.out", "llama::custom_sdpa.out")
 OWN = (*STANDARD, "edgec::cached_attention.out")
 DIGEST = "ab" * 32
+
+
+def resident_bytes() -> int:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
 
 
 @pytest.fixture
@@ -62,6 +69,24 @@ def test_lent_outputs_are_those_of_a_run(tiny_bundle: Path) -> None:
     (copied,), (lent,) = session.run(inputs), session.lend(inputs)
     np.testing.assert_array_equal(copied, lent)
     assert copied.flags.owndata and not lent.flags.owndata
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_outputs_of_a_method_without_state_are_not_copied(tmp_path: Path) -> None:
+    """An encoder's outputs are megabytes; its activations are its session's own, so that nobody else writes them."""
+    from executorch.exir import to_edge
+
+    (tmp_path / "relu.pte").write_bytes(
+        to_edge(torch.export.export(torch.nn.ReLU(), (torch.zeros(8 << 20),))).to_executorch().buffer
+    )
+    session = EngineModel(tmp_path / "relu.pte").session()
+    values = np.linspace(-1, 1, 8 << 20, dtype=np.float32)
+    before = resident_bytes()
+    (lent,) = session.lend([values])
+    taken = resident_bytes() - before
+    np.testing.assert_array_equal(lent, np.maximum(values, 0))
+    # The output once, and less than half of it for pages that the first call touches besides.
+    assert lent.nbytes <= taken < 1.5 * lent.nbytes
 
 
 @pytest.mark.usefixtures("no_compiler")
