@@ -85,8 +85,8 @@ def test_outputs_of_a_method_without_state_are_not_copied(tmp_path: Path) -> Non
     (lent,) = session.lend([values])
     taken = resident_bytes() - before
     np.testing.assert_array_equal(lent, np.maximum(values, 0))
-    # The output once, and less than half of it for pages that the first call touches besides.
-    assert lent.nbytes <= taken < 1.5 * lent.nbytes
+    # Input and output once each in planned memory, and less than half of one for what the first call touches besides.
+    assert 2 * lent.nbytes <= taken < 2.5 * lent.nbytes
 
 
 @pytest.mark.usefixtures("no_compiler")

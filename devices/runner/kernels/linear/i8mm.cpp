@@ -31,43 +31,18 @@ EDGEC_PART int32x4_t paired(const int32_t* sum, int64_t second) {
   return vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second));
 }
 
-// 16 values of each of some pairs of tokens: parts 0 and 1 are 8.
-template <int kPairs>
-struct PairedValues {
-  // Both parts by one instruction, where registers are left for them.
-  static constexpr bool kTogether = kPairs < kMostPairs;
-
-  const int8_t* from;
-  int64_t stride;
-  int8x16_t parts[kPairs][2];
-
-  EDGEC_PART PairedValues(const int8_t* values, int64_t pair_stride) : from(values), stride(pair_stride) {
-#pragma GCC unroll 4
-    for (int pair = 0; pair < kPairs && kTogether; pair++) {
-      parts[pair][0] = vld1q_s8(from + pair * stride);
-      parts[pair][1] = vld1q_s8(from + pair * stride + 16);
-      asm("" : "+w"(parts[pair][0]), "+w"(parts[pair][1]));
-    }
-  }
-
-  EDGEC_PART int8x16_t at(int pair, int part) const {
-    return kTogether ? parts[pair][part] : vld1q_s8(from + pair * stride + part * 16);
-  }
-};
-
 template <class Sums, int kPairs>
 EDGEC_PART void pair_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kPairs][4]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++) {
     const typename Sums::Half loaded = Sums::load(slice, half);
-    const PairedValues<kPairs> paired(values + half * 32, stride);
 #pragma GCC unroll 2
     for (int part = 0; part < 2; part++) {
       int8x16_t v[4];
       loaded.unpack(part, v);
 #pragma GCC unroll 4
       for (int pair = 0; pair < kPairs; pair++) {
-        const int8x16_t q = paired.at(pair, part);
+        const int8x16_t q = vld1q_s8(values + pair * stride + half * 32 + part * 16);
 #pragma GCC unroll 4
         for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
       }
