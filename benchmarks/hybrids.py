@@ -22,7 +22,7 @@ from benchmarks.harness.jobs import status_bytes
 from benchmarks.harness.machine import identity
 from benchmarks.harness.models import Model, weights
 from benchmarks.harness.processes import run_worker
-from benchmarks.harness.results import ContextCurve
+from benchmarks.harness.results import ContextCurve, Spread
 from benchmarks.harness.rounds import Rounds, curves
 from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import HYBRID, LLAMA, OWN, Subject
@@ -85,21 +85,23 @@ def agreement(shop: Workshop, model: Model) -> dict[str, float]:
 def table(measured: Sequence[ContextCurve]) -> str:
     """Medians in ms, and how many times as fast edgec is as the faster of llama.cpp's forms."""
     names = list(dict.fromkeys(curve.subject for curve in measured))
-    figures = [(label, figure) for label, figure, at in _FIGURES if all(at < len(curve.contexts) for curve in measured)]
+    reached = min((len(curve.contexts) for curve in measured), default=0)
     heads = ("median, ms", "threads", *names, f"ratio (goal {GOAL})")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for threads in sorted({curve.threads for curve in measured}):
         by_name = {curve.subject: curve for curve in measured if curve.threads == threads}
-        lines += [_line(label, threads, [figure(by_name[name]) for name in names], names) for label, figure in figures]
+        for label, times, at in _FIGURES:
+            if at < reached:
+                lines.append(_line(label, threads, [times(by_name[name])[at].median for name in names], names))
     return "\n".join(lines)
 
 
-_FIGURES: tuple[tuple[str, Callable[[ContextCurve], float], int], ...] = (
-    ("prefill of 512 tokens", lambda curve: curve.ttft_ms[1].median, 1),
-    ("decode at position 128", lambda curve: curve.decode_ms[0].median, 0),
-    ("decode at position 8,192", lambda curve: curve.decode_ms[2].median, 2),
+_FIGURES: tuple[tuple[str, Callable[[ContextCurve], list[Spread]], int], ...] = (
+    ("prefill of 512 tokens", lambda curve: curve.ttft_ms, 1),
+    ("decode at position 128", lambda curve: curve.decode_ms, 0),
+    ("decode at position 8,192", lambda curve: curve.decode_ms, 2),
 )
-"""What is shown, from a curve, and the index of its position in CONTEXTS."""
+"""What is shown: a curve's times, and the index of the position in CONTEXTS."""
 
 
 def _line(label: str, threads: int, figures: Sequence[float], names: Sequence[str]) -> str:
@@ -129,12 +131,8 @@ def main(write: Callable[[str], None] = print) -> None:
     shop = Workshop(options.build, identity())
     rounds = Rounds(shop, Store(options.build / "hybrids"), options.rounds, tuple(options.threads), _BUDGET_S, _say)
     for name in options.names or list(HYBRID)[:1]:
-        _compare(
-            rounds,
-            [subject for subject in HYBRID[name] if not (options.no_peers and subject.peer)],
-            options.last,
-            write,
-        )
+        subjects = [subject for subject in HYBRID[name] if not (options.no_peers and subject.peer)]
+        _compare(rounds, subjects, options.last, write)
 
 
 def _compare(rounds: Rounds, subjects: Sequence[Subject], last: int, write: Callable[[str], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from edgec.bundle.pte_layout import NAMED, read_layout
 from edgec.runtime_py.bench.job import drop_pages, resident_share
 from edgec.runtime_py.sessions.session import Session
 from tests.families import Family, save
-from tests.resident_pages import settled_share
 
 # Matrices of megabytes, as in real models: what the system reads ahead beside them is a small part.
 WIDE = Family(
@@ -31,6 +31,8 @@ WIDE = Family(
         "num_experts_per_tok": 2,
     },
 )
+# The engine's thread reads 2 MB at a time: a disk that takes longer for them than this is broken.
+STILL_S = 0.5
 BUDGETS = {"kl_mean": 50.0, "top1_agreement": 0.0}
 
 
@@ -52,6 +54,16 @@ def read_for_one_token(bundle: Bundle, token: int) -> float:
     share = settled_share(artifact)
     del session
     return share * artifact.stat().st_size
+
+
+def settled_share(path: Path) -> float:
+    """Share of a file's pages in memory, 0..1, which did not change for ``STILL_S`` seconds."""
+    share, before = resident_share(path), None
+    while share != before:
+        time.sleep(STILL_S)
+        share, before = resident_share(path), share
+    assert share is not None
+    return share
 
 
 def read_ahead_bytes(file: Path) -> int:

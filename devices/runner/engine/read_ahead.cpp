@@ -5,29 +5,24 @@
 #include <system_error>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
+#include "kernels/page_advice.h"
 
 namespace edgec::engine {
 namespace {
 
-// What is read in one call, so that whoever maps memory in between waits no longer.
-constexpr uintptr_t kLargePage = uintptr_t{2} << 20;
 // Small constants lie between matrices.
 constexpr ptrdiff_t kGap = 64 << 10;
 
 #if defined(MADV_POPULATE_READ)
+// What is read in one call, so that whoever maps memory in between waits no longer.
+constexpr int64_t kPiece = 2 << 20;
+
 void read_in(const std::vector<Run>& runs, const std::atomic<bool>& stopped) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   for (const Run& run : runs) {
-    const auto first = reinterpret_cast<uintptr_t>(run.data);
-    const uintptr_t begin = first / page * page, end = first + static_cast<uintptr_t>(run.bytes);
-    (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-    for (uintptr_t at = begin; at < end; at = at / kLargePage * kLargePage + kLargePage) {
-      const uintptr_t stop = std::min(end, at / kLargePage * kLargePage + kLargePage);
-      if (stopped || madvise(reinterpret_cast<void*>(at), stop - at, MADV_POPULATE_READ) != 0) return;
+    advise(run.data, run.bytes, MADV_HUGEPAGE, false);
+    for (int64_t done = 0; done < run.bytes; done += kPiece) {
+      const int64_t bytes = std::min(kPiece, run.bytes - done);
+      if (stopped || !advise(run.data + done, bytes, MADV_POPULATE_READ, false)) return;
     }
   }
 }

@@ -8,13 +8,13 @@
 
 namespace edgec {
 
-// Advises the pages that lie wholly (`within`) or partly inside of so many bytes.
-inline void advise(const void* data, int64_t bytes, int advice, bool within) {
+// Advises the pages that lie wholly (`within`) or partly inside of so many bytes; says whether the kernel took it.
+inline bool advise(const void* data, int64_t bytes, int advice, bool within) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<uintptr_t>(data), end = first + static_cast<uintptr_t>(bytes);
   const uintptr_t begin = (within ? first + page - 1 : first) / page * page;
   const uintptr_t stop = (within ? end : end + page - 1) / page * page;
-  if (begin < stop) (void)madvise(reinterpret_cast<void*>(begin), stop - begin, advice);
+  return begin >= stop || madvise(reinterpret_cast<void*>(begin), stop - begin, advice) == 0;
 }
 
 // Reading one place says nothing about its neighbours: nothing is read ahead.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.harness.jobs import status_bytes
 from edgec.bundle.folder import open_bundle
 from edgec.errors import ToolError
 from edgec.runtime_py.engines import choice, engine
@@ -25,11 +26,6 @@ PROMPT = [1, *range(30, 44)]
 STANDARD = ("aten::add.out", "llama::custom_sdpa.out")
 OWN = (*STANDARD, "edgec::cached_attention.out")
 DIGEST = "ab" * 32
-
-
-def resident_bytes() -> int:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) * 1024
 
 
 @pytest.fixture
@@ -81,9 +77,11 @@ def test_outputs_of_a_method_without_state_are_not_copied(tmp_path: Path) -> Non
     )
     session = EngineModel(tmp_path / "relu.pte").session()
     values = np.linspace(-1, 1, 8 << 20, dtype=np.float32)
-    before = resident_bytes()
+    before = status_bytes("VmRSS")
     (lent,) = session.lend([values])
-    taken = resident_bytes() - before
+    after = status_bytes("VmRSS")
+    assert before is not None and after is not None
+    taken = after - before
     np.testing.assert_array_equal(lent, np.maximum(values, 0))
     # Input and output once each in planned memory, and less than half of one for what the first call touches besides.
     assert 2 * lent.nbytes <= taken < 2.5 * lent.nbytes

@@ -22,6 +22,7 @@ struct Work {
   int64_t count;
   float* out;  // of the first token
   int64_t stride;
+  bool asks;  // memory for what comes next
 };
 
 template <int kBits, bool kUnpacked, int kParts, int kTokens>
@@ -126,8 +127,7 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
   const int64_t codes = matrix.group_slices() * kBits * kLine, token_bytes = work.tokens.slices * kSlice;
   const auto* tail = reinterpret_cast<const float*>(block + matrix.groups() * matrix.group_bytes());
   const auto* row_scales = reinterpret_cast<const uint8_t*>(tail + kBlockRows);
-  const bool asks = work.count > kFewTokens || !foresees_reading();
-  for (int part = 0; part < kParts && asks; part++) {
+  for (int part = 0; part < kParts && work.asks; part++) {
     prefetch(reinterpret_cast<const uint8_t*>(tail + beside(part, kVectorRows, matrix.block_bytes() / 4)));
   }
   alignas(64) float results[kTokenBlock * kTileRows];
@@ -135,7 +135,7 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
                       matrix.group_bytes(),
                       matrix.block_bytes(),
                       matrix.group == 0 ? row_scales : block + codes,
-                      asks ? block + kParts / kBlockVectors * matrix.block_bytes() : nullptr,
+                      work.asks ? block + kParts / kBlockVectors * matrix.block_bytes() : nullptr,
                       matrix.group_bytes(),
                       matrix.block_bytes(),
                       matrix.groups(),
@@ -183,7 +183,8 @@ inline void multiply(const Matrix& matrix, int64_t first_block, int64_t blocks, 
   for (int64_t done = 0; done < token_count; done += most) {
     const int64_t first = first_token + done, count = token_count - done < most ? token_count - done : most;
     for (int64_t i = 0; i < count * groups; i++) starts[i] = -matrix.offset * sums[first * groups + i];
-    multiply_bits({matrix, tokens, starts, first, count, out + done * stride, stride}, first_block, blocks);
+    const bool asks = count > kFewTokens || !foresees_reading();
+    multiply_bits({matrix, tokens, starts, first, count, out + done * stride, stride, asks}, first_block, blocks);
   }
 }
 
