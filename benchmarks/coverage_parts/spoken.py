@@ -45,7 +45,7 @@ def judged(said: list[int], logits: torch.Tensor, tie: float) -> tuple[str, str]
     if (worst := max(apart)) < tie:
         return (
             "equal",
-            f"save for {len(others)} of {len(said)} tokens, ties of the two best (at most {worst:.0e} apart)",
+            f"save for {len(others)} of {len(said)} tokens, which tie with the best (at most {worst:.0e} apart)",
         )
     return "different", f"from token {others[0]} on, {told} behind the best; of {len(said)}, {len(others)} are others"
 

@@ -60,7 +60,7 @@ def test_other_forms_for_this_machine_are_counted_and_what_is_not_plainly_equal_
     ("said", "result", "reason"),
     [
         ([1, 2, 0], "equal", ""),
-        ([1, 3, 0], "equal", "save for 1 of 3 tokens, ties of the two best (at most 1e-06 apart)"),
+        ([1, 3, 0], "equal", "save for 1 of 3 tokens, which tie with the best (at most 1e-06 apart)"),
         ([4, 2, 0], "different", "from token 0 on, 1e+00 of the largest behind the best; of 3, 1 are others"),
         ([1, 3, 4], "different", "from token 1 on, 1e-06 of the largest behind the best; of 3, 2 are others"),
     ],
