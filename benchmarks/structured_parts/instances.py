@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -70,7 +71,7 @@ def measure_instances(vocabulary: Vocabulary, folder: Path, count: int) -> None:
         if matcher is None:
             continue
         for test in case["tests"]:
-            python.judge(name, case["schema"], test, lambda text, place=matcher: _taken(place.fork(), text, masks))
+            python.judge(name, case["schema"], test, partial(_taken, matcher.fork(), masks))
         _judge_shipped(name, case, shipped)
     python.show(f"Python, {len(vocabulary.tokens):,} tokens")
     shipped.show("compiled at export, the engine's masks, of the schemas that Python accepts")
@@ -97,7 +98,7 @@ def _compiled(engine: GrammarEngine, schema: Any, tally: Tally, times: list[floa
     return made
 
 
-def _taken(place: Matcher, text: bytes, masks: list[float]) -> bool:
+def _taken(place: Matcher, masks: list[float], text: bytes) -> bool:
     """Whether a text, cut into its longest tokens, is whole; notes the time of each token's mask."""
     for token in place.vocabulary.spelled(text):
         begun = time.perf_counter()
@@ -122,7 +123,7 @@ def _judge_shipped(name: str, case: dict[str, Any], tally: Tally) -> None:
         files[1].write_bytes(token_bytes(BYTES.tokens, BYTES.eos))
         structure = EngineStructure(*files)
     for test in case["tests"]:
-        tally.judge(name, case["schema"], test, lambda text: _taken_by_engine(structure, text))
+        tally.judge(name, case["schema"], test, partial(_taken_by_engine, structure))
 
 
 def _taken_by_engine(structure: EngineStructure, text: bytes) -> bool:

@@ -14,8 +14,10 @@ from edgec.runtime_py.structured.vocabulary import Vocabulary
 
 SMALL = 16_000
 DOCS = Path(__file__).parents[2] / "docs"
-_JOINED = (b'{"', b'":', b'", "', b'"}', b'"]', b'","', b"}}", b"]]", b"},", b'":"', b'": "', b"  ", b"    ", b"\n  ")
-_JOINED += (b'"},{"', b"123", b"00")
+_JOINED = (
+    *(b'{"', b'":', b'", "', b'"}', b'"]', b'","', b"}}", b"]]", b"},", b'":"', b'": "', b'"},{"', b"123", b"00"),
+    *(b"  ", b"    ", b"\n  "),
+)
 _LETTERS = "eeeettaaooiinnsshhrrddllucmfwygpbvkxqjz"
 
 
