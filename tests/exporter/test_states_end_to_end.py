@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -214,6 +215,14 @@ def test_a_short_convolution_that_nothing_knows_is_refused_before_tracing(
     with pytest.raises(InputError) as refused:
         edgec.export(folder, out=tmp_path / "x.edgec")
     assert refused.value.code == "E529" and "conv" in refused.value.where and "of the 2" in refused.value.why
+
+
+def test_gates_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
+    known = next(f for f in STATE_FAMILIES if f.name == "xlstm")
+    folder = save(replace(known, options={**known.options, "gate_soft_cap": 100.0}), tmp_path / "xlstm")
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, out=tmp_path / "x.edgec")
+    assert refused.value.code == "E109" and "gate_soft_cap is 100" in refused.value.why
 
 
 def test_experts_are_refused_before_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from edgec.exporter.capture.recurrences import call_recurrences
 from tests.families import Family
 
-# Sums in float32 in another order; divisors of both are at least 1 after the same scaling.
-TOLERANCE = 2e-5
+# Sums in float32 in another order.
+TOLERANCE = 5e-6
+# What xLSTM's eps of 1e-6 adds to divisors that edgec leaves without it, where gates are wide open.
+WITHOUT_EPS = 2e-4
 HEADS, KEYS, VALUES = 3, 8, 12
 
 
@@ -69,13 +71,14 @@ def _gated(tokens: int, opened: float, kept: float) -> dict[str, Tensor]:
 
 @torch.no_grad()
 @pytest.mark.parametrize("tokens", [1, 4, 22])
-@pytest.mark.parametrize(("opened", "kept"), [(0.0, 0.0), (-10.0, 4.0), (4.0, -4.0), (8.0, 12.0)])
-def test_gated_memories(tokens: int, opened: float, kept: float) -> None:
-    cell, operands = _cell(), _gated(tokens, opened, kept)
+@pytest.mark.parametrize(("opened", "kept"), [(0.0, 0.0), (-10.0, 4.0), (4.0, -4.0), (3.0, 6.0)])
+@pytest.mark.parametrize(("eps", "tolerance"), [(0.0, TOLERANCE), (1e-6, WITHOUT_EPS)])
+def test_gated_memories(tokens: int, opened: float, kept: float, eps: float, tolerance: float) -> None:
+    cell, operands = _cell(eps=eps), _gated(tokens, opened, kept)
     wanted, _ = cell(**operands)
     with call_recurrences(cell):
         got, state = cell(**operands)
-    assert state is None and _difference(got, wanted) < TOLERANCE
+    assert state is None and _difference(got, wanted) < tolerance
 
 
 @torch.no_grad()
