@@ -1,7 +1,8 @@
-"""Capture transformers' recurrences and short convolutions as edgec's operators, whatever the family.
+"""Capture transformers' recurrences and short convolutions as edgec's operators.
 
 Model files call them by name: ``causal_conv1d_fn``, ``torch_chunk_gated_delta_rule``, ``mamba2_chunk_scan`` and others
-are functions of each file, some are methods. While a model is traced these names stand for edgec's operators.
+are functions of each file, some are methods. While a model is traced these names stand for edgec's operators. Loops
+over tokens that have no name are known by their class (``matrix_memories.py``).
 """
 
 from __future__ import annotations
