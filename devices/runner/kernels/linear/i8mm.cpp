@@ -33,7 +33,7 @@ EDGEC_PART int32x4_t paired(const int32_t* sum, int64_t second) {
 
 #if defined(__clang__)
 constexpr int kLoadedAtOnce = 0;
-EDGEC_PART void load_values(const int8_t*, int, int8x16_t (&)[2]) {}
+[[maybe_unused]] EDGEC_PART void load_values(const int8_t*, int, int8x16_t (&)[2]) {}
 #else
 // GCC loads half a slice of a pair by one instruction only where it is told to; three pairs leave no registers for that.
 constexpr int kLoadedAtOnce = 2;
