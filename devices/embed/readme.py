@@ -96,9 +96,9 @@ scripted model, the screen was only compiled over stand-ins.
 _PICTURES = "A button chooses pictures for the next message; that was only compiled.\n\n"
 _TRANSCRIBE = """## Sample
 
-`Sample/EdgecTranscribe.xcodeproj` records, or takes a WAV file of the Files app, and shows each segment as it comes; with
-the steps of the first start, unloading, memory warnings, heat, background. `TranscribeModel.swift` is the part to copy.
-It was compiled over stand-ins for Apple's frameworks and never run.
+`Sample/EdgecTranscribe.xcodeproj` records, or takes a WAV file of the Files app, and shows each segment as it comes;
+with the steps of the first start, unloading, memory warnings, heat, background. `TranscribeModel.swift` is the part to
+copy. It was compiled over stand-ins for Apple's frameworks and never run.
 
 """
 
