@@ -21,9 +21,9 @@ from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.adapters.use import opened_adapter
 from edgec.runtime_py.bench.app_result import app_records
-from edgec.runtime_py.bench.asked import sense_tokens
 from edgec.runtime_py.bench.record import AnyRecord, RepetitionRecord, SustainedRecord, holds_record, write_records
 from edgec.runtime_py.bench.run import measure
+from edgec.runtime_py.bench.shown_prompt import sense_tokens
 from edgec.runtime_py.bench.summary import Figure, summarise
 from edgec.runtime_py.sessions.session import text_limits
 from edgec.runtime_py.svg import Series, box_chart, line_chart, stack

@@ -22,7 +22,7 @@ from typing import Any
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.devices.job import Job, core_numbers, job_from_json
 from edgec.errors import EdgecError, InputError
-from edgec.runtime_py.bench.asked import Asked, asked_of, open_session
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import linear_kernel
 from edgec.runtime_py.engines.threads import set_threads
@@ -44,7 +44,7 @@ class Lap:
     gaps_s: tuple[float, ...]
 
 
-def lap(stepper: Stepper, asked: Asked, new_tokens: int) -> Lap:
+def lap(stepper: Stepper, asked: ShownPrompt, new_tokens: int) -> Lap:
     """See or hear what was asked, and generate greedily from an empty cache, past any end-of-sequence token.
 
     Raises:
@@ -142,7 +142,7 @@ def _memory(job: Job) -> dict[str, Any]:
     resettable = _reset_peak()
     baseline = _status_bytes("VmRSS") if resettable else _peak_of_process()
     session = _session(job)
-    lap(session, asked_of(session.bundle, job.prompt_tokens), job.new_tokens)
+    lap(session, prompt_of(session.bundle, job.prompt_tokens), job.new_tokens)
     peak = _status_bytes("VmHWM") if resettable else _peak_of_process()
     how = "VmHWM of /proc, reset before the load" if resettable else "ru_maxrss of the whole process"
     return {"peak_rss_bytes": peak, "baseline_rss_bytes": baseline, "obtained": how}
@@ -170,13 +170,13 @@ def _profile(job: Job) -> dict[str, Any]:
 
     bundle = _bundle(job)
     threads = set_threads(job.threads)
-    prompt = asked_of(bundle, job.prompt_tokens).tokens
+    prompt = prompt_of(bundle, job.prompt_tokens).tokens
     return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions, job.adapter)}
 
 
 def _speed(job: Job) -> dict[str, Any]:
     session = _session(job)
-    asked, laps = asked_of(session.bundle, job.prompt_tokens), []
+    asked, laps = prompt_of(session.bundle, job.prompt_tokens), []
     for _ in range(job.warmups + job.repetitions):
         sleep(job.cool_down_s)
         laps.append(asdict(lap(session, asked, job.new_tokens)))
@@ -186,14 +186,14 @@ def _speed(job: Job) -> dict[str, Any]:
 
 def _sustained(job: Job) -> dict[str, Any]:
     session = _session(job)
-    asked, start = asked_of(session.bundle, job.prompt_tokens), perf_counter()
+    asked, start = prompt_of(session.bundle, job.prompt_tokens), perf_counter()
     windows = []
     while (elapsed := perf_counter() - start) < job.seconds:
         windows.append(_window(session, asked, job.new_tokens) | {"elapsed_s": elapsed})
     return {"threads": session.threads, "windows": windows}
 
 
-def _window(session: Session, asked: Asked, new_tokens: int) -> dict[str, float | None]:
+def _window(session: Session, asked: ShownPrompt, new_tokens: int) -> dict[str, float | None]:
     """Generate for at least WINDOW_S, and read the clock and temperature afterwards."""
     from edgec.devices.host import HostTransport
 

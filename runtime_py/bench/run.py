@@ -16,7 +16,6 @@ from edgec.devices.job import Job
 from edgec.devices.transport import DeviceFacts, Say, Transport
 from edgec.installation import __version__
 from edgec.runtime_py.adapters.adapter_file import read_adapter
-from edgec.runtime_py.bench.asked import shown_with
 from edgec.runtime_py.bench.record import (
     AnyRecord,
     Comparability,
@@ -28,6 +27,7 @@ from edgec.runtime_py.bench.record import (
     Subject,
     SustainedRecord,
 )
+from edgec.runtime_py.bench.shown_prompt import shown_with
 from edgec.runtime_py.sessions.session import text_limits
 
 LOADS = 3

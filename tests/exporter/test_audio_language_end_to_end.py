@@ -19,9 +19,9 @@ from edgec.devices.embed.embed import embed
 from edgec.devices.job import Job
 from edgec.errors import InputError
 from edgec.exporter.report.headline import next_commands
-from edgec.runtime_py.bench.asked import Asked, asked_of, open_session
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.bench.job import run_job
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.encoder_decoder import sound_file
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
@@ -181,9 +181,9 @@ def test_a_lap_of_bench_hears_a_window_first(exported: Exported) -> None:
     bundle = open_bundle(exported.bundle)
     info = bundle.manifest.audio_language
     assert info is not None
-    asked, session = asked_of(bundle, info.rows + 6), open_session(bundle, 1)
+    asked, session = prompt_of(bundle, info.rows + 6), open_session(bundle, 1)
     assert asked.tokens.count(info.audio_token) == info.rows and len(asked.tokens) == info.rows + 6
-    assert code_of(lambda: Asked(asked.tokens).begin(session)) == "E754"
+    assert code_of(lambda: ShownPrompt(asked.tokens).begin(session)) == "E754"
     job = Job("speed", str(exported.bundle), prompt_tokens=info.rows + 6, new_tokens=4, repetitions=2, threads=1)
     assert [len(each["gaps_s"]) for each in run_job(job)["laps"]] == [3, 3]
 

@@ -10,9 +10,9 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.devices.job import Job
 from edgec.errors import InputError
-from edgec.runtime_py.bench.asked import Asked, asked_of, open_session
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.bench.job import run_job
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.evaluate.evaluate import evaluate
 from tests.exporter.test_vision_language_end_to_end import CONTEXT, COUNTS, QUICK, Exported, code_of, size
 from tests.vision_language import save_vision_language
@@ -38,10 +38,10 @@ def test_a_lap_of_bench_sees_an_image_first(exported: Exported) -> None:
     bundle = open_bundle(exported.bundle)
     info = bundle.manifest.vision_language
     assert info is not None
-    asked, session = asked_of(bundle, info.rows + 6), open_session(bundle, 1)
+    asked, session = prompt_of(bundle, info.rows + 6), open_session(bundle, 1)
     assert asked.tokens.count(info.image_token) == info.rows and len(asked.tokens) == info.rows + 6
     # Without its tile the prompt would be refused, so that a lap has seen it.
-    assert code_of(lambda: Asked(asked.tokens).begin(session)) == "E657"
+    assert code_of(lambda: ShownPrompt(asked.tokens).begin(session)) == "E657"
     job = Job("speed", str(exported.bundle), prompt_tokens=info.rows + 6, new_tokens=4, repetitions=2, threads=1)
     assert [len(each["gaps_s"]) for each in run_job(job)["laps"]] == [3, 3]
     with pytest.raises(InputError, match="of the image or sound"):

@@ -23,7 +23,7 @@ _BEFORE = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShownPrompt:
     """A prompt: its tokens, and what comes with them for a session that sees or hears."""
 
     tokens: list[int]
@@ -60,16 +60,16 @@ def open_session(bundle: Bundle, threads: int | None) -> Session:
     return (Session if bundle.manifest.audio_language is None else AudioLanguageSession)(bundle, threads)
 
 
-def asked_of(bundle: Bundle, prompt_tokens: int) -> Asked:
+def prompt_of(bundle: Bundle, prompt_tokens: int) -> ShownPrompt:
     """A prompt of so many tokens, those of the tile or the window included."""
     sees, hears = bundle.manifest.vision_language, bundle.manifest.audio_language
     if sees is not None:
         tokens = _around(bundle, prompt_tokens, sees.image_token)
-        return Asked(tokens, Prompt(tokens, _noise(1, sees.channels, sees.height, sees.width)))
+        return ShownPrompt(tokens, Prompt(tokens, _noise(1, sees.channels, sees.height, sees.width)))
     if hears is not None:
         tokens, frames = _around(bundle, prompt_tokens, hears.audio_token), hears.sound.frames
-        return Asked(tokens, SoundPrompt(tokens, _noise(1, hears.sound.mels, frames), (frames,)))
-    return Asked(bench_prompt(prompt_tokens, vocab_size(bundle)))
+        return ShownPrompt(tokens, SoundPrompt(tokens, _noise(1, hears.sound.mels, frames), (frames,)))
+    return ShownPrompt(bench_prompt(prompt_tokens, vocab_size(bundle)))
 
 
 def _around(bundle: Bundle, prompt_tokens: int, place: int) -> list[int]:
