@@ -175,9 +175,11 @@ def _check_adapter(adapter: Path, bundle: Bundle, transport: Transport) -> None:
 
 def _check_senses(plan: BenchPlan, bundle: Bundle, transport: Transport) -> None:
     """Refuse what only a model that reads text can be asked for."""
+    if not sense_tokens(bundle):
+        return
     asked = {"--profile": plan.profile, f"--device {transport.address}": transport.address.kind != "host"}
     wanted = next((option for option, given in asked.items() if given), None)
-    if wanted is None or not sense_tokens(bundle):
+    if wanted is None:
         return
     sees = ": edgec-runner --image FILE.ppm times one answer on a device" if bundle.manifest.vision_language else ""
     raise InputError(
