@@ -27,6 +27,7 @@ _CLASSES: Mapping[str, Mapping[str, str]] = {
 }
 # No class has this name: tensors that the encoder does not have are the other's.
 _BOTH = "both encoders"
+_DTYPES: tuple[str, ...] = ("dtype", "torch_dtype")
 
 
 def is_one_encoder(config: Any, task: str | None) -> bool:
@@ -52,5 +53,5 @@ def encoder_config(config: Any, task: str) -> Any:
 
 def encoder_folder(described: ModelFolder) -> ModelFolder:
     """The model's folder as one encoder reads it: the other's weights are there as well, and are left out."""
-    kept = {name: described.config[name] for name in ("dtype", "torch_dtype") if name in described.config}
+    kept: dict[str, Any] = {name: described.config[name] for name in _DTYPES if name in described.config}
     return replace(described, config={"architectures": [_BOTH], **kept})

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import plistlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from edgec.bundle.folder import Bundle
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
@@ -20,12 +22,16 @@ from tests.devices.embed.swift_toolchain import Swift
 from tests.devices.embed.test_engine_project import text
 
 SENSES = ("sees", "sees, no chat", "hears")
+MAKE: Mapping[str, tuple[Callable[[Bundle], AppPackage], str]] = {
+    "android": (gradle_modules, "android-cpu"),
+    "ios": (swift_package, "iphone-16-pro-cpu"),
+}
 CHAT, TRANSCRIBE = {"ChatModel", "ChatScreen"}, {"Microphone", "TranscribeModel", "TranscribeScreen"}
 
 
 def package_of(folder: Path, platform: str, sense: str) -> AppPackage:
     """The package of a bundle that sees or hears."""
-    make, target = {"android": (gradle_modules, "android-cpu"), "ios": (swift_package, "iphone-16-pro-cpu")}[platform]
+    make, target = MAKE[platform]
     if sense == "hears":
         return make(hearing_placeholder(folder / "bundle", target, WHISPER, TIMED_CONFIG))
     return make(seeing_placeholder(folder / "bundle", target, template=TEMPLATE if sense == "sees" else ""))
