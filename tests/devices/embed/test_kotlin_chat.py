@@ -113,7 +113,8 @@ def test_background_and_heat_end_the_answer_and_keep_the_model(said: dict[str, s
 @slow
 def test_an_answer_that_ends_before_it_begins_leaves_the_model_ready(said: dict[str, str]) -> None:
     stage, lines, _ = look(said["stopped at once"])
-    assert (stage, lines[-1]) == ("Ready", ["assistant", "", "stopped"])
+    # A piece may have come by then.
+    assert (stage, lines[-1][0], lines[-1][2]) == ("Ready", "assistant", "stopped")
 
 
 @slow
