@@ -38,6 +38,5 @@ def test_each_first_switch_copies_into_the_engine_and_no_other_does(
 def test_a_row_is_json(four_bits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(sys, "argv", ["adapters", str(four_bits), "--rank", "4", "--json"])
-    monkeypatch.setattr(adapters, "REPEATS", 1)
     adapters.main(told.append)
     assert '"obtained": "measured"' in told[0] and '"first_switch_from_disk_ms": {"median": ' in told[0]
