@@ -1,7 +1,10 @@
 #include "events.h"
 
 #include <chrono>
+#include <cmath>
+#include <iomanip>
 #include <iostream>
+#include <limits>
 #include <optional>
 
 #include "engine/c_api.h"
@@ -13,6 +16,18 @@ namespace {
 std::string memory_fields() {
   return ",\"peak_rss_bytes\":" + std::to_string(peak_rss_bytes()) +
          ",\"anonymous_bytes\":" + std::to_string(anonymous_bytes());
+}
+
+// Numbers with the digits that tell any two of this type apart; JSON has no others than finite ones.
+template <typename Number>
+std::string exact_list(const std::vector<Number>& numbers) {
+  std::ostringstream text;
+  text << std::setprecision(std::numeric_limits<Number>::max_digits10);
+  for (size_t index = 0; index < numbers.size(); ++index) {
+    text << (index ? "," : "");
+    std::isfinite(numbers[index]) ? text << numbers[index] : text << "null";
+  }
+  return "[" + text.str() + "]";
 }
 
 // A text as a string of JSON. It is valid UTF-8 without control characters, as every structured text is.
@@ -63,8 +78,9 @@ void sustain(
 }
 
 void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logits) {
-  const std::vector<int64_t> likeliest = decoder.score(tokens, logits);
-  std::cout << "{\"event\":\"scored\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+  const Scored result = decoder.score(tokens, logits);
+  std::cout << "{\"event\":\"scored\",\"top1\":" << list(result.likeliest)
+            << ",\"logprobs\":" << exact_list(result.logprobs) << memory_fields() << "}" << std::endl;
 }
 
 void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
@@ -76,6 +92,14 @@ void feed(
     Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits) {
   const std::vector<int64_t> likeliest = decoder.feed(tokens, calls, logits);
   std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+}
+
+void embed(TextEncoder& encoder, const std::vector<int64_t>& tokens) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<float> vector = encoder.embed(tokens);
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+  std::cout << "{\"event\":\"embedded\",\"tokens\":" << tokens.size() << ",\"vector\":" << exact_list(vector)
+            << ",\"embed_ms\":" << passed.count() << memory_fields() << "}" << std::endl;
 }
 
 void transcribe(Transcription& sound) {
