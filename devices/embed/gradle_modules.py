@@ -44,6 +44,7 @@ _DECODER = (
     "GoldenReplay",
     "Sampling",
     "Schemas",
+    "Scores",
     "Session",
     "TextStream",
     "Timings",

@@ -44,6 +44,7 @@ _DECODER = (
     "DecoderFacts",
     "Sampling",
     "Schemas",
+    "Scores",
     "TextStream",
     "Timings",
     "Tokenization",
