@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <iomanip>
 #include <iostream>
 #include <limits>
@@ -30,12 +31,18 @@ std::string exact_list(const std::vector<Number>& numbers) {
   return "[" + text.str() + "]";
 }
 
-// A text as a string of JSON. It is valid UTF-8 without control characters, as every structured text is.
+// A text in valid UTF-8, as every structured text is, as a string of JSON.
 std::string quoted(const std::string& text) {
+  constexpr unsigned char kFirstPrinted = 0x20;
   std::string out = "\"";
   for (const char one : text) {
-    const char* escaped = one == '\n' ? "\\n" : one == '\t' ? "\\t" : one == '"' ? "\\\"" : one == '\\' ? "\\\\" : nullptr;
-    out += escaped != nullptr ? escaped : std::string(1, one);
+    if (static_cast<unsigned char>(one) < kFirstPrinted) {
+      char code[8] = "";
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(one));
+      out += code;
+    } else {
+      out += one == '"' || one == '\\' ? std::string{'\\', one} : std::string(1, one);
+    }
   }
   return out + "\"";
 }
