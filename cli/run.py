@@ -52,6 +52,9 @@ def run(
     adapter: Annotated[
         Path | None, typer.Option(help="A file that edgec adapter made for this bundle, or one of its own by name.")
     ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="PEM file: refuse a bundle that its key did not sign.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
@@ -91,5 +94,5 @@ def run(
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
     options = replace(options, embed=embed, truncate=truncate, audio=tuple(audio or ()), language=language, task=task)
-    options = replace(options, images=tuple(image or ()), score=tuple(score or ()))
+    options = replace(options, images=tuple(image or ()), score=tuple(score or ()), public_key=public_key)
     run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget, adapter=adapter))

@@ -57,6 +57,7 @@ class RunOptions:
     truncate: bool = False
     adapter: Path | None = None
     score: tuple[str, ...] = ()
+    public_key: Path | None = None
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -99,7 +100,7 @@ def run_bundle(options: RunOptions) -> None:
 
 
 def _loaded(options: RunOptions) -> Model:
-    model = load(options.bundle, options.threads)
+    model = load(options.bundle, options.threads, public_key=options.public_key)
     if options.adapter is not None:
         model.adapter = options.adapter
     return model
