@@ -125,7 +125,7 @@ def _switches(session: Session, first: Adapter, second: Adapter) -> list[float]:
 
 def _calls(session: Session, first: Adapter, second: Adapter, repeats: int) -> tuple[list[float], ...]:
     """First tokens without, with, and after a switch to an adapter, in turns; then single tokens without and with."""
-    tokens = [index % 97 + 3 for index in range(TOKENS)]
+    tokens = [index % 97 + 3 for index in range(min(TOKENS, session.limits.context - 1))]
     prompt = partial(session.prefill, tokens, 0)
 
     def switched() -> None:
