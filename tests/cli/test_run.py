@@ -193,7 +193,7 @@ def test_a_call_within_a_budget_and_the_answer_to_its_result(
     thought = ("zqxj" * 9)[: 3 + forced]
     assert len(model.tokenizer(thought, add_special_tokens=False)["input_ids"]) == len(thought)
     script(model, f"<think>{thought}{CALL}", "It is noon.")
-    monkeypatch.setattr(console, "load", lambda *_: model)
+    monkeypatch.setattr(console, "load", lambda *_, **__: model)
     talk = invoke(*arguments, "--chat", text="What time is it?\nnoon\n")
     assert talk.exit_code == 0, talk.exception
     call, answer = talk.stdout.splitlines()

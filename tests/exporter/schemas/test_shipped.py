@@ -119,7 +119,7 @@ def test_the_command_takes_a_schemas_name(shipped: Path) -> None:
 
 
 def test_a_name_that_the_bundle_lacks_is_refused(shipped: Path, tiny_bundle: Path) -> None:
-    for bundle, why in ((shipped, "person, yes-no"), (tiny_bundle, "without schemas")):
+    for bundle, why in ((shipped, "person, verse, yes-no"), (tiny_bundle, "without schemas")):
         with pytest.raises(InputError, match=why) as error:
             edgec.load(bundle).generate("x", schema="animal")
         assert error.value.code == "E714"
