@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import adapters
 from edgec.runtime_py.adapters import use
+from edgec.runtime_py.engines.engine_adapter import EngineAdapter
 from edgec.runtime_py.sessions.session import Session
 
 pytestmark = pytest.mark.slow
@@ -19,7 +20,7 @@ def test_each_first_switch_copies_into_the_engine_and_no_other_does(
     four_bits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies: list[str] = []
-    made = use.EngineAdapter
+    made = EngineAdapter
 
     def counted(*given: Any) -> Any:
         copies.append("copy")
