@@ -45,6 +45,7 @@ _DECODER = (
     "GoldenReplay",
     "Sampling",
     "Schemas",
+    "Scores",
     "Session",
     "TextStream",
     "Timings",

@@ -45,6 +45,7 @@ _DECODER = (
     "DecoderFacts",
     "Sampling",
     "Schemas",
+    "Scores",
     "TextStream",
     "Timings",
     "Tokenization",
