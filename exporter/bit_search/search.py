@@ -54,7 +54,7 @@ def search_bits(
         program: the captured decoder as it will be stored, unfused, in float.
         recipe: resolved for its backend.
         tokens: calibration text.
-        target_bits: average per weight of those layers, scales and tables included.
+        target_bits: average per weight of those layers, with scales, tables and the sums of rows that kernels read.
         window: the largest number of positions in a sequence.
         progress: told of each step.
 
@@ -96,7 +96,7 @@ def _layers(
         return schemes_for_layer(shape, wanted, recipe) if name in sizes else ()
 
     progress.step(0.3, "widths")
-    layers = measure_choices(program, known, fisher, schemes, recipe.algorithm)
+    layers = measure_choices(program, known, fisher, schemes, recipe.algorithm, _support(recipe).row_bytes)
     return layers, sum(sizes[name] for name in layers)
 
 
