@@ -26,8 +26,8 @@ class RunnerEvent(BaseModel):
 class Loaded(RunnerEvent):
     """The model was loaded. ``resident_share``: share of the artifact in the page cache before, None where unknown.
 
-    ``linear_kernel``: the instructions that matrices of few bits are multiplied with; ``linear_kernels``: those that the
-    processor has, best first, with a blank between two.
+    ``linear_kernel``: the instructions that matrices of few bits are multiplied with; ``linear_kernels``: those that
+    the processor has, best first, with a blank between two.
     """
 
     name = "loaded"
