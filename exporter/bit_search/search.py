@@ -128,12 +128,18 @@ def _integer_scheme(bits: int, group: int, dynamic: bool) -> WeightScheme:
 
 
 def schemes_for_layer(shape: tuple[int, int], wanted: tuple[WeightScheme, ...], recipe: Recipe) -> list[WeightScheme]:
-    """The candidates that fit a matrix [N, K], as they would be stored for it."""
+    """The candidates that fit a matrix [N, K], as they would be stored for it.
+
+    A group as wide as a row is stored with a scale per channel, so it is no candidate beside that.
+    """
     kernels = _support(recipe).kernels
+    by_row = {scheme.bits for scheme in wanted if not scheme.is_table and not scheme.group_size}
     fitting: dict[WeightScheme, None] = {}
     for scheme in wanted:
         used = fit_tables(scheme, shape[0])[0] if scheme.is_table else fit(scheme, shape[1], kernels)[0]
-        if used is not None and used.bits == scheme.bits:
+        if used is None or (used.group_size == shape[1] and used.bits in by_row):
+            continue
+        if used.bits == scheme.bits:
             fitting[used] = None
     return list(fitting)
 
