@@ -130,7 +130,7 @@ def _integer_scheme(bits: int, group: int, dynamic: bool) -> WeightScheme:
 def schemes_for_layer(shape: tuple[int, int], wanted: tuple[WeightScheme, ...], recipe: Recipe) -> list[WeightScheme]:
     """The candidates that fit a matrix [N, K], as they would be stored for it.
 
-    A group as wide as a row is stored with a scale per channel, so it is no candidate beside that.
+    A group as wide as a row is left out beside the scale per channel that it would be stored with.
     """
     kernels = _support(recipe).kernels
     by_row = {scheme.bits for scheme in wanted if not scheme.is_table and not scheme.group_size}

@@ -81,6 +81,8 @@ FORMS = (
     *(_form(bits, 32) for bits in (2, 3)),
     *(_form(bits, group) for group in (64, 128) for bits in (2, 3, 4)),
 )
+# Wide models take longer.
+QUICK = [form for form in FORMS if form.group <= 32 or (form.group, form.scheme.bits) == (128, 3)]
 _BLOB = re.compile(rb"edgec\.experts=[12]\n(?:\w+=[^\n]*\n)*?group=(\d+)\nbits=(\d+)\nstep=(\d+)\noffset=(\d+)\ndata=")
 
 
@@ -155,7 +157,7 @@ def forms_in(artifact: bytes) -> Counter[tuple[int, ...]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("form", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FORMS], ids=str)
 def test_every_width_and_group_is_stored_and_computed(form: Form, tmp_path: Path) -> None:
     content = says_what_its_graph_says(quantised("olmoe", form.scheme, wider=form.group > 32), tmp_path)
     # Gate and up of two layers are one matrix each, and so is down.
