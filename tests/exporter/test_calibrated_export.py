@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_search_is_repeated_by_the_bundles_recipe(tiny_folder: Path, text: Pat
 @pytest.mark.slow
 def test_two_and_a_half_bits_run_here_and_are_what_the_file_takes(tmp_path: Path) -> None:
     text = EXAMPLE / "held-out.txt"
-    options = {"target": "host", "context": 128, "budgets": LOOSE}
+    options: dict[str, Any] = {"target": "host", "context": 128, "budgets": LOOSE}
     bundle = edgec.export(EXAMPLE, recipe="4bit", target_bits=2.5, calibrate=text, out=tmp_path / "a.edgec", **options)
     search, ledger = read_manifest(bundle).bit_search, read_manifest(bundle).ledger
     assert search is not None and ledger is not None and len(search.layers) == 8 * 7

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     family = next(family for family in STATE_FAMILIES if family.name == name)
     model = save(Family(name, {**family.options, "vocab_size": VOCAB}), folder / name)
     tiny_tokenizer().save_pretrained(model)
-    options = {"recipe": recipe, "context": CONTEXT, "budgets": BUDGETS}
+    options: dict[str, Any] = {"recipe": recipe, "context": CONTEXT, "budgets": BUDGETS}
     shipped = edgec.export(model, out=folder / "with.edgec", system_prompt=folder / "system.txt", **options)
     return Pair(edgec.load(shipped), edgec.load(edgec.export(model, out=folder / "plain.edgec", **options)))
 

@@ -131,7 +131,16 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     model = save(family, folder / family.name)
     short = replace(load_recipe(recipe), prefill_chunk=CHUNK)
     out = edgec.export(model, recipe=short, out=folder / "x.edgec", context=CONTEXT, budgets=BUDGETS)
-    return Stage(open_bundle(out), folder)
+    bundle = open_bundle(out)
+    assert has_experts(bundle) == (family in EXPERT_FAMILIES)
+    return Stage(bundle, folder)
+
+
+def has_experts(bundle: Bundle) -> bool:
+    """Whether a token reads a part of a matrix, besides its row of the embedding."""
+    ledger = bundle.manifest.ledger
+    assert ledger is not None
+    return any(0 < row.active < 1 and "embed" not in row.name for row in ledger.rows)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ CASES = (
 
 def ledger_of(case: Case, folder: Path) -> Ledger:
     family = Family("llama", {"tie_word_embeddings": True, "intermediate_size": case.inner})
-    options = {"recipe": case.recipe, "target": case.target, "context": 64, "budgets": BUDGETS}
+    options: dict[str, Any] = {"recipe": case.recipe, "target": case.target, "context": 64, "budgets": BUDGETS}
     bundle = open_bundle(edgec.export(save(family, folder / "llama"), out=folder / "x.edgec", **options))
     ledger = bundle.manifest.ledger
     assert ledger is not None and ledger.artifact_bytes == bundle.artifact_path.stat().st_size
