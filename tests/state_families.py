@@ -38,5 +38,35 @@ STATE_FAMILIES = (
     ),
     Family("xlstm", {"hidden_size": 128, "num_heads": 4, "chunk_size": 16}, absent=_ATTENTION),
 )
+# Mixtures of experts in layers beside convolutions, Mamba 1 and Mamba 2.
+EXPERT_FAMILIES = (
+    Family(
+        "lfm2_moe",
+        {
+            "layer_types": ["conv", FULL, "conv"],
+            "num_dense_layers": 1,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+        },
+    ),
+    Family(
+        "jamba",
+        {
+            **{"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 0},
+            **{"num_experts": 4, "num_experts_per_tok": 2, "mamba_d_state": 8, "mamba_dt_rank": 6},
+            "use_mamba_kernels": False,
+        },
+        absent=("head_dim",),
+    ),
+    Family(
+        "granitemoehybrid",
+        {
+            **_MAMBA2,
+            "layer_types": ["mamba", "attention", "mamba"],
+            **{"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 32},
+        },
+    ),
+)
 # One for each operator.
 QUICK = ("lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma", "rwkv")

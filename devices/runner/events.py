@@ -26,7 +26,8 @@ class RunnerEvent(BaseModel):
 class Loaded(RunnerEvent):
     """The model was loaded. ``resident_share``: share of the artifact in the page cache before, None where unknown.
 
-    ``linear_kernel``: the instructions that matrices of few bits are multiplied with.
+    ``linear_kernel``: the instructions that matrices of few bits are multiplied with; ``linear_kernels``: those that
+    the processor has, best first, with a blank between two.
     """
 
     name = "loaded"
@@ -35,6 +36,7 @@ class Loaded(RunnerEvent):
     resident_share: AnswerShare | None
     baseline_rss_bytes: _Memory
     linear_kernel: Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")] | None = None
+    linear_kernels: Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}( [a-z0-9]{1,16}){0,7}$")] | None = None
 
     def told_ms(self) -> float:
         """The time of the load."""

@@ -167,7 +167,8 @@ def _speed(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
     if any(job["prompt_tokens"] > MOST_PROMPT_TOKENS_PER_S * lap["ttft_s"] for lap in laps):
         raise ValueError(f"a prompt of {job['prompt_tokens']} tokens in {min(lap['ttft_s'] for lap in laps):g} s")
     kept = laps[job["warmups"] :]
-    return {"threads": loaded.threads, "engine": "edgec", "linear_kernel": loaded.linear_kernel, "laps": kept}
+    kernels = {"linear_kernel": loaded.linear_kernel, "linear_kernels": (loaded.linear_kernels or "").split()}
+    return {"threads": loaded.threads, "engine": "edgec", **kernels, "laps": kept}
 
 
 def _sustained(job: Mapping[str, Any], events: Events) -> dict[str, Any]:

@@ -116,7 +116,8 @@ ModelHandle opened(const Options& options) {
             << ",\"packed\":\"" << kPackedNames[info.packed] << "\",\"packed_bytes\":" << info.packed_bytes
             << ",\"state_bytes\":" << info.state_bytes << ",\"scratch_bytes\":" << info.scratch_bytes
             << ",\"resident_share\":" << share_text(share) << ",\"baseline_rss_bytes\":" << baseline
-            << ",\"linear_kernel\":\"" << edgec_linear_kernel() << "\",\"threads\":" << threads << ",\"cpus\":" << list(allowed_cpus())
+            << ",\"linear_kernel\":\"" << edgec_linear_kernel() << "\",\"linear_kernels\":\"" << edgec_linear_kernels()
+            << "\",\"threads\":" << threads << ",\"cpus\":" << list(allowed_cpus())
             << ",\"peak_rss_bytes\":" << peak_rss_bytes()
             << ",\"anonymous_bytes\":" << anonymous_bytes() << "}" << std::endl;
   return model;

@@ -20,7 +20,7 @@ class WidthChoice:
 
     Attributes:
         scheme: how its weights are stored.
-        bits: of all its weights, scales and tables included.
+        bits: of all its weights, with scales, tables and the sums of rows that kernels read.
         loss: expected increase of the divergence from the float model, nats per token.
     """
 

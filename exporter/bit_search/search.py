@@ -54,7 +54,7 @@ def search_bits(
         program: the captured decoder as it will be stored, unfused, in float.
         recipe: resolved for its backend.
         tokens: calibration text.
-        target_bits: average per weight of those layers, scales and tables included.
+        target_bits: average per weight of those layers, with scales, tables and the sums of rows that kernels read.
         window: the largest number of positions in a sequence.
         progress: told of each step.
 
@@ -96,7 +96,7 @@ def _layers(
         return schemes_for_layer(shape, wanted, recipe) if name in sizes else ()
 
     progress.step(0.3, "widths")
-    layers = measure_choices(program, known, fisher, schemes, recipe.algorithm)
+    layers = measure_choices(program, known, fisher, schemes, recipe.algorithm, _support(recipe).row_bytes)
     return layers, sum(sizes[name] for name in layers)
 
 
@@ -128,12 +128,18 @@ def _integer_scheme(bits: int, group: int, dynamic: bool) -> WeightScheme:
 
 
 def schemes_for_layer(shape: tuple[int, int], wanted: tuple[WeightScheme, ...], recipe: Recipe) -> list[WeightScheme]:
-    """The candidates that fit a matrix [N, K], as they would be stored for it."""
+    """The candidates that fit a matrix [N, K], as they would be stored for it.
+
+    A group as wide as a row is left out beside the scale per channel that it would be stored with.
+    """
     kernels = _support(recipe).kernels
+    by_row = {scheme.bits for scheme in wanted if not scheme.is_table and not scheme.group_size}
     fitting: dict[WeightScheme, None] = {}
     for scheme in wanted:
         used = fit_tables(scheme, shape[0])[0] if scheme.is_table else fit(scheme, shape[1], kernels)[0]
-        if used is not None and used.bits == scheme.bits:
+        if used is None or (used.group_size == shape[1] and used.bits in by_row):
+            continue
+        if used.bits == scheme.bits:
             fitting[used] = None
     return list(fitting)
 

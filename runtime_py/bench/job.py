@@ -24,7 +24,7 @@ from edgec.devices.job import Job, core_numbers, job_from_json
 from edgec.errors import EdgecError, InputError
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.engines.choice import choose_engine
-from edgec.runtime_py.engines.engine import linear_kernel
+from edgec.runtime_py.engines.instructions import linear_kernel, linear_kernels
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.generate import stream_tokens
@@ -181,7 +181,8 @@ def _speed(job: Job) -> dict[str, Any]:
         sleep(job.cool_down_s)
         laps.append(asdict(lap(session, asked, job.new_tokens)))
     common = {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
-    return {**common, "linear_kernel": linear_kernel()} if session.engine == "edgec" else common
+    kernels = {"linear_kernel": linear_kernel(), "linear_kernels": linear_kernels()}
+    return {**common, **kernels} if session.engine == "edgec" else common
 
 
 def _sustained(job: Job) -> dict[str, Any]:

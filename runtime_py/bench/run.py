@@ -28,6 +28,7 @@ from edgec.runtime_py.bench.record import (
     SustainedRecord,
 )
 from edgec.runtime_py.bench.shown_prompt import shown_with
+from edgec.runtime_py.engines.instructions import kernel_text
 from edgec.runtime_py.sessions.session import text_limits
 
 LOADS = 3
@@ -92,7 +93,9 @@ def _runtime(bundle: Bundle, speed: Mapping[str, Any]) -> str:
     """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them."""
     base = f"{bundle.manifest.runtime.name} {version('executorch')}, {ENGINES[speed['engine']]}"
     delegation, kernel = bundle.manifest.delegation, speed.get("linear_kernel")
-    return f"{base}, {kernel}" if kernel and delegation and "edgec_linear" in delegation.backend else base
+    if not kernel or delegation is None or "edgec_linear" not in delegation.backend:
+        return base
+    return f"{base}, {kernel_text(kernel, speed.get('linear_kernels') or ())}"
 
 
 def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtime: str) -> dict[str, Any]:

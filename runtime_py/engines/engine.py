@@ -21,16 +21,12 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 from edgec.runtime_py.engines.engine_library import MAX_RANK, RawInfo, RawRun, RawTensor, library, told
 from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.engines.instructions import require_known_isa
 
 PACKED = ("in memory", "written", "mapped")
 # ExecuTorch's ScalarType by numpy's name.
 _DTYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "bool": 11}
 _NAMES = {code: np.dtype(name) for name, code in _DTYPES.items()}
-
-
-def linear_kernel() -> str:
-    """The instructions that matrices of few bits are multiplied with in this process, such as ``avx512vnni``."""
-    return str(library().edgec_linear_kernel().decode())
 
 
 def set_pool_threads(threads: int | None) -> int:
@@ -87,9 +83,10 @@ class EngineModel:
                 cannot be written, weights are packed in memory.
 
         Raises:
-            InputError: E157, the runtime refuses the artifact.
+            InputError: E157, the runtime refuses the artifact; E144, EDGEC_ISA names what this processor lacks.
             ToolError: see `library`.
         """
+        require_known_isa()
         self.artifact = artifact
         arguments = (os.fsencode(artifact), method.encode(), os.fsencode(packed) if packed else None)
         self._handle = _checked(library().edgec_model_open, arguments, "loaded", artifact)

@@ -59,6 +59,7 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("edgec_model_step", c_int, (c_void_p, POINTER(RawRun), c_size_t, *(c_void_p,) * 3, c_char_p, c_size_t)),
     ("edgec_session_output_count", c_size_t, (c_void_p,)),
     ("edgec_linear_kernel", c_char_p, ()),
+    ("edgec_linear_kernels", c_char_p, ()),
     ("edgec_session_output", c_int, (c_void_p, c_size_t, POINTER(RawTensor))),
     ("edgec_session_state", c_void_p, (c_void_p, POINTER(c_size_t))),
     ("edgec_session_profile", c_char_p, (c_void_p,)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +23,14 @@ FAMILIES = (
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")
+@pytest.mark.parametrize("recipe", ["4bit", "3bit", "balanced2"])
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_the_phones_runner_computes_what_this_machine_does(family: Family, tmp_path: Path) -> None:
+def test_the_phones_runner_computes_what_this_machine_does(family: Family, recipe: str, tmp_path: Path) -> None:
     folder = save(family, tmp_path / family.name)
     # Random weights: 4 bits flip most tokens. The lowering is gated all the same.
     budgets = {"kl_mean": 50.0, "top1_agreement": 0.0}
-    bundle = edgec.export(folder, target="android-cpu", out=tmp_path / "x.edgec", context=64, budgets=budgets)
+    options: dict[str, Any] = {"target": "android-cpu", "recipe": recipe, "context": 64, "budgets": budgets}
+    bundle = edgec.export(folder, out=tmp_path / "x.edgec", **options)
     tokens, session = [(7 * i * i + 5) % 120 + 3 for i in range(20)], Session(bundle)
     wanted = [session.prefill(tokens[:16], 0), *(session.prefill(tokens[i : i + 1], i) for i in range(16, 20))]
     got = EmulatedRunner.of_bundle(open_bundle(bundle)).replay(tokens, 16)

@@ -1,4 +1,4 @@
-"""Whatever is combined (recurrences, drafts, sessions, files, snapshots, weights of few bits), the words are the same.
+"""Whatever is combined (recurrences, experts, drafts, sessions, files, snapshots, few bits), the words are the same.
 
 A script of turns runs on two sessions of one artifact; each turn keeps a part of its text and goes on otherwise. What
 it says must be what a session says that is fed the whole text from its first token on, one token at a time.
@@ -29,7 +29,7 @@ from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from tests.example_counts import examples
 from tests.families import save
 from tests.runtime_py.speculation.simulated import Always, Replay
-from tests.state_families import QUICK, STATE_FAMILIES
+from tests.state_families import EXPERT_FAMILIES, QUICK, STATE_FAMILIES
 
 # Calls of at most 16 tokens have the bits of their tokens alone (docs/speculation.md), so that words must be equal.
 CHUNK, CONTEXT, LONGEST = 16, 192, 120
@@ -120,14 +120,27 @@ class Stage:
         return DraftModel(self.draft, limits, snapshots=Snapshots(self.draft, self.states, most=1))
 
 
-@pytest.fixture(scope="module", params=[(name, recipe) for name in QUICK for recipe in ("float", "4bit")], ids="-".join)
+FAMILIES = [*(family for family in STATE_FAMILIES if family.name in QUICK), *EXPERT_FAMILIES]
+CASES = [pytest.param((f, recipe), id=f"{f.name}-{recipe}") for f in FAMILIES for recipe in ("float", "4bit")]
+
+
+@pytest.fixture(scope="module", params=CASES)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Stage:
-    name, recipe = request.param
-    folder = tmp_path_factory.mktemp(f"{name}-{recipe}")
-    model = save(next(family for family in STATE_FAMILIES if family.name == name), folder / name)
+    family, recipe = request.param
+    folder = tmp_path_factory.mktemp(f"{family.name}-{recipe}")
+    model = save(family, folder / family.name)
     short = replace(load_recipe(recipe), prefill_chunk=CHUNK)
     out = edgec.export(model, recipe=short, out=folder / "x.edgec", context=CONTEXT, budgets=BUDGETS)
-    return Stage(open_bundle(out), folder)
+    bundle = open_bundle(out)
+    assert has_experts(bundle) == (family in EXPERT_FAMILIES)
+    return Stage(bundle, folder)
+
+
+def has_experts(bundle: Bundle) -> bool:
+    """Whether a token reads a part of a matrix, besides its row of the embedding."""
+    ledger = bundle.manifest.ledger
+    assert ledger is not None
+    return any(0 < row.active < 1 and "embed" not in row.name for row in ledger.rows)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@
 #include "checked_adapter.h"
 #include "failure.h"
 #include "guarded.h"
+#include "instructions.h"
 #include "model.h"
 #include "linear/kernel.h"
 #include "packed_file.h"
@@ -52,6 +53,11 @@ int edgec_abi_version(void) {
 
 const char* edgec_linear_kernel(void) {
   return edgec::linear::kernel_in_force().name;
+}
+
+const char* edgec_linear_kernels(void) {
+  static const std::string names = edgec::engine::kernel_names();
+  return names.c_str();
 }
 
 int edgec_threads(int threads) {

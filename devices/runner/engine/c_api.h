@@ -86,6 +86,10 @@ EDGEC_API int edgec_has_operator(const char* name);
 // "dotprod" or "plain". A lesser one than the processor's best only where the environment's EDGEC_ISA asks for it.
 EDGEC_API const char* edgec_linear_kernel(void);
 
+// Those that this processor has, best first, with a blank between two: "avx2 plain". No model opens where EDGEC_ISA names
+// another.
+EDGEC_API const char* edgec_linear_kernels(void);
+
 // The packed file's path for an artifact on this CPU and ExecuTorch: FOLDER/DIGEST-KEY.packed. `digest` is the
 // artifact's sha256 in hex. Returns the length of the path, or -1 when it does not fit into `capacity`.
 EDGEC_API int edgec_packed_path(const char* folder, const char* digest, char* path, size_t capacity);

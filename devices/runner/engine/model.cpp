@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "failure.h"
+#include "instructions.h"
 #include "packed_file.h"
 #include "profile.h"
 #include "runtime_log.h"
@@ -69,6 +70,7 @@ Model::Model(const std::string& artifact, const std::string& method, const std::
       program_(parsed(artifact_)),
       scratch_(shares_scratch() ? planned_bytes(meta(), kScratchArena) : 0),
       laid_out_(packed_path, artifact_) {
+  require_known_isa();
   const int64_t start = now_ns();
   info_.state_bytes = planned_bytes(meta(), kStateArena);
   info_.scratch_bytes = planned_bytes(meta(), kScratchArena);

@@ -37,6 +37,9 @@ class Lines {
 
   bool ok() const { return ok_; }
 
+  // Whether every line was as expected, and none is left.
+  bool ended() const { return ok_ && rest_.empty(); }
+
  private:
   std::string_view rest_;
   bool ok_ = true;
@@ -54,7 +57,8 @@ inline executorch::runtime::Error fetch(const executorch::runtime::NamedDataMap&
   return Error::Ok;
 }
 
-// Reads the lines of a matrix in the layout of the linear kernels, and its bytes.
+// Reads the lines of a matrix in the layout of the linear kernels, which are the text's last, and its bytes: as many as
+// the lines say, so that lines of another matrix are refused.
 inline executorch::runtime::Error read_matrix(const executorch::runtime::NamedDataMap& data, Lines& lines,
                                               linear::Matrix& matrix,
                                               std::optional<executorch::runtime::FreeableBuffer>& bytes) {
@@ -70,10 +74,12 @@ inline executorch::runtime::Error read_matrix(const executorch::runtime::NamedDa
   matrix.step = small("step", 1);
   matrix.offset = small("offset", 0);
   const std::string_view key = lines.value("data");
-  if (!lines.ok() || !linear::is_matrix(matrix)) return Error::DelegateInvalidCompatibility;
+  if (!lines.ended() || !linear::is_matrix(matrix)) return Error::DelegateInvalidCompatibility;
   const Error error = fetch(data, key, matrix.bytes(), bytes);
-  if (error == Error::Ok) matrix.data = static_cast<const uint8_t*>(bytes->data());
-  return error;
+  if (error != Error::Ok) return error;
+  if (static_cast<int64_t>(bytes->size()) != matrix.bytes()) return Error::InvalidProgram;
+  matrix.data = static_cast<const uint8_t*>(bytes->data());
+  return Error::Ok;
 }
 
 }  // namespace edgec

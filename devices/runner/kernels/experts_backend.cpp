@@ -127,7 +127,7 @@ class ExpertsBackend final : public executorch::runtime::BackendInterface {
                  args.size() == 4 ? args[2]->toTensor().const_data_ptr<float>() : nullptr, nullptr};
     if (x.size(0) != call.tokens || x.size(2) != call.width) return Error::InvalidProgram;
     if (call.x_rows != 1 && call.x_rows != call.choices) return Error::InvalidProgram;
-    if (!resized(out, {call.tokens, call.choices, call.rows})) return Error::InvalidProgram;
+    if (out.size(2) != call.rows || !resized(out, {call.tokens, call.choices, call.rows})) return Error::InvalidProgram;
     call.out = out.mutable_data_ptr<float>();
     ask_for_chosen(call, handle);
     multiply_experts(call, handle.matrix, handle.inputs);

@@ -111,12 +111,13 @@ class EmulatedKernels:
 
 
 def native_kernels() -> NativeKernels:
-    """The kernels compiled for this machine; kept in ``build/`` under a hash of their sources.
+    """The kernels compiled for this machine; kept in ``build/`` under a hash of their sources."""
+    return NativeKernels(ctypes.CDLL(str(_compiled(NATIVE, ("-shared", *substitutes())))))
 
-    On a processor without AVX-VNNI that kernel is compiled with the same instruction of AVX-512, where that is there.
-    """
-    substitute = () if "avx_vnni" in _features() else ("-DEDGEC_AVX_VNNI_BY_AVX512",)
-    return NativeKernels(ctypes.CDLL(str(_compiled(NATIVE, ("-shared", *substitute)))))
+
+def substitutes() -> tuple[str, ...]:
+    """The flags with which a processor without AVX-VNNI has that kernel, by the same instruction of AVX-512."""
+    return () if "avx_vnni" in _features() else ("-DEDGEC_AVX_VNNI_BY_AVX512",)
 
 
 def _features() -> list[str]:

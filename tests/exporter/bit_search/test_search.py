@@ -61,8 +61,9 @@ def test_integers_keep_the_activations_that_the_recipe_asks_for() -> None:
 @pytest.mark.slow
 def test_cpus_go_down_to_two_bits() -> None:
     """edgec's kernels read 2 and 3 bits at their size; XNNPACK would hold them in 4."""
-    recipe, search = search_bits(every_position("llama"), CPU, tokens(512), 2.5, 64, Progress())
-    assert 2.3 < search.bits <= 2.5
+    # A row's sum and scale are another bit a weight at these widths, of 64 and 96 values.
+    recipe, search = search_bits(every_position("llama"), CPU, tokens(512), 3.0, 64, Progress())
+    assert 2.6 < search.bits <= 3.0
     used = {scheme.bits for _, scheme in recipe.rules if scheme is not None}
     assert 2 in used and used <= {2, 3, 4, 8}
     standard = for_backend(replace(load_recipe("4bit"), kernels="standard"), "xnnpack")

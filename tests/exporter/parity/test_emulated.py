@@ -108,7 +108,7 @@ def test_a_runner_that_fails_ends_the_export(
 @pytest.mark.usefixtures("own_runner")
 @pytest.mark.slow
 @pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")
-@pytest.mark.parametrize("recipe", ["float", "4bit", "balanced2"])
+@pytest.mark.parametrize("recipe", ["float", "4bit", "3bit", "balanced2"])
 def test_neon_says_what_this_machine_says(recipe: str, tmp_path: Path) -> None:
     rung = rung_of(exported(EXAMPLE, tmp_path / "x.edgec", recipe))
     assert rung.passed and rung.positions == 67 and rung.max_abs is not None

@@ -16,6 +16,7 @@ from edgec.devices.job import Job
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
 from edgec.runtime_py.bench import bench as bench_module
+from edgec.runtime_py.bench import run as run_module
 from edgec.runtime_py.bench.bench import BenchResult, bench
 from edgec.runtime_py.bench.console import report
 from edgec.runtime_py.bench.devices import Outcome
@@ -29,6 +30,8 @@ from edgec.runtime_py.bench.record import (
     read_records,
 )
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt
+from edgec.runtime_py.bench.table import table
+from edgec.runtime_py.engines.instructions import linear_kernels
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 
 FACTS = DeviceFacts("Linux", "Chip", 4, 1 << 33, None, None, 0.5, None)
@@ -198,6 +201,46 @@ def test_a_fresh_process_runs_a_job(tiny_bundle: Path) -> None:
     job = Job("speed", str(tiny_bundle), prompt_tokens=20, new_tokens=4, repetitions=2, threads=1)
     result = HostTransport().run(job.to_json())
     assert result["threads"] == 1 and [len(r["gaps_s"]) for r in result["laps"]] == [3, 3]
+
+
+def runtime_of(result: BenchResult) -> str:
+    """What a run says it was executed by, the same in every record."""
+    (runtime,) = {record.comparability.runtime for record in result.records}
+    return runtime
+
+
+@pytest.mark.long
+def test_the_kernel_in_force_is_named_and_why_it_is_not_the_best(
+    four_bits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As fresh processes say that run it: by themselves, and where the environment asks for plain C++."""
+    best = linear_kernels()[0]
+    monkeypatch.delenv("EDGEC_ISA", raising=False)
+    monkeypatch.setattr(run_module, "LOADS", 1)
+    assert runtime_of(bench(four_bits, **SHORT)).endswith(f"edgec's engine, {best}")
+    monkeypatch.setenv("EDGEC_ISA", "plain")
+    slower = bench(four_bits, **SHORT)
+    assert runtime_of(slower).endswith(f"edgec's engine, plain by EDGEC_ISA (its best: {best})")
+    assert f"plain by EDGEC_ISA (its best: {best})" in str(table(slower).caption)
+
+
+def test_a_processor_without_instructions_is_said_to_have_fallen_back(
+    recorded: Recorded, four_bits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = recorded.run
+
+    def plain(job: Mapping[str, Any]) -> dict[str, Any]:
+        kernels = {"linear_kernel": "plain", "linear_kernels": ["plain"]}
+        return answer(job) | (kernels if job["kind"] == "speed" else {})
+
+    monkeypatch.setattr(recorded, "run", plain)
+    assert runtime_of(bench(four_bits, **SHORT)).endswith(
+        "plain (the processor has no instructions for a faster kernel)"
+    )
+
+
+def test_an_artifact_without_packed_matrices_names_no_kernel(recorded: Recorded, tiny_bundle: Path) -> None:
+    assert runtime_of(bench(tiny_bundle, **SHORT)).endswith("edgec's engine")
 
 
 @pytest.mark.slow

@@ -118,9 +118,14 @@ bool foresees_reading() {
 #endif
 }
 
+const char* kernel_asked_for() {
+  const char* asked = std::getenv("EDGEC_ISA");
+  return asked == nullptr || *asked == 0 ? nullptr : asked;
+}
+
 const Kernel& kernel_in_force() {
   static const Kernel& kernel = []() -> const Kernel& {
-    const char* asked = std::getenv("EDGEC_ISA");
+    const char* asked = kernel_asked_for();
     const Kernel* wanted = asked == nullptr ? nullptr : kernel_named(asked);
     return wanted == nullptr ? *choice().kernels[0] : *wanted;
   }();

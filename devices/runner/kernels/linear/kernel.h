@@ -68,7 +68,10 @@ const Kernel* kernel_named(const char* name);
 // Whether this processor, left alone, foresees what is read next better than prefetches do, where few tokens share it.
 bool foresees_reading();
 
-// The kernel in force: the best one, or the one that EDGEC_ISA names where the processor has it.
+// What EDGEC_ISA says, or null. Whoever loads a model refuses a name that is not an available kernel's.
+const char* kernel_asked_for();
+
+// The kernel in force: the best one, or the one that EDGEC_ISA names.
 const Kernel& kernel_in_force();
 
 }  // namespace edgec::linear

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "damage.h"
 #include "region/lay_out.h"
 #include "region/region_text.h"
 
@@ -17,64 +18,6 @@ namespace {
 constexpr int64_t kMostBytes = 8 << 20;
 constexpr int64_t kMostFloats = 4 << 20;
 constexpr int kTokens = 3;
-const char* const kNumbers[] = {"0", "1", "-1", "2", "3", "7", "8", "16", "33", "1000000", "9223372036854775807", "nan",
-                                "int8", "float32"};
-
-using Random = std::mt19937;
-
-size_t below(Random& random, size_t count) { return count == 0 ? 0 : random() % count; }
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words(1);
-  for (const char letter : text) {
-    if (letter == ' ' || letter == '\n') {
-      words.push_back(std::string(1, letter));
-      words.emplace_back();
-    } else {
-      words.back() += letter;
-    }
-  }
-  return words;
-}
-
-void replace_word(std::string& text, Random& random) {
-  std::vector<std::string> words = words_of(text);
-  words[below(random, words.size()) / 2 * 2] = random() % 2 ? kNumbers[below(random, std::size(kNumbers))]
-                                                          : words[below(random, words.size()) / 2 * 2];
-  text.clear();
-  for (const std::string& word : words) text += word;
-}
-
-void repeat_or_drop_line(std::string& text, Random& random) {
-  const size_t start = text.rfind('\n', below(random, text.size())) + 1;
-  const size_t end = std::min(text.find('\n', start), text.size() - 1) + 1;
-  if (end <= start) return;
-  const std::string line = text.substr(start, end - start);
-  if (random() % 2) {
-    text.insert(below(random, 2) ? end : start, line);
-  } else {
-    text.erase(start, end - start);
-  }
-}
-
-std::string damaged(std::string text, Random& random) {
-  for (size_t rounds = below(random, 4); rounds-- > 0 && !text.empty();) {
-    switch (random() % 4) {
-      case 0:
-        text[below(random, text.size())] ^= static_cast<char>(1 << random() % 7);
-        break;
-      case 1:
-        text.resize(below(random, text.size()));
-        break;
-      case 2:
-        repeat_or_drop_line(text, random);
-        break;
-      default:
-        replace_word(text, random);
-    }
-  }
-  return text;
-}
 
 // One text with the memory that it names.
 struct Trial {
