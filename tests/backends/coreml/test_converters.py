@@ -44,6 +44,9 @@ class _Scored(torch.nn.Module):
 class _Gated(torch.nn.Module):
     """The gates of RG-LRU: a matrix and a bias for each head."""
 
+    matrix: torch.Tensor
+    bias: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("matrix", torch.randn(3, 8, 8).half())
