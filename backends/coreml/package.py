@@ -92,17 +92,24 @@ def _declared(tensor: TensorType) -> Any:
 
 
 def decompositions() -> Any:
-    """Decompositions of the operators that coremltools does not know; all others stay whole."""
+    """Decompositions of the operators that coremltools does not know or mistakes; all others stay whole."""
     from torch._decomp import get_decompositions
 
     aten = torch.ops.aten
     table = get_decompositions([aten.new_ones.default, aten.new_zeros.default, aten.new_full.default])
     logical = {aten.__and__.Tensor: torch.logical_and, aten.__or__.Tensor: torch.logical_or}
-    return {**table, **logical, aten.where.ScalarOther: _where_other}
+    return {**table, **logical, aten.where.ScalarOther: _where_other, aten.baddbmm.default: _sum_of_products}
 
 
 def _where_other(condition: Tensor, x: Tensor, other: float) -> Tensor:
     return torch.ops.aten.where.self(condition, x, torch.full_like(x, other))
+
+
+def _sum_of_products(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    """``baddbmm`` in two operators: coremltools' own adds a float16 bias to products that it made float32."""
+    product = torch.bmm(x, y)
+    scaled = product if alpha == 1.0 else product * alpha
+    return (bias if beta == 1.0 else bias * beta) + scaled
 
 
 def refused(method: str, error: Exception) -> InputError:

@@ -10,6 +10,7 @@ import torch
 
 from edgec.backends.coreml.converters import register
 from edgec.backends.coreml.interpreter import load_package
+from edgec.backends.coreml.package import decompositions
 
 
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
@@ -40,21 +41,37 @@ class _Scored(torch.nn.Module):
         return torch.einsum("bhc,kc->bhk", x * 0.5, self.rows)
 
 
-def test_an_einsum_takes_a_value_that_a_number_made_wider(tmp_path: Path) -> None:
+class _Gated(torch.nn.Module):
+    """The gates of RG-LRU: a matrix and a bias for each head."""
+
+    matrix: torch.Tensor
+    bias: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("matrix", torch.randn(3, 8, 8).half())
+        self.register_buffer("bias", torch.randn(3, 1, 8).half())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.baddbmm(self.bias, (x * 0.5).transpose(0, 1), self.matrix, beta=0.5, alpha=2.0)
+
+
+@pytest.mark.parametrize("made", [_Scored, _Gated])
+def test_products_take_a_value_that_a_number_made_wider(made: type[torch.nn.Module], tmp_path: Path) -> None:
     import coremltools as ct
     import numpy as np
 
     register()
-    module, x = _Scored().eval(), torch.randn(1, 3, 8).half()
-    exported = torch.export.export(module, (x,)).run_decompositions({torch.ops.aten.relu.default: torch.relu})
+    module, x = made().eval(), torch.randn(1, 3, 8).half()
+    exported = torch.export.export(module, (x,)).run_decompositions(decompositions())
     model = ct.convert(
         exported,
         minimum_deployment_target=ct.target.iOS18,
         inputs=[ct.TensorType(name="x", shape=x.shape, dtype=np.float16)],
         skip_model_load=True,
     )
-    model.save(str(tmp_path / "einsum.mlpackage"))
-    function = load_package(tmp_path / "einsum.mlpackage", accumulate="float32").functions["main"]
+    model.save(str(tmp_path / "products.mlpackage"))
+    function = load_package(tmp_path / "products.mlpackage", accumulate="float32").functions["main"]
     (actual,) = function.run({"x": x}, {}).values()
     wanted = module.float()(x.float())
     # Sums of 8 products in float16: a unit in the last place of values up to 8.
