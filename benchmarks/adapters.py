@@ -1,23 +1,27 @@
 """What adapters cost while a bundle runs: python -m benchmarks.adapters BUNDLE [--rank N] [--threads N] [--json].
 
-Two random adapters on every matrix of the bundle's layers. Measured, wall, medians: reading an adapter's file, giving
-it to a session for the first time (it is copied into the engine; also the CPU time of all threads, which other work on
-the machine disturbs less) and again, a prefill of 128 tokens and one token at position 128, without an adapter and with
-one.
+Two random adapters on every matrix of the bundle's layers. Measured, wall, medians with the fastest and the slowest:
+reading an adapter's file; a session's first switch to it, given as a file's path: read, checked, and copied into the
+engine, its pages in memory or dropped before; switches to adapters that some session of the process had before; the
+first token after a prompt of 128 tokens, without an adapter, under one, and with a switch to it before; one token at
+position 128, without and with one. The bundle may be of random weights (edgec export CONFIG --random-weights).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
+
+from benchmarks.harness.results import Spread
+from benchmarks.harness.rounds import spread
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -29,19 +33,32 @@ TOKENS, REPEATS, SWITCHES = 128, 7, 50
 
 @dataclass(frozen=True)
 class AdapterCosts:
-    """All times are in milliseconds; ``first_switch_ms``: of an adapter that no session has had yet."""
+    """What one rank costs; all times are in milliseconds.
+
+    Attributes:
+        rank: of each change; modules: how many matrices are changed; file_bytes: of one adapter.
+        read_ms: the file alone, in the system's memory.
+        first_switch_ms: ``session.adapter = PATH`` where no session has it; the file is in the system's memory.
+        first_switch_cpu_ms: processor time of that, all threads, which other work on the machine disturbs less.
+        first_switch_from_disk_ms: the same after the system was told to forget the file's pages.
+        switch_ms: to an adapter that some session of the process had before.
+        first_token_ms: a prompt of ``TOKENS`` tokens without an adapter; with one; with a switch to it before.
+        token_ms: one token after as many, without an adapter; with one.
+    """
 
     rank: int
     modules: int
     file_bytes: int
-    read_ms: float
-    first_switch_ms: float
-    first_switch_cpu_ms: float
-    switch_ms: float
-    prefill_ms: float
-    adapted_prefill_ms: float
-    token_ms: float
-    adapted_token_ms: float
+    read_ms: Spread
+    first_switch_ms: Spread
+    first_switch_cpu_ms: Spread
+    first_switch_from_disk_ms: Spread
+    switch_ms: Spread
+    first_token_ms: Spread
+    adapted_first_token_ms: Spread
+    switched_first_token_ms: Spread
+    token_ms: Spread
+    adapted_token_ms: Spread
 
 
 def random_adapter(bundle: Bundle, rank: int, seed: int, deviation: float = 0.02) -> Adapter:
@@ -72,20 +89,64 @@ def measure(session: Session, rank: int, repeats: int = REPEATS) -> AdapterCosts
     with TemporaryDirectory() as folder:
         paths = [Path(folder, str(seed)) for seed in range(2)]
         sizes = [write_adapter(random_adapter(session.bundle, rank, seed), path) for seed, path in enumerate(paths)]
-        read_ms = median(_milliseconds(lambda: read_adapter(paths[0])) for _ in range(repeats))
+        read = [_milliseconds(partial(read_adapter, paths[0])) for _ in range(repeats)]
+        warm, cpu = zip(*(_first_switch(session, path) for _ in range(repeats) for path in paths), strict=True)
+        cold = [_first_switch(session, path, forget=True)[0] for _ in range(repeats) for path in paths]
         first, second = map(read_adapter, paths)
-
-    session.adapter = None
-    prefill_ms, token_ms = _calls(session, repeats)
-    switch = [partial(setattr, session, "adapter", one) for one in (first, second)]
-    before = process_time()
-    first_ms = list(map(_milliseconds, switch))
-    first_cpu_ms = (process_time() - before) * 1e3 / len(switch)
-    switches = [_milliseconds(one) for _ in range(SWITCHES) for one in switch]
-    adapted_prefill_ms, adapted_token_ms = _calls(session, repeats)
-    calls = (prefill_ms, adapted_prefill_ms, token_ms, adapted_token_ms)
-    times = (read_ms, median(first_ms), first_cpu_ms, median(switches), *calls)
+    switches = _switches(session, first, second)
+    times = [spread(each) for each in (read, warm, cpu, cold, switches, *_calls(session, first, second, repeats))]
     return AdapterCosts(rank, len(first.modules), sizes[0], *times)
+
+
+def _first_switch(session: Session, path: Path, forget: bool = False) -> tuple[float, float]:
+    """Wall and processor time of the switch to an adapter of which neither session nor engine holds a copy."""
+    session.adapter = None
+    if forget:
+        _forget_pages(path)
+    before = process_time()
+    wall = _milliseconds(lambda: setattr(session, "adapter", path))
+    return wall, (process_time() - before) * 1e3
+
+
+def _forget_pages(path: Path) -> None:
+    """Write a file's pages to the disk, and have the system drop them."""
+    with path.open("rb") as file:
+        os.fsync(file)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _switches(session: Session, first: Adapter, second: Adapter) -> list[float]:
+    """Switches there and back, of two adapters that the engine holds."""
+    both = [partial(setattr, session, "adapter", one) for one in (first, second)]
+    for switch in both:
+        switch()
+    return [_milliseconds(switch) for _ in range(SWITCHES) for switch in both]
+
+
+def _calls(session: Session, first: Adapter, second: Adapter, repeats: int) -> tuple[list[float], ...]:
+    """First tokens without, with, and after a switch to an adapter, in turns; then single tokens without and with."""
+    tokens = [index % 97 + 3 for index in range(min(TOKENS, session.limits.context - 1))]
+    prompt = partial(session.prefill, tokens, 0)
+
+    def switched() -> None:
+        session.adapter = first
+        prompt()
+
+    firsts: tuple[list[float], ...] = ([], [], [])
+    for _ in range(repeats + 1):
+        session.adapter = None
+        firsts[0].append(_milliseconds(prompt))
+        session.adapter = second
+        firsts[1].append(_milliseconds(prompt))
+        firsts[2].append(_milliseconds(switched))
+    kept = [times[1:] for times in firsts]  # The first round touches memory for the first time.
+    return (*kept, *(_single_tokens(session, one, tokens, repeats) for one in (None, first)))
+
+
+def _single_tokens(session: Session, adapter: Adapter | None, tokens: list[int], repeats: int) -> list[float]:
+    session.adapter = adapter
+    session.prefill(tokens, 0)
+    return [_milliseconds(lambda: session.forward([5], len(tokens), [0])) for _ in range(5 * repeats)]
 
 
 def _milliseconds(work: Callable[[], object]) -> float:
@@ -94,13 +155,11 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return (perf_counter() - before) * 1e3
 
 
-def _calls(session: Session, repeats: int) -> tuple[float, float]:
-    """A prefill of TOKENS tokens, and one token after them."""
-    tokens = [index % 97 + 3 for index in range(TOKENS)]
-    session.prefill(tokens, 0)
-    prefills = [_milliseconds(lambda: session.prefill(tokens, 0)) for _ in range(repeats)]
-    singles = [_milliseconds(lambda: session.forward([5], TOKENS, [0])) for _ in range(5 * repeats)]
-    return median(prefills), median(singles)
+def line(row: AdapterCosts) -> str:
+    """The costs as text: medians, with the fastest and the slowest."""
+    times = {name: value for name, value in vars(row).items() if isinstance(value, Spread)}
+    told = [f"{name} {one.median:,.3f} ({one.low:,.3f} to {one.high:,.3f})" for name, one in times.items()]
+    return f"rank {row.rank}  modules {row.modules}  file_bytes {row.file_bytes:,}\n  " + "\n  ".join(told)
 
 
 def main(write: Callable[[str], None] = print) -> None:
@@ -116,10 +175,15 @@ def main(write: Callable[[str], None] = print) -> None:
     session = Session(options.bundle, threads=options.threads)
     rows = [measure(session, rank) for rank in options.rank or (8, 64)]
     if options.json:
-        write(json.dumps({"obtained": "measured", "threads": options.threads, "rows": [asdict(row) for row in rows]}))
+        told = [{name: _plain(value) for name, value in vars(row).items()} for row in rows]
+        write(json.dumps({"obtained": "measured", "threads": options.threads, "rows": told}))
         return
     for row in rows:
-        write("  ".join(f"{name} {value:,.3f}".removesuffix(".000") for name, value in asdict(row).items()))
+        write(line(row))
+
+
+def _plain(value: object) -> object:
+    return value.model_dump() if isinstance(value, Spread) else value
 
 
 if __name__ == "__main__":

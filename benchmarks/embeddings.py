@@ -2,8 +2,9 @@
 
 FOLDER is a trained encoder in the layout of sentence-transformers. It is exported by each recipe for each target, and
 every bundle embeds the sentences of ``embedding_sentences.txt`` (or of ``--texts``), one a line, and longer texts that
-are joined from them. The cosine of each vector to the one that the model itself gives in torch, in float32, is
-measured; bundles for iPhones are executed by edgec's interpreter of Core ML. Nothing is timed.
+are joined from them. The cosine of each vector to the one that transformers' own model and the parts of
+``modules.json`` give, in float32, is measured; bundles for iPhones are executed by edgec's interpreter of Core ML.
+Nothing is timed. ``embedding_lengths.py`` measures lengths one by one.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from benchmarks.library_vectors import by_transformers, unit, vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,22 +118,15 @@ def measure(folder: Path, texts: Sequence[str], targets: Sequence[str], recipes:
 
 
 def float_vectors(folder: Path, texts: Sequence[str]) -> NDArray[np.float64]:
-    """The vectors that the model itself gives in torch, [N, D], of length 1."""
-    import torch
-
+    """The vectors [N, D], of length 1, by transformers' own model and the parts of ``modules.json``, in float32."""
     from edgec.bundle.encoding import token_ids
     from edgec.bundle.tokenizer_folder import untrusted_tokenizer
     from edgec.exporter.sources.resolve import resolve
 
     source, tokenizer = resolve(str(folder)), untrusted_tokenizer(folder)
-    assert source.factory is not None and source.tokens is not None
-    model, _ = source.factory()
-    vectors = []
-    with torch.no_grad():
-        for text in texts:
-            ids = torch.tensor([token_ids(tokenizer, text, most=source.tokens.high)])
-            vectors.append(model(ids, torch.ones_like(ids))[0][0])
-    return _unit(torch.stack(vectors).numpy())
+    assert source.tokens is not None
+    compute, most = by_transformers(folder), source.tokens.high
+    return np.concatenate([vectors(compute, [token_ids(tokenizer, text, most=most)]) for text in texts])
 
 
 def _row(folder: Path, texts: Sequence[str], wanted: NDArray[np.float64], target: str, recipe: str) -> Row:
@@ -145,13 +141,13 @@ def _row(folder: Path, texts: Sequence[str], wanted: NDArray[np.float64], target
         except EdgecError as error:
             return Row(target, Path(recipe).stem, refused=error.code)
         model = edgec.load(out)
-        cosines = (_unit(model.embed(texts, truncate=True)) * wanted).sum(-1)
+        cosines = (unit(model.embed(texts, truncate=True)) * wanted).sum(-1)
         lengths = np.array([model.embedded_tokens(text, truncate=True) for text in texts])
         worst = int(cosines.argmin())
         return Row(
             target,
             Path(recipe).stem,
-            megabytes=_bytes(model.bundle.artifact_path) / 1e6,
+            megabytes=bytes_of(model.bundle.artifact_path) / 1e6,
             lowest=float(cosines[worst]),
             lowest_tokens=int(lengths[worst]),
             mean=float(cosines.mean()),
@@ -168,12 +164,8 @@ def bands(cosines: NDArray[np.float64], lengths: NDArray[np.int64]) -> Iterator[
             yield Band(tokens, own.size, float(own.min()), float(own.mean()))
 
 
-def _unit(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    exact = vectors.astype(np.float64)
-    return np.asarray(exact / np.linalg.norm(exact, axis=-1, keepdims=True))
-
-
-def _bytes(path: Path) -> int:
+def bytes_of(path: Path) -> int:
+    """The bytes of a file, or of all files in a folder."""
     files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
     return sum(each.stat().st_size for each in files)
 

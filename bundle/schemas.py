@@ -1,5 +1,7 @@
 """Schemas in a bundle: each as JSON and as a compiled automaton, with the bytes of the tokenizer's tokens.
 
+A regular expression lies among them, its JSON being a text.
+
 `schemas/vocabulary.bin` is little-endian: the letters EDGECVO1; the numbers of tokens, of bytes and of tokens that end
 a text (uint32); those tokens' ids, rising (uint32); where each token's bytes end (uint32); the bytes. A token that
 never stands inside a text has none. `exporter/schemas/pushdown.py` describes `schemas/NAME.grammar`.

@@ -26,6 +26,7 @@ def export(
     target_bits: Annotated[float | None, typer.Option(help="Average bits per weight to search for.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="System prompt to ship as KV state.")] = None,
     schema: Annotated[list[str] | None, typer.Option(help="NAME=FILE: a JSON Schema to ship; repeatable.")] = None,
+    regex: Annotated[list[str] | None, typer.Option(help="NAME=REGEX to ship likewise; repeatable.")] = None,
     adapter: Annotated[
         list[str] | None, typer.Option(help="NAME=PEFT_FOLDER: functions under a LoRA, on Apple's NPU; repeatable.")
     ] = None,
@@ -55,7 +56,7 @@ def export(
     edgec export examples/tiny-stories --target iphone --format mlpackage --adapter pirate=pirate-lora
     """
     from edgec.exporter.command import run_export
-    from edgec.exporter.options import ExportOptions, parse_adapters, parse_budgets, parse_schemas
+    from edgec.exporter.options import ExportOptions, parse_adapters, parse_budgets, parse_regexes, parse_schemas
 
     options = ExportOptions(
         model or "",
@@ -74,6 +75,7 @@ def export(
         target_bits=target_bits,
         system_prompt=system_prompt,
         schemas=parse_schemas(schema or ()),
+        regexes=parse_regexes(regex or ()),
         adapters=parse_adapters(adapter or ()),
         kernels=kernels,
         draft_heads=draft_heads,

@@ -46,8 +46,14 @@ def run(
     ] = None,
     embed: Annotated[bool, typer.Option("--embed", help="Print a text's vector; piped: one text per line.")] = False,
     truncate: Annotated[bool, typer.Option("--truncate", help="With --embed: cut texts that are too long.")] = False,
+    score: Annotated[
+        list[str] | None, typer.Option(help="Say how likely this text is after the prompt; repeatable.")
+    ] = None,
     adapter: Annotated[
         Path | None, typer.Option(help="A file that edgec adapter made for this bundle, or one of its own by name.")
+    ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="PEM file: refuse a bundle that its key did not sign.")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
@@ -74,6 +80,8 @@ def run(
     edgec run voxtral-host.edgec --audio speech.wav -p "What is said?"
 
     edgec run minilm-host.edgec --embed -p "A red ball in the park."
+
+    edgec run qwen3-host.edgec -p "Is the sky blue? Answer:" --score " yes" --score " no"
     """
     from edgec.runtime_py.console import RunOptions, run_bundle
 
@@ -86,5 +94,5 @@ def run(
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
     options = replace(options, embed=embed, truncate=truncate, audio=tuple(audio or ()), language=language, task=task)
-    options = replace(options, images=tuple(image or ()))
+    options = replace(options, images=tuple(image or ()), score=tuple(score or ()), public_key=public_key)
     run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget, adapter=adapter))

@@ -28,6 +28,7 @@ def serve(
     adapter: Annotated[
         list[str] | None, typer.Option(help="NAME=FILE: an adapter that requests name BUNDLE:NAME; repeatable.")
     ] = None,
+    public_key: Annotated[Path | None, typer.Option(help="PEM file: refuse bundles that its key did not sign.")] = None,
 ) -> None:
     """Serve bundles to clients of OpenAI's API: chat, completions, streams, tools, JSON Schema.
 
@@ -49,7 +50,7 @@ def serve(
     memory = None if memory_mb is None else memory_mb << 20
     limits = replace(DEFAULT_LIMITS, body_bytes=max_body_mb << 20, answer_seconds=answer_seconds)
     limits = replace(limits, sessions=sessions, memory_bytes=memory)
-    options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits, tuple(adapter or ()))
+    options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits, tuple(adapter or ()), public_key)
     run(
         options,
         lambda address: typer.echo(f"Serving at {address} (Ctrl-C stops)"),

@@ -53,8 +53,9 @@ def bench_prompt(count: int, vocab_size: int) -> list[int]:
 
 
 def vocab_size(bundle: Bundle) -> int:
-    """The vocabulary size of a bundle's model: logits per position of its first method."""
-    return int(bundle.manifest.methods[0].outputs[0].shape[-1])
+    """The vocabulary size of a bundle's model: logits per position of ``forward``, or else of its first method."""
+    methods = bundle.manifest.methods
+    return int(next((m for m in methods if m.name == "forward"), methods[0]).outputs[0].shape[-1])
 
 
 def job_from_json(fields: Mapping[str, Any]) -> Job:

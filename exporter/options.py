@@ -53,6 +53,7 @@ class ExportOptions:
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
             need not compute it again.
         schemas: files with JSON Schemas by name, which the bundle ships compiled for apps and the runner.
+        regexes: regular expressions by name, likewise.
         adapters: folders of LoRA adapters that PEFT saved, by name, for the formats of Apple's Core ML and Core AI:
             each method exists once more under each adapter, over the same weights.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
@@ -85,6 +86,7 @@ class ExportOptions:
     target_bits: float | None = None
     system_prompt: str | Path | None = None
     schemas: Mapping[str, str | Path] | None = None
+    regexes: Mapping[str, str] | None = None
     adapters: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
     emulate: bool | None = None
@@ -145,12 +147,21 @@ def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
     Raises:
         InputError: E712.
     """
-    out: dict[str, Path] = {}
+    return {name: Path(file) for name, file in parse_regexes(texts).items()}
+
+
+def parse_regexes(texts: Sequence[str]) -> dict[str, str]:
+    """Parse regular expressions of the form ``NAME=REGEX``.
+
+    Raises:
+        InputError: E712.
+    """
+    out: dict[str, str] = {}
     for text in texts:
-        name, _, file = text.partition("=")
-        if not file or name in out or not SCHEMA_NAME.fullmatch(name):
+        name, _, given = text.partition("=")
+        if not given or name in out or not SCHEMA_NAME.fullmatch(name):
             raise not_named(text)
-        out[name] = Path(file)
+        out[name] = given
     return out
 
 

@@ -17,6 +17,7 @@ from edgec.runtime_py.audio_language.session import audio_language_info
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.console_embed import print_vectors
 from edgec.runtime_py.console_result import as_json, simulated_summary, summary, without_speed
+from edgec.runtime_py.console_score import print_scores
 from edgec.runtime_py.console_talk import PrintedMessage, answered, wish_of
 from edgec.runtime_py.encoder_decoder.console import SourceOptions, run_source
 from edgec.runtime_py.generate import Generation
@@ -55,6 +56,8 @@ class RunOptions:
     embed: bool = False
     truncate: bool = False
     adapter: Path | None = None
+    score: tuple[str, ...] = ()
+    public_key: Path | None = None
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -67,11 +70,14 @@ def run_bundle(options: RunOptions) -> None:
     """
     given = options.prompt not in (None, "-")
     options = _with_prompt(options)
-    if options.embed:
+    if options.embed and not options.score:
         texts = [options.prompt or ""] if given else (options.prompt or "").splitlines()
         print_vectors(_loaded(options), texts, options.truncate, options.json)
         return
     _check(options)
+    if options.score:
+        print_scores(_loaded(options), options.prompt or "", options.score, options.json)
+        return
     wish_of(options.tools, options.thinking_budget)
     if not names_schema(options.generation.get("schema")):
         wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
@@ -94,7 +100,7 @@ def run_bundle(options: RunOptions) -> None:
 
 
 def _loaded(options: RunOptions) -> Model:
-    model = load(options.bundle, options.threads)
+    model = load(options.bundle, options.threads, public_key=options.public_key)
     if options.adapter is not None:
         model.adapter = options.adapter
     return model
@@ -133,12 +139,21 @@ def _check(options: RunOptions) -> None:
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
         "--tools needs a conversation or a chat template.": options.tools is not None and options.raw,
         "--thinking-budget needs a chat template.": options.thinking_budget is not None and options.raw,
+        "--score goes with one prompt alone, taken as it is.": bool(options.score) and _writes(options),
         "--image and --audio need one prompt.": bool(options.images or options.audio)
         and (options.chat or any(one is not None for one in (options.system, options.session, options.tools))),
     }
     for what, wrong in conflicts.items():
         if wrong:
             raise InputError(what, where="edgec run", fix="give -p TEXT, pipe the text in, or --chat", code="E156")
+
+
+def _writes(options: RunOptions) -> bool:
+    """Whether there is an option that only a text to be written has."""
+    given = (options.system, options.session, options.tools, options.thinking_budget, options.language)
+    structured = any(name in options.generation for name in _STRUCTURE)
+    kinds = (options.chat, options.embed, structured, options.images, options.audio)
+    return any(kinds) or any(one is not None for one in given)
 
 
 def _answer(model: Model, options: RunOptions) -> None:

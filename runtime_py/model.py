@@ -11,6 +11,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.encoding import check_unicode, token_ids
+from edgec.bundle.signature import check_signature
+from edgec.bundle.signing_keys import read_public_key
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import check_ids
@@ -52,17 +54,22 @@ if TYPE_CHECKING:
 
 
 @quiet()
-def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
+def load(bundle: Path | str | Bundle, threads: int | None = None, *, public_key: Path | str | None = None) -> Model:
     """Open a bundle (every file's checksum is verified) and load its artifact.
 
     Args:
         bundle: the folder NAME.edgec, or a Bundle opened before.
         threads: CPU threads of the runtime, process-wide; None leaves the choice to the runtime.
+        public_key: of whoever signed the bundle, a PEM file; the signature is checked before anything else is read.
 
     Raises:
-        InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E168 or E169 as `try_first`.
-        ToolError: E301 without ExecuTorch.
+        InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E168 or E169 as `try_first`;
+            E601 to E605, the key or the signature is refused.
+        ToolError: E301 without ExecuTorch; E600, a key is given and model-signing is not installed.
     """
+    if public_key is not None:
+        folder = Path(bundle) if isinstance(bundle, Path | str) else bundle.path
+        check_signature(folder, read_public_key(Path(public_key)))
     return Model(opened(bundle), threads)
 
 

@@ -17,7 +17,7 @@ from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.refusals import unsuited
 from edgec.runtime_py.structured.rule import Structure
-from edgec.runtime_py.structured.shipped import held_structure, names_schema, shipped_schema
+from edgec.runtime_py.structured.shipped import held_structure, names_schema, shipped_structure
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
@@ -90,7 +90,7 @@ class Tokenized:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
         The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
-        a JSON Schema, a pydantic class, the path of a JSON file, or the name of a schema that the bundle ships;
+        a JSON Schema, a pydantic class, the path of a JSON file, or a name that the bundle ships;
         ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF, or the path of a file with one.
 
         Raises:
@@ -106,7 +106,8 @@ class Tokenized:
 
     def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
         shipped = names_schema(schema)
-        asked = wanted(shipped_schema(self.bundle, str(schema)) if shipped else schema, regex, grammar, json)
+        alone = shipped and regex is None and grammar is None and not json
+        asked = wanted(**shipped_structure(self.bundle, str(schema))) if alone else wanted(schema, regex, grammar, json)
         if asked is None:
             return None
         asked = with_every_spelling(asked) if shipped else asked

@@ -153,7 +153,8 @@ def stored(folder: Path) -> StoredWeights:
 
 
 def empty_model(config: Any) -> Callable[[], nn.Module]:
-    """What ``skeleton`` calls: the architecture with edgec's attention."""
+    """What ``skeleton`` calls: the architecture with edgec's attention and experts."""
     from transformers import AutoModelForCausalLM
 
-    return lambda: AutoModelForCausalLM.from_config(config, attn_implementation="edgec")
+    seams = {"attn_implementation": "edgec", "experts_implementation": "edgec"}
+    return lambda: AutoModelForCausalLM.from_config(config, **seams)

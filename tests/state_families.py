@@ -12,6 +12,8 @@ _DELTA = {
     "linear_key_head_dim": 16,
     "linear_value_head_dim": 24,
 }
+# Fields of attention, for families that have none.
+_ATTENTION = ("num_attention_heads", "num_key_value_heads", "head_dim")
 
 STATE_FAMILIES = (
     Family("lfm2", {"full_attn_idxs": [1], "block_ff_dim": 96}),
@@ -29,7 +31,12 @@ STATE_FAMILIES = (
     Family("mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
     Family("falcon_mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
     Family("recurrent_gemma", {"lru_width": 64, "attention_window_size": 8}),
-    Family("rwkv", absent=("num_attention_heads", "num_key_value_heads", "head_dim")),
+    Family("rwkv", absent=_ATTENTION),
+    Family(
+        "minimax",
+        {"layer_types": [LINEAR, FULL, LINEAR], "block_size": 16, "num_local_experts": 4, "num_experts_per_tok": 2},
+    ),
+    Family("xlstm", {"hidden_size": 128, "num_heads": 4, "chunk_size": 16}, absent=_ATTENTION),
 )
 # Mixtures of experts in layers beside convolutions, Mamba 1 and Mamba 2.
 EXPERT_FAMILIES = (

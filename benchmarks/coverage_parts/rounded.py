@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from benchmarks.coverage_parts.chosen_experts import Followed, Outputs, follow
-from benchmarks.coverage_parts.spoken import NEW_TOKENS, PROMPT, Reference, compared, margins
+from benchmarks.coverage_parts.spoken import NEW_TOKENS, PROMPT, behind, judged
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls, text_logits
 from edgec.ir.call_plan import Call
@@ -28,7 +27,7 @@ def compared_with_rounded_graph(
     program = _rounded_graph(options)
     singles = [Call(PROMPT + index, 1, 1) for index in range(NEW_TOKENS - 1)]
     calls = text_calls(program.interface, [*prompt, *said[:-1]], [Call(0, PROMPT, 1), *singles])
-    found = compared(said, _reference(prompt, text_logits(program, calls)), tie)
+    found = judged(said, text_logits(program, calls), tie)
     if found[0] == "equal" or (followed := follow(program, calls, _execute)) is None:
         return found
     return with_chosen_experts(found, followed, said, tie)
@@ -52,11 +51,6 @@ def _execute(program: Program, calls: Sequence[ProbeCall]) -> Outputs:
         artifact.write_bytes(lower(program, block_rows=BlockRows.of(platform.machine())).artifact)
         method = TorchMethod(artifact)
         return [method(call.inputs) for call in calls]
-
-
-def _reference(prompt: list[int], logits: Tensor) -> Reference:
-    tokens = [int(token) for token in logits.argmax(-1)]
-    return Reference(prompt, tokens, tokens, margins(logits))
 
 
 def with_chosen_experts(found: tuple[str, str], followed: Followed, said: list[int], tie: float) -> tuple[str, str]:
@@ -84,6 +78,5 @@ def with_chosen_experts(found: tuple[str, str], followed: Followed, said: list[i
 
 def _says(followed: Followed, said: list[int], tie: float) -> bool:
     """Whether the graph says the same at every position, save for ties, as does the artifact that was looked into."""
-    wanted, tokens = followed.logits.argmax(-1), torch.tensor(said)
-    tied = torch.tensor(margins(followed.logits)) < tie
-    return torch.equal(followed.artifact_logits.argmax(-1), tokens) and bool(((wanted == tokens) | tied).all())
+    own = followed.artifact_logits.argmax(-1)
+    return torch.equal(own, torch.tensor(said)) and max(behind(said, followed.logits)) < tie

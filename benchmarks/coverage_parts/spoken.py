@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,27 +19,38 @@ class Reference:
         prompt: token IDs.
         wanted: the greedy tokens of ``generate``, or of the rounded graph.
         plain: those of the model's forward over the whole text, or the same.
-        margins: how far the two best are apart at each, relative to the largest logit.
+        read: the logits [NEW_TOKENS, vocabulary] after the prompt and each beginning of the text that is given.
     """
 
     prompt: list[int]
     wanted: list[int]
     plain: list[int]
-    margins: list[float]
+    read: Callable[[list[int]], torch.Tensor]
 
 
 def compared(said: list[int], reference: Reference, tie: float) -> tuple[str, str]:
-    """The result, and the reason for it."""
+    """The result, and the reason for it: every token that is not the best after what was said must tie with it."""
     if said in (reference.wanted, reference.plain):
         return "equal", "" if said == reference.wanted else _NUMBERED_OTHERWISE
-    first = next(i for i in range(NEW_TOKENS) if said[i] != reference.wanted[i])
-    margin = f"{reference.margins[first]:.0e} of the largest"
-    if reference.margins[first] < tie:
-        return "equal", f"up to token {first}, a tie of the two best (margin {margin})"
-    return "different", f"from token {first} on, where the two best are {margin} apart"
+    return judged(said, reference.read(said), tie)
 
 
-def margins(logits: torch.Tensor) -> list[float]:
-    """How far the two best logits of each row are apart, relative to the largest."""
-    best = logits.topk(2).values
-    return [float(each) for each in (best[:, 0] - best[:, 1]) / logits.abs().amax(-1)]
+def judged(said: list[int], logits: torch.Tensor, tie: float) -> tuple[str, str]:
+    """The result beside logits that read what was said, and the reason for it."""
+    apart = behind(said, logits)
+    others = [index for index, each in enumerate(apart) if each > 0]
+    if not others:
+        return "equal", ""
+    told = f"{apart[others[0]]:.0e} of the largest"
+    if (worst := max(apart)) < tie:
+        return (
+            "equal",
+            f"save for {len(others)} of {len(said)} tokens, which tie with the best (at most {worst:.0e} apart)",
+        )
+    return "different", f"from token {others[0]} on, {told} behind the best; of {len(said)}, {len(others)} are others"
+
+
+def behind(said: list[int], logits: torch.Tensor) -> list[float]:
+    """How far the logit of each token that was said is behind the best of its row, relative to the largest."""
+    chosen = logits.gather(-1, torch.tensor(said)[:, None])[:, 0]
+    return [float(each) for each in (logits.amax(-1) - chosen) / logits.abs().amax(-1)]

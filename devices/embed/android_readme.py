@@ -25,6 +25,7 @@ _PACK = (
     "\n## Delivery\n\nThe bundle has {size:,.0f} MB, more than an app should hold, so it is a Play AI pack, installed "
     "with the app.\nIts files appear among the app's assets, so the code is the same. A pack holds at most 1.5 GB.\n"
 )
+_PICTURES = "A button chooses pictures for the next message. "
 
 
 def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryPages], target_sdk: int) -> str:
@@ -83,6 +84,7 @@ def _decoder_values(facts: AppFacts, has_chat: bool) -> dict[str, str]:
     return {
         "example": f"model.{call}.collect {{ print(it) }}",
         "context": f"{limits.context:,}",
+        "picture_sample": _PICTURES if facts.sight is not None else "",
         "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
     }
 

@@ -20,6 +20,7 @@ from edgec.devices.embed.held_calls import HoldCalls
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values, renders_chat
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
+from edgec.devices.embed.sample_pieces import kotlin_sources
 from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import fill, load
 from edgec.devices.embed.tokenizer_plan import TokenizerPlan, tokenizer_plan
@@ -44,6 +45,7 @@ _DECODER = (
     "GoldenReplay",
     "Sampling",
     "Schemas",
+    "Scores",
     "Session",
     "TextStream",
     "Timings",
@@ -63,8 +65,7 @@ TOKENIZER = (
     "TokenizerFile",
     "TokenizerSteps",
 )
-# Apps next to the model: module -> its sources.
-_APPS = {"bench": ("BenchActivity", "BenchRecords"), "sample": ("ChatActivity", "ChatModel", "ChatScreen")}
+_BENCH = ("BenchActivity", "BenchRecords")
 _JOB = {
     "device": "adb:SERIAL",
     "prompt_tokens": 128,
@@ -175,7 +176,7 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
         **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *_own(facts), *TOKENIZER, tokenizer.model)},
         **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).sources(facts).items()},
-        **(_apps(folder) if facts.texts is not None else {}),
+        **_apps(facts, folder),
         **(_values_of_schemas(folder) if kotlin_schemas(facts) else {}),
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
@@ -196,19 +197,24 @@ def _own(facts: AppFacts) -> tuple[str, ...]:
     return _DECODER if facts.sight is None else (*_DECODER, *_SIGHT)
 
 
-def _apps(folder: str) -> dict[str, str]:
-    """The places of the apps, and of the check of what they are built into."""
+def _apps(facts: AppFacts, folder: str) -> dict[str, str]:
+    """The places of the apps next to the model, and of the check of what the first is built into."""
+    names = kotlin_sources(facts)
+    sample = _app("sample", folder, names) if names else {}
+    if facts.texts is None:
+        return sample
     return {
         "buildSrc/build.gradle.kts": "buildSrc.gradle.kts",
         "buildSrc/src/main/java/dev/edgec/PageSizeCheck.java": "PageSizeCheck.java",
-        **{path: name for app in _APPS for path, name in _app(app, folder).items()},
+        **_app("bench", folder, _BENCH),
+        **sample,
     }
 
 
-def _app(app: str, folder: str) -> dict[str, str]:
-    """The places of an app's module."""
+def _app(app: str, folder: str, names: Sequence[str]) -> dict[str, str]:
+    """The places of an app's module with the sources that are named."""
     return {
         f"{app}/build.gradle.kts": f"{app}.gradle.kts",
         f"{app}/src/main/AndroidManifest.xml": f"{app}.AndroidManifest.xml",
-        **{f"{app}/src/main/kotlin/{folder}/{app}/{name}.kt": f"{name}.kt" for name in _APPS[app]},
+        **{f"{app}/src/main/kotlin/{folder}/{app}/{name}.kt": f"{name}.kt" for name in names},
     }

@@ -9,6 +9,7 @@ from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.engine_project import engine_library, native_classes
 from edgec.devices.embed.kotlin_text import boolean, package_name
 from edgec.devices.embed.page_sizes import android_project
+from edgec.devices.embed.sample_pieces import kotlin_sources
 from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.template_text import fill, load
 
@@ -47,7 +48,7 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         "accelerated": boolean(runtime.accelerated),
         "native_library": _LIBRARY if runtime.accelerated else "",
         "unpacked_libraries": _UNPACKED if runtime.accelerated else "",
-        "app_includes": ', ":bench", ":sample"' if facts.texts is not None else "",
+        "app_includes": "".join(f', ":{app}"' for app in _apps(facts)),
         "json_include": ', ":model_json"' if kotlin_schemas(facts) else "",
         "pack_include": ', ":model_pack"' if pack else "",
         "pack_plugin": f'\n        id("com.android.ai-pack") version "{plug_in}"' if pack else "",
@@ -57,6 +58,11 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         ),
         "asset_packs": '\n\n    assetPacks += listOf(":model_pack")' if pack else "",
     }
+
+
+def _apps(facts: AppFacts) -> list[str]:
+    """The modules that are apps."""
+    return [*(["bench"] if facts.texts is not None else []), *(["sample"] if kotlin_sources(facts) else [])]
 
 
 def _native_build(facts: AppFacts) -> str:

@@ -14,6 +14,7 @@ from edgec.devices.embed.held_calls import FOLDER
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import kotlin_replies
+from edgec.devices.embed.sample_pieces import kotlin_sample
 from edgec.devices.embed.schema_constants import kotlin_schemas
 from edgec.devices.embed.sight_facts import sight_values
 from edgec.devices.embed.template_text import manifest_values
@@ -27,11 +28,12 @@ _NO_PIECES = ChatPieces("", "", {}, False)
 def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
     """The text for every placeholder of the Kotlin templates."""
     if facts.hearing is not None:
-        return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS)}
+        return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS), **kotlin_sample(facts)}
     if facts.encoder is not None:
         return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
     chat = {**_chat_values(pieces), "has_chat": boolean(renders_chat(facts, pieces))}
-    return {**_manifest_values(facts), **_decoder_values(facts), **chat, **_image_values(facts)}
+    values = {**_manifest_values(facts), **_decoder_values(facts), **chat, **_image_values(facts)}
+    return {**values, **kotlin_sample(facts)}
 
 
 def renders_chat(facts: AppFacts, pieces: ChatPieces | None) -> bool:

@@ -93,6 +93,14 @@ unloading, memory warnings, heat, background. `ChatModel.swift` is the part to c
 scripted model, the screen was only compiled over stand-ins.
 
 """
+_PICTURES = "A button chooses pictures for the next message; that was only compiled.\n\n"
+_TRANSCRIBE = """## Sample
+
+`Sample/EdgecTranscribe.xcodeproj` records, or takes a WAV file of the Files app, and shows each segment as it comes;
+with the steps of the first start, unloading, memory warnings, heat, background. `TranscribeModel.swift` is the part to
+copy. It was compiled over stand-ins for Apple's frameworks and never run.
+
+"""
 
 
 def readme(facts: AppFacts, glue: Glue) -> str:
@@ -118,13 +126,19 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "replies": swift_reply_section(facts),
         "foundation": _FOUNDATION if facts.has_chat_template else "",
         "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
-        "sample": _SAMPLE if facts.texts is not None else "",
+        "sample": _sample(facts),
         "limits": _limits(facts),
         "delivery": _delivery(facts),
         "bench": _bench(facts),
         "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
     }
     return fill(load("edgec.devices.embed.swift", "README.md"), values)
+
+
+def _sample(facts: AppFacts) -> str:
+    if facts.hearing is not None:
+        return _TRANSCRIBE
+    return "" if facts.texts is None else _SAMPLE + (_PICTURES if facts.sight is not None else "")
 
 
 def _engine(facts: AppFacts) -> str:

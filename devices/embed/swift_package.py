@@ -20,6 +20,7 @@ from edgec.devices.embed.app_settings import (
 from edgec.devices.embed.glue import Glue, glue_for
 from edgec.devices.embed.held_calls import FOLDER, HoldCalls
 from edgec.devices.embed.readme import readme
+from edgec.devices.embed.sample_pieces import MICROPHONE, swift_sources
 from edgec.devices.embed.swift_engine import engine_target
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
 from edgec.devices.embed.template_text import fill, load, module_name
@@ -44,6 +45,7 @@ _DECODER = (
     "DecoderFacts",
     "Sampling",
     "Schemas",
+    "Scores",
     "TextStream",
     "Timings",
     "Tokenization",
@@ -57,11 +59,7 @@ _SIGHT = (
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
 _HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "SpeechRuntime", "Transcript")
-# Apps next to the package: folder -> the app's name and its sources.
-_APPS = {
-    "Bench": (BENCH, ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
-    "Sample": ("EdgecChat", ("ChatApp", "ChatEvents", "ChatModel", "ChatScreen")),
-}
+_BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
 _JOB = {
     "device": "ios:UDID",
     "prompt_tokens": 128,
@@ -99,7 +97,7 @@ def swift_package(
         **{f"Sources/{module}/{name}.swift": _source(f"{name}.swift", facts, glue) for name in _sources(facts, glue)},
         **_settings(facts, glue),
         **(engine_target(facts) if glue.engine else {}),
-        **(_apps(facts, glue) if facts.texts is not None else {}),
+        **_apps(facts, glue),
     }
     shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in facts.shipped_names}
     return AppPackage(
@@ -156,14 +154,18 @@ def _settings(facts: AppFacts, glue: Glue) -> Files:
 
 
 def _apps(facts: AppFacts, glue: Glue) -> Files:
+    """The apps next to the package, and the job of the one that measures."""
+    sources = swift_sources(facts)
+    sample = _app("Sample", *sources, facts, glue) if sources is not None else {}
+    if facts.texts is None:
+        return sample
     job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
-    apps = [_app(folder, facts, glue) for folder in _APPS]
-    return {"Bench/job.json": job.encode(), **{path: content for app in apps for path, content in app.items()}}
+    return {"Bench/job.json": job.encode(), **_app("Bench", BENCH, _BENCH, facts, glue), **sample}
 
 
-def _app(folder: str, facts: AppFacts, glue: Glue) -> Files:
+def _app(folder: str, app: str, names: Sequence[str], facts: AppFacts, glue: Glue) -> Files:
     """An app in a folder of the package: sources, project, entitlements where needed."""
-    module, rights, (app, names) = module_name(facts), bench_entitlements(facts), _APPS[folder]
+    module, rights = module_name(facts), bench_entitlements(facts)
     sources = [f"{name}.swift" for name in names]
     project = xcode_project(
         app,
@@ -173,6 +175,7 @@ def _app(folder: str, facts: AppFacts, glue: Glue) -> Files:
         glue.minimum_os,
         entitlements=f"{app}.entitlements" if rights is not None else None,
         folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
+        stated=MICROPHONE if facts.hearing is not None else {},
     )
     return {
         f"{folder}/{app}.xcodeproj/project.pbxproj": project,

@@ -14,6 +14,7 @@ from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.held_calls import FOLDER
 from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import swift_replies
+from edgec.devices.embed.sample_pieces import swift_sample
 from edgec.devices.embed.schema_constants import swift_schemas
 from edgec.devices.embed.sight_facts import sight_values
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
@@ -44,6 +45,7 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         **engine_package_values(facts, glue),
         **_module_values(facts),
         **_image_values(facts),
+        **swift_sample(facts),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import plistlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 BENCH = "EdgecBench"
@@ -33,6 +34,7 @@ def xcode_project(
     minimum_os: tuple[int, int],
     entitlements: str | None,
     folder: str | None = None,
+    stated: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
     """The content of ``project.pbxproj`` for an app that links the package next to it.
 
@@ -44,9 +46,11 @@ def xcode_project(
         minimum_os: deployment target.
         entitlements: path of the entitlements from the project's folder, or None.
         folder: path of a folder to copy into the app unchanged, from the project's folder, or None.
+        stated: further settings, such as why the app records.
     """
     settings = {
         **_SETTINGS,
+        **stated,
         "IPHONEOS_DEPLOYMENT_TARGET": ".".join(map(str, minimum_os)),
         "PRODUCT_NAME": app,
         "PRODUCT_BUNDLE_IDENTIFIER": f"org.example.{module}.{app.removeprefix('Edgec').lower()}",

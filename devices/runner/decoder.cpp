@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <memory>
 #include <numeric>
@@ -29,6 +30,17 @@ double cpu_ms() {
 
 int64_t top1(const float* row, int64_t size) {
   return std::max_element(row, row + size) - row;
+}
+
+// The logarithm of a token's probability, in float64.
+double logprob(const float* row, int64_t size, int64_t token) {
+  if (token < 0 || token >= size) {
+    throw std::runtime_error("the token " + std::to_string(token) + " has no logit");
+  }
+  const float most = *std::max_element(row, row + size);
+  double sum = 0;
+  for (int64_t i = 0; i < size; ++i) sum += std::exp(static_cast<double>(row[i]) - most);
+  return static_cast<double>(row[token]) - most - std::log(sum);
 }
 
 // A text while it is generated: held to a structure, or free where there is none.
@@ -187,21 +199,25 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, c
   return result;
 }
 
-std::vector<int64_t> Decoder::score(const std::vector<int64_t>& tokens, std::FILE* logits) {
-  check_context(static_cast<int64_t>(tokens.size()));
+Scored Decoder::score(const std::vector<int64_t>& tokens, std::FILE* logits) {
+  const auto length = static_cast<int64_t>(tokens.size());
+  check_context(length);
   place(tokens);
   const int64_t step = std::min(info_.max_tokens, info_.max_rows);
-  std::vector<int64_t> likeliest;
-  for (int64_t start = 0; start < static_cast<int64_t>(tokens.size()); start += step) {
-    std::vector<int64_t> rows(static_cast<size_t>(std::min(step, static_cast<int64_t>(tokens.size()) - start)));
+  Scored result;
+  for (int64_t start = 0; start < length; start += step) {
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(step, length - start)));
     std::iota(rows.begin(), rows.end(), 0);
     const Logits out = forward(tokens.data() + start, static_cast<int64_t>(rows.size()), start, rows);
     for (const int64_t row : rows) {
-      likeliest.push_back(top1(out.data + row * out.vocabulary, out.vocabulary));
+      const float* numbers = out.data + row * out.vocabulary;
+      result.likeliest.push_back(top1(numbers, out.vocabulary));
+      const int64_t next = start + row + 1;
+      if (next < length) result.logprobs.push_back(logprob(numbers, out.vocabulary, tokens[static_cast<size_t>(next)]));
     }
     write_rows(out.data, static_cast<int64_t>(rows.size()) * out.vocabulary, logits);
   }
-  return likeliest;
+  return result;
 }
 
 std::vector<int64_t> Decoder::replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {

@@ -20,6 +20,12 @@ struct Generated {
   std::string finish;            // why a structured text ended: "complete", "eos" or "length"; empty otherwise
 };
 
+// A text that was given rather than chosen.
+struct Scored {
+  std::vector<int64_t> likeliest;  // the most likely token after each of its tokens
+  std::vector<double> logprobs;    // of each token but the first after those before it, nats
+};
+
 // One call of a decoder: tokens start .. start + size - 1, with logits of the last `rows` of them.
 struct FedCall {
   int64_t start;
@@ -43,9 +49,9 @@ class Decoder {
   // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, held to a
   // structure, where one is given.
   Generated generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure = nullptr);
-  // The most likely next token after each of `tokens`; logits are written to `logits` as float32 rows unless it is
+  // What follows each of `tokens`, and how likely each is; logits are written to `logits` as float32 rows unless it is
   // null.
-  std::vector<int64_t> score(const std::vector<int64_t>& tokens, std::FILE* logits);
+  Scored score(const std::vector<int64_t>& tokens, std::FILE* logits);
   // Feed the first `count` tokens at once, as a prompt, and the others one by one, as decoding does; returns the most
   // likely next token after each of those steps; logits as above.
   std::vector<int64_t> replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits);

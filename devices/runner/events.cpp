@@ -1,7 +1,11 @@
 #include "events.h"
 
 #include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iomanip>
 #include <iostream>
+#include <limits>
 #include <optional>
 
 #include "engine/c_api.h"
@@ -15,12 +19,30 @@ std::string memory_fields() {
          ",\"anonymous_bytes\":" + std::to_string(anonymous_bytes());
 }
 
-// A text as a string of JSON. It is valid UTF-8 without control characters, as every structured text is.
+// Numbers with the digits that tell any two of this type apart; JSON has no others than finite ones.
+template <typename Number>
+std::string exact_list(const std::vector<Number>& numbers) {
+  std::ostringstream text;
+  text << std::setprecision(std::numeric_limits<Number>::max_digits10);
+  for (size_t index = 0; index < numbers.size(); ++index) {
+    text << (index ? "," : "");
+    std::isfinite(numbers[index]) ? text << numbers[index] : text << "null";
+  }
+  return "[" + text.str() + "]";
+}
+
+// A text in valid UTF-8, as every structured text is, as a string of JSON.
 std::string quoted(const std::string& text) {
+  constexpr unsigned char kFirstPrinted = 0x20;
   std::string out = "\"";
   for (const char one : text) {
-    const char* escaped = one == '\n' ? "\\n" : one == '\t' ? "\\t" : one == '"' ? "\\\"" : one == '\\' ? "\\\\" : nullptr;
-    out += escaped != nullptr ? escaped : std::string(1, one);
+    if (static_cast<unsigned char>(one) < kFirstPrinted) {
+      char code[8] = "";
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(one));
+      out += code;
+    } else {
+      out += one == '"' || one == '\\' ? std::string{'\\', one} : std::string(1, one);
+    }
   }
   return out + "\"";
 }
@@ -63,8 +85,9 @@ void sustain(
 }
 
 void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logits) {
-  const std::vector<int64_t> likeliest = decoder.score(tokens, logits);
-  std::cout << "{\"event\":\"scored\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+  const Scored result = decoder.score(tokens, logits);
+  std::cout << "{\"event\":\"scored\",\"top1\":" << list(result.likeliest)
+            << ",\"logprobs\":" << exact_list(result.logprobs) << memory_fields() << "}" << std::endl;
 }
 
 void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
@@ -76,6 +99,14 @@ void feed(
     Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits) {
   const std::vector<int64_t> likeliest = decoder.feed(tokens, calls, logits);
   std::cout << "{\"event\":\"fed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
+}
+
+void embed(TextEncoder& encoder, const std::vector<int64_t>& tokens) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<float> vector = encoder.embed(tokens);
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+  std::cout << "{\"event\":\"embedded\",\"tokens\":" << tokens.size() << ",\"vector\":" << exact_list(vector)
+            << ",\"embed_ms\":" << passed.count() << memory_fields() << "}" << std::endl;
 }
 
 void transcribe(Transcription& sound) {

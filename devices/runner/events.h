@@ -9,6 +9,7 @@
 
 #include "decoder.h"
 #include "speech/transcription.h"
+#include "text_encoder.h"
 
 namespace edgec::runner {
 
@@ -34,6 +35,9 @@ void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logi
 void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits);
 void feed(
     Decoder& decoder, const std::vector<FedCall>& calls, const std::vector<int64_t>& tokens, std::FILE* logits);
+
+// Make the vector of a text and say it.
+void embed(TextEncoder& encoder, const std::vector<int64_t>& tokens);
 
 // Transcribe a sound without timestamps, an event for each window.
 void transcribe(Transcription& sound);

@@ -107,8 +107,10 @@ ModelHandle opened(const Options& options) {
   }
   EdgecModelInfo info{};
   edgec_model_info(model.get(), &info);
-  if (info.max_tokens == 0) {
-    throw std::runtime_error("the method is not a decoder's: forward(tokens, positions, logit_index)");
+  if ((info.max_tokens == 0) != options.embed) {
+    throw std::runtime_error(
+        options.embed ? "--embed: the method is a decoder's, and makes no vectors of texts"
+                      : "the method is not a decoder's: forward(tokens, positions, logit_index)");
   }
   std::cout << "{\"event\":\"loaded\",\"load_ms\":" << static_cast<double>(info.load_ns) / kNsPerMs
             << ",\"packed\":\"" << kPackedNames[info.packed] << "\",\"packed_bytes\":" << info.packed_bytes
@@ -205,6 +207,25 @@ void run_speech(const Options& options) {
   print_profile(model.profile());
 }
 
+// Make the vector of --tokens, or of the text in each request.
+void run_encoder(const Options& options) {
+  stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
+  const ModelHandle model = opened(options);
+  TextEncoder encoder(model.get(), options.profile);
+  const auto make = [&](const std::vector<int64_t>& tokens) {
+    embed(encoder, tokens);
+    print_profile(encoder.profile());
+  };
+  if (!options.tokens.empty()) return make(options.tokens);
+  for (std::string line, verb; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    if (!(words >> verb) || verb != "embed") {
+      throw std::runtime_error("a request is \"embed ID ID ...\", not \"" + shortened(line) + "\"");
+    }
+    make(take_tokens(words));
+  }
+}
+
 // The eyes of a bundle that has some, with the images of --image; else null.
 std::unique_ptr<ShownImages> opened_images(const Options& options) {
   if (!options.bundle.empty() && has_part(options.bundle, "audio_language")) {
@@ -219,10 +240,8 @@ std::unique_ptr<ShownImages> opened_images(const Options& options) {
 
 void run(Options options) {
   const std::string sha256 = resolve_bundle(options);
-  if (!options.audio.empty()) {
-    run_speech(options);
-    return;
-  }
+  if (!options.audio.empty()) return run_speech(options);
+  if (options.embed) return run_encoder(options);
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const std::unique_ptr<ShownImages> images = opened_images(options);
   const StructureHandle structure = opened_structure(options);

@@ -38,7 +38,9 @@ const char* const kUsage =
     "                     have an image token for each of their rows\n"
     "  --schema NAME      hold generated text to a schema of the bundle (edgec export --schema NAME=FILE); it ends\n"
     "                     where it is whole, and is closed within --new-tokens\n"
-    "  --score            the most likely token after each prompt token instead, teacher-forced\n"
+    "  --score            the most likely token after each prompt token instead, teacher-forced, and how likely each is\n"
+    "  --embed            the vector of --tokens, by a sentence encoder; on stdin a request is\n"
+    "                       embed ID ID ...\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
     "  --adapter FILE     add what edgec adapter wrote for this bundle; needs --bundle\n"
     "  --logits FILE      also write the scored logits, float32, row by row\n"
@@ -79,6 +81,7 @@ const std::vector<Option>& table() {
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
+      {"embed", no_argument, [](Options& to, const char*) { to.embed = true; }},
       {"profile", no_argument, [](Options& to, const char*) { to.profile = true; }},
       {"help", no_argument, [](Options& to, const char*) { to.help = true; }},
   };
@@ -131,6 +134,11 @@ Options read_options(int count, char** arguments) {
   }
   if (!options.adapter.empty() && options.bundle.empty()) {
     throw std::runtime_error("--adapter needs --bundle, which says what the adapter must have been made for");
+  }
+  const bool decodes = options.score || !options.audio.empty() || !options.images.empty() || !options.adapter.empty() ||
+                       !options.schema.empty() || !options.logits.empty() || options.new_tokens != 0;
+  if (options.embed && decodes) {
+    throw std::runtime_error("--embed goes with --tokens alone: a sentence encoder writes no text");
   }
   const bool held = !options.bundle.empty() && !options.score && options.audio.empty() && is_name(options.schema);
   if (!options.schema.empty() && !held) {

@@ -28,6 +28,7 @@ struct Options {
   std::vector<int64_t> cpus;  // CPUs to stay on; empty: all that the system allows
   int threads = 0;
   bool score = false;
+  bool embed = false;  // vectors of texts, by a sentence encoder
   bool profile = false;
   bool help = false;
 };

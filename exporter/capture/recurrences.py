@@ -1,7 +1,8 @@
-"""Capture transformers' recurrences and short convolutions as edgec's operators, whatever the family.
+"""Capture transformers' recurrences and short convolutions as edgec's operators.
 
 Model files call them by name: ``causal_conv1d_fn``, ``torch_chunk_gated_delta_rule``, ``mamba2_chunk_scan`` and others
-are functions of each file, some are methods. While a model is traced these names stand for edgec's operators.
+are functions of each file, some are methods. While a model is traced these names stand for edgec's operators. Loops
+over tokens that have no name are known by their class (``matrix_memories.py``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import silu, softplus
 
 from edgec.exporter.capture.attention import chunks, identity_experts, positions_of
+from edgec.exporter.capture.matrix_memories import gated_memory, lightning_attention, require_fresh
 from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD, WKV
 from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.graph.emit import Emitter
@@ -53,11 +55,17 @@ def model_code(model: nn.Module) -> tuple[set[type[nn.Module]], set[ModuleType]]
 
 
 def names_of_recurrences(model: nn.Module) -> frozenset[str]:
-    """The names by which the code of a model's classes calls recurrences that edgec has operators for."""
+    """The names of a model's functions, methods and classes that compute recurrences which edgec has operators for."""
     types, files = model_code(model)
     functions = {name for name in _FUNCTIONS for file in files if hasattr(file, name)}
     methods = {name for name in _METHODS for each in types if name in vars(each)}
-    return frozenset((functions | methods) - _NOT_RECURRENT)
+    forwards = {each.__name__ for each in types if each.__name__ in _FORWARDS}
+    return frozenset((functions | methods | forwards) - _NOT_RECURRENT)
+
+
+def is_beyond_half(model: nn.Module) -> bool:
+    """Whether a model's states are sums that leave the range of float16, by the code that computes them."""
+    return bool(_BEYOND_HALF & {type(module).__name__ for module in model.modules()})
 
 
 def recognise_convolutions(graph: GraphModule) -> None:
@@ -144,7 +152,7 @@ def _delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    _require_fresh(initial_state)
+    require_fresh(initial_state)
     operands = [part.float() for part in (query, key, value, g, beta)]
     scale = float(query.shape[-1]) ** -0.5
     return DELTA_RULE(*operands, positions_of(value.shape[1]), use_qk_l2norm_in_kernel, scale), None
@@ -165,7 +173,7 @@ def _ssd(
     return_final_states: bool = False,
     **_: Any,
 ) -> Tensor | tuple[Tensor, None]:
-    _require_fresh(initial_states)
+    require_fresh(initial_states)
     step = _positive_step(dt, dt_bias, dt_softplus)
     low, high = (float(bound) for bound in dt_limit)
     if low > 0.0 or high != float("inf"):
@@ -208,7 +216,7 @@ def _wkv(
     state: object = None,
     return_state: bool = False,
 ) -> tuple[Tensor, None]:
-    _require_fresh(state)
+    require_fresh(state)
     decay, first = -time_decay.float().exp(), time_first.float()
     return WKV(key.float(), value.float(), decay, first, positions_of(key.shape[1])), None
 
@@ -230,11 +238,6 @@ def _key_bias(module: nn.Module, hidden_states: Tensor, dt_states: Tensor, **_: 
     return dt_states.unsqueeze(2)
 
 
-def _require_fresh(state: object) -> None:
-    if state is not None:
-        raise ValueError("the model starts a recurrence from its own initial state, which edgec cannot export")
-
-
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "create_chunked_causal_mask": chunks,
     "causal_conv1d_fn": _conv,
@@ -244,9 +247,17 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_scan": _selective_scan,
     "rwkv_linear_attention": _wkv,
 }
-_NOT_RECURRENT = frozenset({"create_chunked_causal_mask", "causal_conv1d_fn", "prepare_dynamic_mask"})
+_NOT_RECURRENT = frozenset(
+    {"create_chunked_causal_mask", "causal_conv1d_fn", "prepare_dynamic_mask", "LongcatFlashExperts"}
+)
 # What only widens float16's range: it halves hidden states and, while the model runs, the stored weights before them.
 _SETTINGS: Mapping[str, object] = {"rescale_every": 0}
 _METHODS: Mapping[str, Callable[..., Any]] = {"_rnn_scan": _rnn_scan, "prepare_dynamic_mask": _key_bias}
-# By class: loops over experts that their file offers no other code for.
-_FORWARDS: Mapping[str, Callable[..., Any]] = {"LongcatFlashExperts": identity_experts}
+# By class: loops over experts or over tokens that their file has no name for.
+_FORWARDS: Mapping[str, Callable[..., Any]] = {
+    "LongcatFlashExperts": identity_experts,
+    "MiniMaxLightningAttention": lightning_attention,
+    "xLSTMBackend": gated_memory,
+}
+# Exponentials of gates, up to exp(15), and divided by steps that float16 rounds to 0.
+_BEYOND_HALF = frozenset({"xLSTMBackend"})

@@ -196,7 +196,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
         prompt=prompt,
-        schemas=schema_files(options.schemas or {}, source, tokenizer),
+        schemas=schema_files(options.schemas or {}, options.regexes or {}, source, tokenizer),
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context, request.spec.context)
@@ -207,10 +207,16 @@ def _check_context(source: ModelSource, context: int | None) -> int | None:
     """Refuse a context that this model cannot have."""
     if context is None:
         return None
-    longest = model_spec(source.config).context if source.kind != "module" else None
+    if source.kind == "module":
+        # What a text encoder reads was cut to this context already, or to its positions where there are fewer.
+        longest = source.tokens.high if source.tokens else None
+    else:
+        longest = model_spec(source.config).context
     if longest and 2 <= context <= longest:
         return context
-    why = f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache"
+    why = (
+        f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache and reads no text"
+    )
     raise InputError(
         what=f"a context of {context} tokens is not possible",
         where="--context",

@@ -20,13 +20,17 @@ def too_large_automaton(where: str, why: str) -> InputError:
 
 
 def not_named(text: str) -> InputError:
-    """E712, what stands after ``--schema`` of an export is not NAME=FILE."""
+    """E712, what stands after ``--schema`` or ``--regex`` of an export is not NAME=FILE or NAME=REGEX."""
     why = (
         "a name has up to 64 letters, digits, - and _, and begins with a letter; each may be given once, "
         "and capital letters alone do not make another one"
     )
     return InputError(
-        f"{text!r} does not name a schema.", "--schema", why, "write NAME=FILE, as person=person.json", "E712"
+        f"{text!r} does not name a schema.",
+        "--schema or --regex",
+        why,
+        "write NAME=FILE, as person=person.json, and NAME=REGEX, as year=[0-9]{4}",
+        "E712",
     )
 
 

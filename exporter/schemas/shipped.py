@@ -1,9 +1,9 @@
-"""The schemas of an export: read and compiled before any other work, and the files that a bundle gets of them."""
+"""The schemas and regular expressions of an export: compiled before any other work, and the files of a bundle."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from edgec.bundle.schemas import SCHEMA_NAME, TOKENS, grammar_file, schema_file,
 from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import compile_schema
 from edgec.exporter.schemas.refusals import no_vocabulary, not_named
+from edgec.exporter.schemas.regexes import compile_regex
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import normalised_schema, read_json_schema
 
@@ -20,36 +21,42 @@ if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
 
 
-def schema_files(schemas: Mapping[str, str | Path], source: ModelSource, tokenizer: Any) -> Files:
+def schema_files(
+    schemas: Mapping[str, str | Path], regexes: Mapping[str, str], source: ModelSource, tokenizer: Any
+) -> Files:
     """The files that a bundle holds of its schemas; none where there are none.
 
     Args:
         schemas: JSON files by the schemas' names.
+        regexes: regular expressions by names that no schema has; their JSON is a text.
         source: the model, which must be a decoder.
         tokenizer: the model's.
 
     Raises:
-        InputError: E611 to E615, E710, E711, a schema that cannot be read, enforced or compiled; E712, a name; E713,
+        InputError: E611 to E616, E710, E711, a schema that cannot be read, enforced or compiled; E712, a name; E713,
             the model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
         ToolError: E619, llguidance is not installed.
     """
-    if not schemas:
+    if not schemas and not regexes:
         return {}
-    _check_names(schemas)
+    _check_names([*schemas.items(), *regexes.items()])
     files: Files = {TOKENS: _token_file(_vocabulary(source, tokenizer))}
     for name, path in schemas.items():
         schema = read_json_schema(Path(path))
         files[schema_file(name)] = json.dumps(schema, indent=1, ensure_ascii=False).encode()
         files[grammar_file(name)] = _compiled(schema, path)
+    for name, regex in regexes.items():
+        files[schema_file(name)] = json.dumps(regex, ensure_ascii=False).encode()
+        files[grammar_file(name)] = compile_regex(regex, f"--regex {name}").to_bytes()
     return files
 
 
-def _check_names(schemas: Mapping[str, str | Path]) -> None:
+def _check_names(named: Sequence[tuple[str, str | Path]]) -> None:
     """Refuse names that no files can have, or that are one file's on disks which do not tell capital letters apart."""
     known = set[str]()
-    for name, path in schemas.items():
+    for name, given in named:
         if not SCHEMA_NAME.fullmatch(name) or name.casefold() in known:
-            raise not_named(f"{name}={path}")
+            raise not_named(f"{name}={given}")
         known.add(name.casefold())
 
 

@@ -7,7 +7,8 @@ way is compiled; anything else is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from edgec.exporter.schemas.characters import ANY_CHARACTER, CharacterRanges, encoded, spelled, without
@@ -41,6 +42,8 @@ _CATEGORIES: Final = {
     "CATEGORY_NOT_WORD": without(_WORDS),
     "CATEGORY_NOT_SPACE": without(_SPACES),
 }
+# An escape, a set with its inside, or another letter.
+_SET: Final = re.compile(r"\\.|\[\^?\]?((?:\\.|[^\]\\])*)\]|[^\\]", re.DOTALL)
 _NEW_LINE: Final = ((10, 10),)
 Item = tuple[Any, Any]
 Spelling = Callable[[RegularPool, Iterable[tuple[int, int]]], Regular]
@@ -56,22 +59,27 @@ def pattern_term(pool: RegularPool, pattern: str, where: str) -> Regular:
 
 
 def whole_term(pool: RegularPool, pattern: str, where: str) -> Regular:
-    """The texts that a pattern matches as a whole, in UTF-8; raises as `pattern_term`."""
-    made = _Pattern(pool, where, encoded)
+    r"""The texts that a pattern matches as a whole, in UTF-8; raises as `pattern_term`.
+
+    `\d` and `\w` are ASCII in schemas and all of Unicode's in the engine's own expressions: refused here.
+    """
+    made = _Pattern(pool, where, encoded, {name: ranges for name, ranges in _CATEGORIES.items() if "SPACE" in name})
     return pool.either(*(made.sequence(branch) for branch in made.branches(pattern)))
 
 
 class _Pattern:
-    def __init__(self, pool: RegularPool, where: str, spell: Spelling) -> None:
-        self._pool, self._where, self._spell = pool, where, spell
+    def __init__(
+        self, pool: RegularPool, where: str, spell: Spelling, categories: Mapping[str, CharacterRanges] = _CATEGORIES
+    ) -> None:
+        self._pool, self._where, self._spell, self._categories = pool, where, spell, categories
 
     def found(self, pattern: str) -> Regular:
         return self._pool.either(*(self._anchored(branch) for branch in self.branches(pattern)))
 
     def branches(self, pattern: str) -> Sequence[list[Item]]:
         try:
-            parsed = _parser.parse(pattern)
-        except (re.error, RecursionError, OverflowError) as error:
+            parsed = _parsed(pattern)
+        except (re.error, RecursionError, OverflowError, FutureWarning) as error:
             raise not_compiled("pattern", self._where, str(error)) from error
         if parsed.state.flags != re.UNICODE.value:
             raise not_compiled("pattern", self._where, "it sets flags")
@@ -113,13 +121,22 @@ class _Pattern:
             return ((int(value[0]), int(value[1])),)
         if kind == "NOT_LITERAL":
             return without(self._characters("LITERAL", value))
-        if kind == "CATEGORY" and str(value) in _CATEGORIES:
-            return _CATEGORIES[str(value)]
+        if kind == "CATEGORY" and str(value) in self._categories:
+            return self._categories[str(value)]
         if kind != "IN":
             raise not_compiled("pattern", self._where, f"{kind.lower()} inside it")
         negated = bool(value) and str(value[0][0]) == "NEGATE"
         ranges = tuple(one for part in value[negated:] for one in self._characters(str(part[0]), part[1]))
         return without(ranges) if negated else ranges
+
+
+def _parsed(pattern: str) -> Any:
+    """Refuse sets within sets, which Python reads as letters, mostly with a warning, and the engine does not."""
+    if any("[" in re.sub(r"\\.", "", found[1] or "") for found in _SET.finditer(pattern)):
+        raise re.error("a set within a set")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        return _parser.parse(pattern)
 
 
 def _is_anchor(item: Item, *names: str) -> bool:

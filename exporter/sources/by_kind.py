@@ -40,6 +40,7 @@ from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
 from edgec.exporter.sources.tasks import module_class, task_of
+from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import eyes_of
 from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
@@ -141,15 +142,12 @@ def _with_positions(config: dict[str, Any], shell: nn.Module) -> dict[str, Any]:
 
 
 def _as_module(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    if is_one_encoder(config, options.task):
+        return _as_one_encoder(source, described, config, options)
     config.use_cache = False
     form = sentence_form(described.path) if options.task in (None, SENTENCE_TASK) else None
     maker = module_class(config, "feature-extraction" if form else options.task)
-    shell = build(maker, config, device="meta", attn_implementation=None, trust_remote_code=options.trust_remote_code)
-    weights, files = _weights(described, shell, options)
-    make = partial(_make_module, maker, config, weights, options.trust_remote_code)
-    plain = replace(
-        source, config=plain_config(config), hf_config=config, weights=weights, files=(*source.files, *files)
-    )
+    shell, plain, make = _built_module(maker, source, described, config, options)
     if form is not None:
         check_inputs(shell.main_input_name, described.path)
         dense = dense_layers(form, options.seed if options.random_weights else None, options.allow_pickle)
@@ -158,8 +156,38 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
         return _as_sentence_encoder(
             plain, form, first_place(shell), lambda names: SentenceEncoder(make(names), form, dense), options.context
         )
+    return _with_examples(shell, plain, make, described.path, options)
+
+
+def _as_one_encoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    """The encoder of texts, or that of images, of a model that has both."""
+    assert options.task is not None
+    maker, own = encoder_class(config, options.task), encoder_config(config, options.task)
+    shell, plain, make = _built_module(maker, source, encoder_folder(described), own, options)
+    return _with_examples(shell, plain, make, described.path, options)
+
+
+def _built_module(
+    maker: Any, source: ModelSource, described: ModelFolder, config: Any, options: Options
+) -> tuple[Any, ModelSource, Callable[[tuple[str, ...]], nn.Module]]:
+    """A module on the meta device, its source with weights, and what makes the module by the names of its inputs."""
+    shell = build(maker, config, device="meta", attn_implementation=None, trust_remote_code=options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    make = partial(_make_module, maker, config, weights, options.trust_remote_code)
+    files = (*source.files, *files)
+    return shell, replace(source, config=plain_config(config), hf_config=config, weights=weights, files=files), make
+
+
+def _with_examples(
+    shell: Any,
+    plain: ModelSource,
+    make: Callable[[tuple[str, ...]], nn.Module],
+    folder: Path,
+    options: Options,
+) -> ModelSource:
+    """A module's source with example inputs that its config asks for."""
     varying = text_lengths(shell, options.context)
-    inputs = example_inputs(shell, described.path, options.seed, varying.high if varying else None)
+    inputs = example_inputs(shell, folder, options.seed, varying.high if varying else None)
     return replace(
         plain,
         task=options.task or task_of(type(shell).__name__),

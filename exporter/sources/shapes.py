@@ -29,6 +29,7 @@ from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.model_source import build_generating
 from edgec.exporter.sources.parameters import decoder_shape, listed_parameters, whole_config
 from edgec.exporter.sources.tasks import module_class
+from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, is_one_encoder
 from edgec.ir.program import Dynamic
 from edgec.ir.spec import ModelSpec
 
@@ -109,7 +110,11 @@ def _encoder(
     whole: Any, config: Mapping[str, Any], task: str | None, context: int | None, folder: Path | None
 ) -> DecoderShape:
     """An encoder of text, images or sound alone."""
-    model = build(module_class(whole, task), whole, device="meta", attn_implementation="eager")
+    if task is not None and is_one_encoder(whole, task):
+        maker, whole = encoder_class(whole, task), encoder_config(whole, task)
+    else:
+        maker = module_class(whole, task)
+    model = build(maker, whole, device="meta", attn_implementation="eager")
     spec = ModelSpec(whole.model_type, 0, 0, 0, (), False)
     listed = listed_parameters(model, config)
     varying = text_lengths(model, context)

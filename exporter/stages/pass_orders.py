@@ -188,7 +188,7 @@ def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:
     shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
     # The backend computes tables of places from their parameters: the ledger counts what is stored.
     last = FoldConstants(every=recipe.kernels == "edgec")
-    if not rotated or recipe.weights is None or not recipe.weights.activation_bits:
+    if not rotated or recipe.weights is None or recipe.weights.is_table:
         return [*shared, *passes_for(recipe), last]
     kept = replace(recipe, rules=((f"{INPUT_ROTATION}*", None), *recipe.rules))
     return [*shared, RotateInputs(), *passes_for(kept), last]

@@ -23,8 +23,9 @@ from edgec.runtime_py.adapters.use import opened_adapter
 from edgec.runtime_py.bench.app_result import app_records
 from edgec.runtime_py.bench.record import AnyRecord, RepetitionRecord, SustainedRecord, holds_record, write_records
 from edgec.runtime_py.bench.run import measure
+from edgec.runtime_py.bench.shown_prompt import sense_tokens
 from edgec.runtime_py.bench.summary import Figure, summarise
-from edgec.runtime_py.sessions.session import decoder_limits
+from edgec.runtime_py.sessions.session import text_limits
 from edgec.runtime_py.svg import Series, box_chart, line_chart, stack
 
 
@@ -50,7 +51,7 @@ class BenchPlan:
     """The plan of a measurement, the same on every device.
 
     Attributes:
-        prompt_tokens: length of the prompt (seeded random tokens).
+        prompt_tokens: length of the prompt (seeded random tokens), without what an image or a sound takes.
         new_tokens: tokens generated after it, past any end-of-sequence token.
         repetitions: measured generations, at least 5.
         warmups: generations before them that do not count.
@@ -78,7 +79,7 @@ class BenchPlan:
         return Job(
             "speed",
             str(bundle.path),
-            self.prompt_tokens,
+            self.prompt_tokens + sense_tokens(bundle),
             self.new_tokens,
             self.threads,
             warmups=self.warmups,
@@ -99,7 +100,7 @@ def bench(
     say: Say | None = None,
     **plan: Any,
 ) -> BenchResult:
-    """Measure a decoder's bundle on one device.
+    """Measure a decoder's bundle on one device; with eyes or ears, each prompt has one tile or one window of sound.
 
     Args:
         bundle: the bundle folder.
@@ -110,7 +111,8 @@ def bench(
         plan: the fields of ``BenchPlan``.
 
     Raises:
-        InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, E156 an option outside its
+        InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, or one with eyes or ears
+            that is measured on this machine without a profile alone, E156 an option outside its
             range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token was generated, E541 to
             E559 the device cannot be used; E695, E696 or E701, the adapter is at fault or an app measures.
         ToolError: E320 or E54x, the device cannot be reached; E350, profiling needs edgec's engine.
@@ -123,6 +125,7 @@ def bench(
 def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | None, say: Say) -> BenchResult:
     """Measure on a connected device; see ``bench``."""
     transport.check(bundle)
+    _check_senses(plan, bundle, transport)
     _check(plan, bundle)
     if plan.adapter is not None:
         _check_adapter(plan.adapter, bundle, transport)
@@ -170,8 +173,26 @@ def _check_adapter(adapter: Path, bundle: Bundle, transport: Transport) -> None:
     opened_adapter(adapter, bundle)
 
 
+def _check_senses(plan: BenchPlan, bundle: Bundle, transport: Transport) -> None:
+    """Refuse what only a model that reads text can be asked for."""
+    if not sense_tokens(bundle):
+        return
+    asked = {"--profile": plan.profile, f"--device {transport.address}": transport.address.kind != "host"}
+    wanted = next((option for option, given in asked.items() if given), None)
+    if wanted is None:
+        return
+    sees = ": edgec-runner --image FILE.ppm times one answer on a device" if bundle.manifest.vision_language else ""
+    raise InputError(
+        "A model with eyes or ears is measured on this machine, without a profile.",
+        where=wanted,
+        why="its prompts have an image or a sound among their tokens, which only Python's session times",
+        fix=f"leave {wanted.split()[0]} out{sees}",
+        code="E155",
+    )
+
+
 def _check(plan: BenchPlan, bundle: Bundle) -> None:
-    context = decoder_limits(bundle).context
+    context, rows = text_limits(bundle).context, sense_tokens(bundle)
     ranges = {
         "prompt_tokens": (plan.prompt_tokens >= 1, "1 or more"),
         "new_tokens": (plan.new_tokens >= 2, "2 or more: decode speed needs an interval"),
@@ -184,11 +205,12 @@ def _check(plan: BenchPlan, bundle: Bundle) -> None:
     for name, (valid, allowed) in ranges.items():
         if not valid:
             raise InputError(f"{name} is outside its range.", where=f"--{name}", fix=f"give {allowed}", code="E156")
-    if plan.prompt_tokens + plan.new_tokens > context:
+    if rows + plan.prompt_tokens + plan.new_tokens > context:
+        beside = f" and {rows} of the image or sound" if rows else ""
         raise InputError(
-            f"{plan.prompt_tokens} prompt tokens and {plan.new_tokens} new ones exceed the context of {context}.",
+            f"{plan.prompt_tokens} prompt tokens{beside} and {plan.new_tokens} new ones exceed the context, {context}.",
             where="--prompt-tokens, --new-tokens",
-            fix=f"ask for at most {context} in total, for instance --prompt-tokens {context // 2}",
+            fix=f"ask for at most {context - rows} in total, for instance --prompt-tokens {(context - rows) // 2}",
             code="E150",
         )
 

@@ -20,8 +20,9 @@ from time import perf_counter, sleep
 from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
-from edgec.devices.job import Job, bench_prompt, core_numbers, job_from_json, vocab_size
+from edgec.devices.job import Job, core_numbers, job_from_json
 from edgec.errors import EdgecError, InputError
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.instructions import linear_kernel, linear_kernels
 from edgec.runtime_py.engines.threads import set_threads
@@ -43,14 +44,15 @@ class Lap:
     gaps_s: tuple[float, ...]
 
 
-def lap(stepper: Stepper, prompt: list[int], new_tokens: int) -> Lap:
-    """Generate greedily from an empty cache, past any end-of-sequence token.
+def lap(stepper: Stepper, asked: ShownPrompt, new_tokens: int) -> Lap:
+    """See or hear what was asked, and generate greedily from an empty cache, past any end-of-sequence token.
 
     Raises:
         InputError: E162, no token came.
     """
     times = [perf_counter()]
-    times += [perf_counter() for _ in islice(stream_tokens(stepper, prompt, Sampler(Sampling())), new_tokens)]
+    asked.begin(stepper)
+    times += [perf_counter() for _ in islice(stream_tokens(stepper, asked.tokens, Sampler(Sampling())), new_tokens)]
     if len(times) == 1:
         raise InputError("No token was generated.", where="bench", fix="ask for at least one", code="E162")
     ttft_s, *gaps = (after - before for before, after in pairwise(times))
@@ -94,7 +96,7 @@ def _bundle(job: Job) -> Bundle:
 
 
 def _session(job: Job) -> Session:
-    session = Session(_bundle(job), job.threads)
+    session = open_session(_bundle(job), job.threads)
     session.adapter = job.adapter
     return session
 
@@ -104,7 +106,7 @@ def _load(job: Job) -> dict[str, Any]:
     {"cold": drop_pages, "warm": warm_pages}[job.state](bundle.artifact_path)
     share = resident_share(bundle.artifact_path)
     before = perf_counter()
-    Session(bundle, job.threads)
+    open_session(bundle, job.threads)
     return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
 
 
@@ -140,7 +142,7 @@ def _memory(job: Job) -> dict[str, Any]:
     resettable = _reset_peak()
     baseline = _status_bytes("VmRSS") if resettable else _peak_of_process()
     session = _session(job)
-    lap(session, _prompt(job, session), job.new_tokens)
+    lap(session, prompt_of(session.bundle, job.prompt_tokens), job.new_tokens)
     peak = _status_bytes("VmHWM") if resettable else _peak_of_process()
     how = "VmHWM of /proc, reset before the load" if resettable else "ru_maxrss of the whole process"
     return {"peak_rss_bytes": peak, "baseline_rss_bytes": baseline, "obtained": how}
@@ -163,26 +165,21 @@ def _peak_of_process() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _prompt(job: Job, session: Session) -> list[int]:
-    return bench_prompt(job.prompt_tokens, vocab_size(session.bundle))
-
-
 def _profile(job: Job) -> dict[str, Any]:
     from edgec.runtime_py.bench.profile import profile_bundle
 
     bundle = _bundle(job)
     threads = set_threads(job.threads)
-    prompt = bench_prompt(job.prompt_tokens, vocab_size(bundle))
+    prompt = prompt_of(bundle, job.prompt_tokens).tokens
     return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions, job.adapter)}
 
 
 def _speed(job: Job) -> dict[str, Any]:
     session = _session(job)
-    prompt = _prompt(job, session)
-    laps = []
+    asked, laps = prompt_of(session.bundle, job.prompt_tokens), []
     for _ in range(job.warmups + job.repetitions):
         sleep(job.cool_down_s)
-        laps.append(asdict(lap(session, prompt, job.new_tokens)))
+        laps.append(asdict(lap(session, asked, job.new_tokens)))
     common = {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
     kernels = {"linear_kernel": linear_kernel(), "linear_kernels": linear_kernels()}
     return {**common, **kernels} if session.engine == "edgec" else common
@@ -190,20 +187,20 @@ def _speed(job: Job) -> dict[str, Any]:
 
 def _sustained(job: Job) -> dict[str, Any]:
     session = _session(job)
-    prompt, start = _prompt(job, session), perf_counter()
+    asked, start = prompt_of(session.bundle, job.prompt_tokens), perf_counter()
     windows = []
     while (elapsed := perf_counter() - start) < job.seconds:
-        windows.append(_window(session, prompt, job.new_tokens) | {"elapsed_s": elapsed})
+        windows.append(_window(session, asked, job.new_tokens) | {"elapsed_s": elapsed})
     return {"threads": session.threads, "windows": windows}
 
 
-def _window(session: Session, prompt: list[int], new_tokens: int) -> dict[str, float | None]:
+def _window(session: Session, asked: ShownPrompt, new_tokens: int) -> dict[str, float | None]:
     """Generate for at least WINDOW_S, and read the clock and temperature afterwards."""
     from edgec.devices.host import HostTransport
 
     start, gaps = perf_counter(), list[float]()
     while perf_counter() - start < WINDOW_S:
-        gaps += lap(session, prompt, new_tokens).gaps_s
+        gaps += lap(session, asked, new_tokens).gaps_s
     facts = HostTransport().facts()
     return {
         "decode_tokens_per_s": len(gaps) / sum(gaps),

@@ -53,6 +53,7 @@ class Comparability(RecordPart):
         threads: size of the runtime's thread pool.
         cores: the CPU cores that were asked for; None: all.
         runtime: name and version.
+        shown: what comes with every prompt of a model with eyes or ears; None: nothing.
     """
 
     schema_version: Literal[1] = 1
@@ -65,6 +66,7 @@ class Comparability(RecordPart):
     threads: Threads
     runtime: PlainText
     cores: PlainText | None = None
+    shown: PlainText | None = None
 
 
 class Subject(RecordPart):

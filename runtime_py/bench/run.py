@@ -27,8 +27,9 @@ from edgec.runtime_py.bench.record import (
     Subject,
     SustainedRecord,
 )
+from edgec.runtime_py.bench.shown_prompt import shown_with
 from edgec.runtime_py.engines.instructions import kernel_text
-from edgec.runtime_py.sessions.session import decoder_limits
+from edgec.runtime_py.sessions.session import text_limits
 
 LOADS = 3
 ENGINES = {"edgec": "edgec's engine", "executorch": "Python binding"}
@@ -111,6 +112,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtim
         threads=threads,
         cores=job.cores,
         runtime=runtime,
+        shown=shown_with(bundle),
     )
     subject = Subject(
         name=manifest.name,
@@ -118,7 +120,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtim
         recipe=manifest.recipe_name,
         target=manifest.target,
         artifact_bytes=bundle.artifact_path.stat().st_size,
-        context=decoder_limits(bundle).context,
+        context=text_limits(bundle).context,
         adapter=read_adapter(Path(job.adapter)).digest if job.adapter else None,
     )
     identity = {"run": secrets.token_hex(8), "comparability": comparability, "subject": subject}

@@ -89,8 +89,9 @@ def _caption(head: RunRecord) -> str:
         **_phone_facts(before),
         "energy": head.energy_j,
     }
+    shown_with = f" with {key.shown}" if key.shown else ""
     said = ", ".join(f"{name} {'unavailable' if value is None else value}" for name, value in facts.items())
     return (
-        f"measured: prompt {key.prompt_tokens}, new {key.new_tokens} tokens (end-of-sequence ignored), "
+        f"measured: prompt {key.prompt_tokens}{shown_with}, new {key.new_tokens} tokens (end-of-sequence ignored), "
         f"{head.warmups} warm-ups; {key.runtime}; {said}"
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.folder import Bundle
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.evaluate.intervals import Interval, bits_per_byte, perplexity_interval, ratio_interval
@@ -20,6 +21,7 @@ from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.stepper import Stepper
 from edgec.runtime_py.structured.rule import Vector
+from edgec.runtime_py.vision_language.session import refuse_without_images
 
 FIRST_BUCKET = 16
 
@@ -116,14 +118,14 @@ def evaluate(
         say: told about the progress.
 
     Raises:
-        InputError: E155 not a decoder, E156 ``tokens`` below 1, E158 no tokenizer, E164 no usable text, E165 no
-            usable reference; E695 or E696, the adapter is at fault.
+        InputError: E155 not a decoder, E657 one that answers about images only, E156 ``tokens`` below 1, E158 no
+            tokenizer, E164 no usable text, E165 no usable reference; E695 or E696, the adapter is at fault.
         ToolError: E697, an adapter needs edgec's engine.
     """
     if tokens < 1:
         raise InputError(f"tokens is {tokens}.", where="--tokens", fix="give 2 or more", code="E156")
     model = load(bundle, threads)
-    decoder_limits(model.bundle)
+    _check_reads_text(model.bundle)
     model.adapter = adapter
     windows = text_windows(model, text, tokens)
     floats = reference_for(model.bundle, reference)
@@ -143,6 +145,15 @@ def evaluate(
         simulator=simulator_of(model.bundle.manifest),
         adapter=model.session.cache.adapter,
     )
+
+
+def _check_reads_text(bundle: Bundle) -> None:
+    """Refuse what does not continue text alone."""
+    sees = bundle.manifest.vision_language
+    if sees is None:
+        decoder_limits(bundle)
+    else:
+        refuse_without_images(sees)
 
 
 def _score_windows(

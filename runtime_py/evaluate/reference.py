@@ -28,10 +28,10 @@ class ReferenceModel(Protocol):
 
 
 class FloatModel:
-    """A causal language model of transformers in float32. ``name``: folder or hub id."""
+    """A language model of transformers in float32. ``name``: folder or hub id."""
 
-    def __init__(self, name: str) -> None:
-        """Load the model; code that comes with it is never executed.
+    def __init__(self, name: str, sees: bool = False) -> None:
+        """Load the model, which may have eyes; code that comes with it is never executed.
 
         Raises:
             InputError: E165, there is no such model or it cannot be loaded.
@@ -39,10 +39,11 @@ class FloatModel:
         self.name = name
         # Imports and loading report progress and optional libraries there; neither matters here.
         with captured_stderr():
-            from transformers import AutoModelForCausalLM
+            from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
+            auto = AutoModelForImageTextToText if sees else AutoModelForCausalLM
             try:
-                model = AutoModelForCausalLM.from_pretrained(name, dtype="float32", trust_remote_code=False)
+                model = auto.from_pretrained(name, dtype="float32", trust_remote_code=False)
             except (OSError, ValueError, KeyError) as cause:
                 raise _unusable(name, str(cause)[:300]) from cause
         self._model = model.eval()
@@ -64,7 +65,7 @@ def reference_for(bundle: Bundle, name: str | None) -> FloatModel | None:
     source = bundle.manifest.model.source
     if name is None and not (bundle.manifest.model.trained and Path(source, "config.json").is_file()):
         return None
-    model = FloatModel(name or source)
+    model = FloatModel(name or source, sees=bundle.manifest.vision_language is not None)
     vocabulary = bundle.manifest.model.vocab_size
     width = model.logits([0]).shape[-1]
     if vocabulary is not None and width != vocabulary:

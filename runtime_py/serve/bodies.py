@@ -64,6 +64,8 @@ class GenerationBody(Strict):
     seed: int | None = None
     stop: Annotated[str | list[str] | None, AfterValidator(_few_strings)] = None
     max_tokens: int | None = Field(default=None, ge=1)
+    regex: str | None = Field(default=None, max_length=_MOST_TEXT)
+    grammar: str | None = Field(default=None, max_length=_MOST_TEXT)
     user: str | None = None
 
 

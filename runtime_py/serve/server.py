@@ -40,6 +40,7 @@ class ServeOptions:
         threads: CPU threads; None leaves the choice to the runtime.
         limits: what one request may take.
         adapters: ``NAME=FILE`` of each adapter; requests name ``BUNDLE:NAME``.
+        public_key: of whoever signed the bundles, a PEM file; None checks no signature.
     """
 
     bundles: tuple[Path | Bundle, ...]
@@ -49,6 +50,7 @@ class ServeOptions:
     threads: int | None = None
     limits: ServeLimits = DEFAULT_LIMITS
     adapters: tuple[str, ...] = ()
+    public_key: Path | None = None
 
 
 def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[str], None] = lambda _: None) -> None:
@@ -62,7 +64,7 @@ def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[s
     Raises:
         InputError: E631, the port is in use or the address is none of this machine's; E639, two bundles have one name;
             E645, a bundle's state exceeds the memory given; E695, E696, E700, an adapter cannot be served; E13x, E155,
-            E157, E158 as `edgec.load`.
+            E157, E158, E601 to E605 as `edgec.load`.
         ToolError: E630, starlette or uvicorn is not installed; E697, an adapter needs edgec's engine.
     """
     _require_libraries()
@@ -83,7 +85,7 @@ def made_server(options: ServeOptions, note: Callable[[str], None] = lambda _: N
     adapters = read_adapters(options.adapters)
     try:
         for bundle in options.bundles:
-            model = load(bundle, options.threads)
+            model = load(bundle, options.threads, public_key=options.public_key)
             encoder = HostedEncoder(model, options.limits) if model.embeds else None
             hosted.append(encoder or Hosted(model, options.limits, fitting(adapters, model)))
             _require_other_name([one.name for one in hosted])

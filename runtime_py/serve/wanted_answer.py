@@ -49,7 +49,7 @@ def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
     if body.top_logprobs is not None and not body.logprobs:
         raise malformed_body("it needs logprobs: true", "top_logprobs")
     most = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
-    request = model.request(max_new_tokens=most, **_sampling(body), **_structure(body))
+    request = model.request(max_new_tokens=most, **_sampling(body), **_structure(body), **_form(body))
     wish, context = _wish(model, body), model.session.limits.context
     tokens = model.dialect.prompt(_messages(body.messages), wish, context)
     check_context(len(tokens), context)
@@ -62,7 +62,7 @@ def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
 def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
     """What a request for a plain text asks for; raises as `wanted_message`."""
     most = _DEFAULT_COMPLETION if body.max_tokens is None else body.max_tokens
-    request = model.request(max_new_tokens=most, **_sampling(body))
+    request = model.request(max_new_tokens=most, **_sampling(body), **_form(body))
     prompt, context = _one_prompt(body.prompt), model.session.limits.context
     ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else check_ids(prompt)
     tokens = tuple(ids)
@@ -88,6 +88,11 @@ def _sampling(body: GenerationBody) -> dict[str, Any]:
     names = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop")
     given = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
     return {"temperature": 1.0 if body.temperature is None else body.temperature, **given}
+
+
+def _form(body: GenerationBody) -> dict[str, Any]:
+    """What edgec's own parameters hold a text to."""
+    return {name: value for name in ("regex", "grammar") if (value := getattr(body, name)) is not None}
 
 
 def _structure(body: ChatBody) -> dict[str, Any]:

@@ -27,8 +27,14 @@ def held_structure(bundle: Bundle, name: str) -> OpenStructure | None:
     return partial(EngineStructure, bundle.path / grammar_file(name), bundle.path / TOKENS)
 
 
+def shipped_structure(bundle: Bundle, name: str) -> dict[str, Any]:
+    """What the bundle holds by a name, as the argument of `wanted`; raises as `shipped_schema`."""
+    told = shipped_schema(bundle, name)
+    return {"regex" if isinstance(told, str) else "schema": told}
+
+
 def shipped_schema(bundle: Bundle, name: str) -> Any:
-    """A schema that the bundle holds, as JSON.
+    """A schema that the bundle holds, as JSON; a regular expression is a text.
 
     Raises:
         InputError: E714, it holds none of this name, or it is damaged.

@@ -76,14 +76,15 @@ class Wanted:
 
 
 def with_every_spelling(wanted: Wanted) -> Wanted:
-    """A schema whose texts may be cut into tokens in any way, also where the next bytes are certain.
+    """A schema or a regular expression whose texts may be cut into tokens in any way, also where bytes are certain.
 
     The library otherwise allows one token there, its own tokenizer's; a bundle's automaton allows all.
     """
     made = json.loads(wanted.grammar)
     for part in made["grammars"]:
-        schema = json.dumps(part.pop("json_schema"))
-        part["lark_grammar"] = f'%llguidance {{"no_forcing": true}}\nstart: %json {schema}'
+        schema = part.pop("json_schema")
+        rules = part["lark_grammar"] if schema is None else f"start: %json {json.dumps(schema)}"
+        part["lark_grammar"] = f'%llguidance {{"no_forcing": true}}\n{rules}'
     return replace(wanted, grammar=json.dumps(made))
 
 

@@ -75,10 +75,8 @@ class VisionLanguageSession(RowsSession):
                 fix="give images with the prompt that names them, as edgec.load(bundle).generate(text, images=[...])",
                 code="E657",
             )
-        if not count and self.info.ahead == "prompt":
-            what, fix = "This model answers about images only.", "give an image with the prompt"
-            why = "it reads a prompt and its images in both directions, and was made for prompts with images"
-            raise InputError(what, where="prompt", why=why, fix=fix, code="E657")
+        if not count:
+            refuse_without_images(self.info)
         self._forget_rows()
         self._reach, self._mrope = np.arange(self.limits.context), self._mrope_positions(tokens)
         if pixels is None or not count:
@@ -136,6 +134,18 @@ class VisionLanguageSession(RowsSession):
         if self.info.grid is None:
             return np.zeros((3, 0), np.int64)
         return mrope_positions(tokens, self.info.image_token, self.info.grid, self.limits.context)
+
+
+def refuse_without_images(info: VisionLanguageInfo) -> None:
+    """Refuse text alone where the model has no order of its own for it.
+
+    Raises:
+        InputError: E657.
+    """
+    if info.ahead == "prompt":
+        what, fix = "This model answers about images only.", "give an image with the prompt"
+        why = "it reads a prompt and its images in both directions, and was made for prompts with images"
+        raise InputError(what, where="prompt", why=why, fix=fix, code="E657")
 
 
 def vision_language_info(bundle: Bundle) -> VisionLanguageInfo:

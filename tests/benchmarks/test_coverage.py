@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.coverage import read_outcomes, run
 from benchmarks.coverage_parts.check import COLUMNS, Outcome, check
@@ -46,19 +47,29 @@ def test_other_targets_have_a_column_each_and_their_own_counts() -> None:
 def test_other_forms_for_this_machine_are_counted_and_what_is_not_plainly_equal_is_named() -> None:
     known = [
         *(outcome("a", "equal", column="host 4bit"), outcome("b", "refused", "E526", "scan", column="host 4bit")),
-        outcome("c", "equal", reason="up to token 7, a tie", column="host 4bit"),
+        outcome("c", "equal", reason="save for 1 of 24 tokens", column="host 4bit"),
     ]
     text = page(["a", "b", "c"], {(o.kind, o.column): o for o in known})
     assert "Of 3 types: 2 equal, 1 refused." in text and "Phones" not in text
-    assert "| `b` | refused E526 | scan |\n| `c` | equal | up to token 7, a tie |" in text
+    assert "| `b` | refused E526 | scan |\n| `c` | equal | save for 1 of 24 tokens |" in text
     more = page(["a", "b", "c", "d"], {(o.kind, o.column): o for o in known})
     assert "Of 3 types that were run, of 4: 2 equal, 1 refused." in more
 
 
-@pytest.mark.parametrize(("said", "result"), [([1, 2], "equal"), ([1, 3], "equal"), ([4, 2], "different")])
-def test_a_difference_counts_unless_the_two_best_were_tied(said: list[int], result: str) -> None:
-    reference = Reference([0], [1, 2] + [0] * 22, [1, 2] + [0] * 22, [0.1, 1e-6] + [0.1] * 22)
-    assert compared(said + [0] * 22, reference, 1e-5)[0] == result
+@pytest.mark.parametrize(
+    ("said", "result", "reason"),
+    [
+        ([1, 2, 0], "equal", ""),
+        ([1, 3, 0], "equal", "save for 1 of 3 tokens, which tie with the best (at most 1e-06 apart)"),
+        ([4, 2, 0], "different", "from token 0 on, 1e+00 of the largest behind the best; of 3, 1 are others"),
+        ([1, 3, 4], "different", "from token 1 on, 1e-06 of the largest behind the best; of 3, 2 are others"),
+    ],
+)
+def test_every_token_that_is_not_the_best_must_tie_with_it(said: list[int], result: str, reason: str) -> None:
+    logits = torch.zeros(3, 5)
+    logits[0, 1], logits[1, 2], logits[1, 3], logits[2, 0] = 1, 1, 1 - 1e-6, 1
+    reference = Reference([0], [1, 2, 0], [1, 2, 0], lambda text: logits)
+    assert compared(said, reference, 1e-5) == (result, reason)
 
 
 def test_outcomes_are_kept_one_by_one_and_the_last_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from edgec.bundle.limited_json import JsonKind, parse_json, read_json, read_model, read_object
+from edgec.bundle.limited_json import JsonKind, limited_bytes, parse_json, read_json, read_model, read_object
 from edgec.errors import InputError
 
 KIND = JsonKind("The file cannot be read.", "write it again", "E138", max_bytes=10_000)
@@ -77,3 +77,18 @@ def test_a_value_of_several_kinds_is_told_what_each_wants(tmp_path: Path, stop: 
     with pytest.raises(InputError) as caught:
         read_model(tmp_path / "file.json", _Fields, KIND)
     assert caught.value.why == why
+
+
+def test_a_file_is_read_whole_also_where_it_says_that_it_is_smaller(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"abc")
+    assert limited_bytes(file, 3) == limited_bytes(file, 1 << 40) == b"abc"
+    with pytest.raises(ValueError, match="larger than 2 bytes"):
+        limited_bytes(file, 2)
+    # Linux says that its own files are empty.
+    own = Path("/proc/self/limits")
+    if own.exists():
+        whole = limited_bytes(own, 1 << 20)
+        assert own.stat().st_size == 0 and whole == own.read_bytes()
+        with pytest.raises(ValueError, match="larger than 9 bytes"):
+            limited_bytes(own, 9)

@@ -15,6 +15,7 @@ from tests.runtime_py.serve.running import CALL, NOW, model_of, script
 from tests.runtime_py.tiny_decoder import built
 
 PROMPT = "Once upon a time"
+SCORED_ALONE = (["--chat"], ["--embed"], ["--regex", "a"], ["--system", "y"], ["--thinking-budget", "1"])
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,9 @@ def test_a_piped_conversation_reuses_the_cache(bundle: Path) -> None:
         (["-p", "x", "--raw", "--system", "y"], "E156"),
         (["-p", "x", "--temperature", "-1"], "E156"),
         (["-p", "word " * 400], "E150"),
+        (["-p", "word " * 400, "--score", "x"], "E150"),
+        (["-p", "x", "--score", ""], "E151"),
+        *((["-p", "x", "--score", "y", *other], "E156") for other in SCORED_ALONE),
     ],
 )
 def test_errors_are_typed(bundle: Path, arguments: list[str], code: str) -> None:
@@ -129,6 +133,16 @@ def test_a_schema_file_gives_a_value(bundle: Path, tmp_path: Path) -> None:
     assert json.loads(invoke(*arguments).stdout) == answer["value"]
 
 
+def test_scores_of_texts_are_those_of_the_model(bundle: Path) -> None:
+    ends = [" a time", " a red ball"]
+    wanted = [vars(score) for score in edgec.load(bundle).score(PROMPT, ends)]
+    options = [word for end in ends for word in ("--score", end)]
+    assert answers(str(bundle), "-p", PROMPT, *options) == wanted
+    piped = invoke(str(bundle), *options, text=PROMPT)
+    assert piped.stdout.splitlines()[1].startswith(f'{wanted[1]["logprob"]:.4f} nats  " a red ball"  (')
+    assert piped.stderr.startswith("2 texts, ") and "(measured)" in piped.stderr
+
+
 def test_json_regex_and_grammar(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "g.lark").write_text('start: "yes" | "no"\n')
     common = (str(bundle), "-p", PROMPT, "--max-new-tokens", "20")
@@ -179,7 +193,7 @@ def test_a_call_within_a_budget_and_the_answer_to_its_result(
     thought = ("zqxj" * 9)[: 3 + forced]
     assert len(model.tokenizer(thought, add_special_tokens=False)["input_ids"]) == len(thought)
     script(model, f"<think>{thought}{CALL}", "It is noon.")
-    monkeypatch.setattr(console, "load", lambda *_: model)
+    monkeypatch.setattr(console, "load", lambda *_, **__: model)
     talk = invoke(*arguments, "--chat", text="What time is it?\nnoon\n")
     assert talk.exit_code == 0, talk.exception
     call, answer = talk.stdout.splitlines()

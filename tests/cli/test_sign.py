@@ -143,6 +143,31 @@ def test_inspect_and_ls_show_a_signature_and_that_they_did_not_check_it(
     assert called(capsys, "inspect", "a.edgec", "--json")[1] == manifest, "the output is the manifest itself"
 
 
+def test_run_and_serve_refuse_a_bundle_that_the_key_did_not_sign(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["run", "a.edgec", "-p", "x"], ["serve", "a.edgec", "--port", "0"]):
+        code, _, err = called(capsys, *command, "--public-key", "own-public.pem")
+        assert code == 1 and "[E601]" in err, "it is not signed"
+    called(capsys, "sign", "a.edgec", "--key", "own-key.pem")
+    for command in (["run", "a.edgec", "-p", "x"], ["serve", "a.edgec", "--port", "0"]):
+        code, _, err = called(capsys, *command, "--public-key", "foreign-public.pem")
+        assert code == 1 and "[E603]" in err, "another key signed it"
+
+
+def test_a_signed_bundle_is_loaded_by_its_key(tiny_bundle: Path, tmp_path: Path) -> None:
+    bundle = shutil.copytree(tiny_bundle, tmp_path / "a.edgec")
+    write_keys(tmp_path, "own")
+    assert run_cli(["sign", str(bundle), "--key", str(tmp_path / "own-key.pem")]) == 0
+    key = tmp_path / "own-public.pem"
+    said = edgec.load(bundle, public_key=key).generate("Once", max_new_tokens=3).tokens
+    assert said == edgec.load(tiny_bundle).generate("Once", max_new_tokens=3).tokens
+    (bundle / "added.txt").write_text("x")
+    with pytest.raises(edgec.InputError) as error:
+        edgec.load(bundle, public_key=key)
+    assert error.value.code == "E604"
+
+
 def test_using_a_bundle_does_not_break_its_signature(tiny_bundle: Path, tmp_path: Path) -> None:
     """Weights that are packed for another processor, and whatever else a load keeps, lie in the cache."""
     bundle = Path(shutil.copytree(tiny_bundle, tmp_path / "a.edgec"))

@@ -16,9 +16,12 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices.embed.embed import embed
+from edgec.devices.job import Job
 from edgec.errors import InputError
 from edgec.exporter.report.headline import next_commands
 from edgec.runtime_py.bench.bench import bench
+from edgec.runtime_py.bench.job import run_job
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.encoder_decoder import sound_file
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
@@ -174,6 +177,17 @@ def test_the_command_answers_about_a_sound(exported: Exported, tmp_path: Path) -
         assert refused.exit_code == 1 and getattr(refused.exception, "code", "") == "E156"
 
 
+def test_a_lap_of_bench_hears_a_window_first(exported: Exported) -> None:
+    bundle = open_bundle(exported.bundle)
+    info = bundle.manifest.audio_language
+    assert info is not None
+    asked, session = prompt_of(bundle, info.rows + 6), open_session(bundle, 1)
+    assert asked.tokens.count(info.audio_token) == info.rows and len(asked.tokens) == info.rows + 6
+    assert code_of(lambda: ShownPrompt(asked.tokens).begin(session)) == "E754"
+    job = Job("speed", str(exported.bundle), prompt_tokens=info.rows + 6, new_tokens=4, repetitions=2, threads=1)
+    assert [len(each["gaps_s"]) for each in run_job(job)["laps"]] == [3, 3]
+
+
 def test_bad_sounds_and_foreign_uses_are_refused(exported: Exported, tmp_path: Path) -> None:
     model, sound, mark = edgec.load(exported.bundle), noise(1), exported.mark
     (tmp_path / "text.wav").write_text("no sound")
@@ -188,7 +202,7 @@ def test_bad_sounds_and_foreign_uses_are_refused(exported: Exported, tmp_path: P
     for code, call in refused.items():
         assert code_of(call) == code
     assert code_of(lambda: model.generate([14, MARKS.index(mark), 15])) == "E754"
-    assert code_of(lambda: Session(exported.bundle)) == code_of(lambda: bench(exported.bundle)) == "E155"
+    assert code_of(lambda: Session(exported.bundle)) == code_of(lambda: bench(exported.bundle, profile=True)) == "E155"
     # What was refused left nothing behind.
     assert len(model.generate("what is", audio=[sound], max_new_tokens=2).tokens) == 2
 

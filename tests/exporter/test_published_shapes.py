@@ -115,6 +115,25 @@ def _gemma3_processor() -> Any:
     return transformers.Gemma3Processor(images, words, image_seq_length=256, chat_template=template)
 
 
+def _smolvlm() -> Any:
+    """SmolVLM-256M, with its vocabulary: the shape that the benchmark of senses times, with fewer layers."""
+    import transformers
+
+    read = architecture("smolvlm-256m") | {"image_token_id": IMAGE_TOKEN, "pad_token_id": 0}
+    read["text_config"] |= {"num_hidden_layers": 6, "pad_token_id": 0}
+    read["vision_config"] |= {"num_hidden_layers": 4}
+    return transformers.Idefics3ForConditionalGeneration(transformers.Idefics3Config(**read))
+
+
+def _smolvlm_processor() -> Any:
+    import transformers
+
+    # As published: a picture becomes up to 2,048 pixels long, in tiles of 512 x 512 and the whole.
+    sizes = {"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}}
+    images = transformers.Idefics3ImageProcessorPil(**sizes)
+    return transformers.Idefics3Processor(images, tokenizer(), image_seq_len=64, chat_template=TEMPLATE)
+
+
 # What is cut of a published config: its layers to two, its vocabulary to the words of the tests.
 _LAYERS = {
     **{"num_hidden_layers": 2, "vocab_size": VOCABULARY, "max_position_embeddings": 8192},
@@ -135,6 +154,8 @@ class Shape:
 SHAPES: Mapping[str, Shape] = {
     "qwen3-vl-4b": Shape("qwen3_vl", _qwen3_vl, _qwen3_vl_processor, (512, 512)),
     "gemma3-4b": Shape("gemma3", _gemma3, _gemma3_processor, (640, 480)),
+    # 4 x 3 tiles and the whole: 832 rows.
+    "smolvlm-256m": Shape("idefics3", _smolvlm, _smolvlm_processor, (640, 480)),
 }
 
 

@@ -17,7 +17,15 @@ from edgec.cli.app import app
 from edgec.errors import InputError
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.verify.verify import verify
-from tests.exporter.tiny_sentence_encoder import POSITIONS, expected, gemma3, qwen3, save_sentence_encoder, text_of
+from tests.exporter.tiny_sentence_encoder import (
+    POSITIONS,
+    expected,
+    gemma3,
+    qwen3,
+    save_sentence_encoder,
+    text_of,
+    write,
+)
 
 pytestmark = pytest.mark.long
 
@@ -119,6 +127,23 @@ def test_embedders_that_are_decoders(
     for words in (0, 9, 30):
         wanted = expected(folder, text_of(words), pooling, True)
         assert np.abs(model.embed(text_of(words)) - wanted).max() < TOLERANCE
+
+
+@pytest.mark.slow
+def test_another_context_than_the_authors_read(tmp_path: Path) -> None:
+    folder = save_sentence_encoder(tmp_path / "tiny")
+    write(folder / "sentence_bert_config.json", {"max_seq_length": 16})
+    longer = edgec.load(edgec.export(folder, recipe="float", context=40, out=tmp_path / "longer.edgec"))
+    wanted = expected(folder, text_of(38), "mean_tokens", True)
+    assert np.abs(longer.embed(text_of(38)) - wanted).max() < TOLERANCE
+    with pytest.raises(InputError) as error:
+        longer.embed(text_of(39))
+    assert error.value.code == "E643"
+    plain = edgec.load(edgec.export(folder, recipe="float", out=tmp_path / "plain.edgec"))
+    assert plain.embedded_tokens(text_of(38), truncate=True) == 16
+    with pytest.raises(InputError) as error:
+        edgec.export(folder, recipe="float", context=POSITIONS + 1, out=tmp_path / "none.edgec")
+    assert error.value.code == "E118" and str(POSITIONS) in error.value.why
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.devices.prediction.parameters import STATE_FORMS
 from edgec.errors import InputError
+from edgec.exporter.capture import recurrences
 from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
@@ -183,28 +185,44 @@ def test_states_that_the_models_code_tells_of_are_refused_before_tracing(
     assert refused.value.code == "E528"
 
 
-@pytest.mark.parametrize("name", ["qwen3_next", "recurrent_gemma"])
+@pytest.mark.parametrize("name", ["qwen3_next", "recurrent_gemma", "minimax", "xlstm"])
 def test_a_recurrence_under_an_unknown_name_is_refused_before_tracing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a transformers in which the function has another name."""
     folder = save(next(f for f in STATE_FAMILIES if f.name == name), tmp_path / name)
     monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
-    for table in ("_FUNCTIONS", "_METHODS"):
+    for table in ("_FUNCTIONS", "_METHODS", "_FORWARDS"):
         monkeypatch.setattr(f"edgec.exporter.capture.recurrences.{table}", {})
     with pytest.raises(InputError) as refused:
         edgec.export(folder, out=tmp_path / "x.edgec")
     assert refused.value.code == "E529" and name in refused.value.where
 
 
-def test_lightning_attention_is_refused_before_tracing(tmp_path: Path) -> None:
-    folder = save(
-        Family("minimax", {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}),
-        tmp_path / "minimax",
-    )
+def test_a_short_convolution_that_nothing_knows_is_refused_before_tracing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a transformers that computes it by another function, without padding in the convolution itself."""
+
+    def filtered(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, **_: object) -> torch.Tensor:
+        padded = torch.cat([x.new_zeros(*x.shape[:2], weight.shape[1] - 1), x], 2)
+        return torch.nn.functional.conv1d(padded, weight.unsqueeze(1), bias, groups=x.shape[1])
+
+    folder = save(next(f for f in STATE_FAMILIES if f.name == "lfm2"), tmp_path / "lfm2")
+    monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
+    monkeypatch.delitem(recurrences._FUNCTIONS, "causal_conv1d_fn")  # type: ignore[arg-type]
+    monkeypatch.setattr("transformers.models.lfm2.modeling_lfm2.causal_conv1d_fn", filtered)
     with pytest.raises(InputError) as refused:
         edgec.export(folder, out=tmp_path / "x.edgec")
-    assert refused.value.code == "E529" and "linear_attention" in refused.value.where
+    assert refused.value.code == "E529" and "conv" in refused.value.where and "of the 2" in refused.value.why
+
+
+def test_gates_that_float32_cannot_hold_are_refused(tmp_path: Path) -> None:
+    known = next(f for f in STATE_FAMILIES if f.name == "xlstm")
+    folder = save(replace(known, options={**known.options, "gate_soft_cap": 100.0}), tmp_path / "xlstm")
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, out=tmp_path / "x.edgec")
+    assert refused.value.code == "E109" and "gate_soft_cap is 100" in refused.value.why
 
 
 def test_experts_are_refused_before_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

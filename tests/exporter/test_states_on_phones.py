@@ -23,8 +23,13 @@ FAMILIES = {family.name: family for family in STATE_FAMILIES}
 ONNX, PACKAGE = ("host", "onnx"), ("iphone", "mlpackage")
 # Float32 in another order; float16 has 11 bits, and states sum over the text.
 TOLERANCES = {ONNX: 1e-4, PACKAGE: 2e-2}
-SLOW = [(name, PACKAGE) for name in ("lfm2", "mamba2", "granitemoehybrid")]
-CASES = [pytest.param(case, marks=pytest.mark.slow) for case in (("lfm2", ONNX), *SLOW)]
+# One for each operator; granitemoehybrid has attention beside its states.
+OPERATORS = ("lfm2", "mamba2", "mamba", "recurrent_gemma", "rwkv", "qwen3_5_text")
+PLACES = [
+    *((name, ONNX) for name in (*OPERATORS, "xlstm")),
+    *((name, PACKAGE) for name in (*OPERATORS, "granitemoehybrid")),
+]
+CASES = [pytest.param(case, marks=pytest.mark.slow) for case in PLACES]
 # Whole chunks and a part of one; shorter than a filter.
 PROMPTS = (150, 2)
 
@@ -113,6 +118,14 @@ def test_targets_without_a_place_for_states_are_refused_before_any_work(
     with pytest.raises(InputError) as refused:
         edgec.export(folder, target=target, out=tmp_path / "x.edgec")
     assert refused.value.code == "E528" and "conv" in refused.value.where and why in refused.value.why
+
+
+def test_gates_beyond_float16_are_refused_before_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(FAMILIES["xlstm"], tmp_path / "xlstm")
+    monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, target="iphone", out=tmp_path / "x.edgec")
+    assert refused.value.code == "E528" and "float16" in refused.value.why
 
 
 def test_a_decay_for_each_key_is_refused_before_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

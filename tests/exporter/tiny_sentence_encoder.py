@@ -47,18 +47,18 @@ def save_sentence_encoder(
     return folder
 
 
-def bert() -> Any:
+def bert(positions: int = POSITIONS) -> Any:
     """A random BERT."""
     from transformers import BertConfig, BertModel
 
-    return BertModel(BertConfig(num_attention_heads=2, **_sizes()))
+    return BertModel(BertConfig(num_attention_heads=2, **_sizes(positions)))
 
 
-def qwen3() -> Any:
+def qwen3(positions: int = POSITIONS) -> Any:
     """The decoder of embedders such as Qwen3-Embedding, whose config names the class that generates."""
     from transformers import Qwen3Config, Qwen3Model
 
-    config = Qwen3Config(num_attention_heads=4, num_key_value_heads=2, head_dim=16, **_sizes())
+    config = Qwen3Config(num_attention_heads=4, num_key_value_heads=2, head_dim=16, **_sizes(positions))
     model = Qwen3Model(config)
     model.config.architectures = ["Qwen3ForCausalLM"]
     return model
@@ -72,9 +72,9 @@ def gemma3() -> Any:
     return Gemma3TextModel(Gemma3TextConfig(**heads, **_sizes(), sliding_window=16, use_bidirectional_attention=True))
 
 
-def _sizes() -> dict[str, int]:
+def _sizes(positions: int = POSITIONS) -> dict[str, int]:
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
-    return {"vocab_size": len(tokenizer()), "max_position_embeddings": POSITIONS, **sizes}
+    return {"vocab_size": len(tokenizer()), "max_position_embeddings": positions, **sizes}
 
 
 def _save_dense(folder: Path, width: int, made: int, activation: str) -> None:

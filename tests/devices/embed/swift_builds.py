@@ -23,6 +23,8 @@ _STAND_INS = (
     *("CoreGraphics", "ImageIO", "Accelerate"),
 )
 # Every file of a package for Apple's systems sees Darwin, which is a stand-in here.
+# Swift 6.0's Observation for Linux refers to a function of the runtime that no library exports, for fatal errors.
+_LENIENT = ("-Xlinker", "--unresolved-symbols=ignore-in-shared-libs")
 _FLAGS = ("-I", f"{WORK}/modules", "-Xfrontend", "-import-module", "-Xfrontend", "Darwin")
 
 
@@ -43,7 +45,7 @@ class Built:
         return sorted((self.folder / "driver" / ".build" / "debug").resolve().glob(f"{target}.build/**/*.o"))
 
 
-def build(swift: Swift, folder: Path, module: str, main: str) -> Built:
+def build(swift: Swift, folder: Path, module: str, main: str, beside: Sequence[Path] = ()) -> Built:
     """Build the package in ``folder/kit``, whose engine compiles against the installed ExecuTorch, with a program.
 
     Args:
@@ -51,6 +53,7 @@ def build(swift: Swift, folder: Path, module: str, main: str) -> Built:
         folder: inside what the compiler sees.
         module: the package's module.
         main: source of the program.
+        beside: further sources of it, such as the sample's.
     """
     spec = find_spec("executorch")
     assert spec is not None and spec.submodule_search_locations
@@ -66,6 +69,8 @@ def build(swift: Swift, folder: Path, module: str, main: str) -> Built:
     for name, products in _PRODUCTS.items():
         _package(folder / name, name, products)
     _driver(folder / "driver", module, main, f"{WORK}/{folder.name}/lib")
+    for source in beside:
+        shutil.copy(source, folder / "driver" / "Sources" / "Driver")
     return build_again(swift, folder)
 
 
@@ -89,7 +94,7 @@ def _package(folder: Path, name: str, products: Sequence[str]) -> None:
 def _driver(folder: Path, module: str, main: str, libraries: str) -> None:
     (folder / "Sources" / "Driver").mkdir(parents=True)
     (folder / "Sources" / "Driver" / "main.swift").write_text(main)
-    flags = [f"-L{libraries}", "-Xlinker", "-rpath", "-Xlinker", libraries, "-Xlinker", "--no-as-needed"]
+    flags = [f"-L{libraries}", "-Xlinker", "-rpath", "-Xlinker", libraries, "-Xlinker", "--no-as-needed", *_LENIENT]
     flags += [f"-lexecutorch{name}" for name in _LIBRARIES] + [f"{WORK}/modules/{name}.o" for name in _STAND_INS]
     listed = ", ".join(f'"{flag}"' for flag in flags)
     target = (

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgec.bundle.entry_points import Limits
+from edgec.runtime_py.forced_text import continuation_score
 from edgec.runtime_py.generate import GenerationRequest, generate
 from edgec.runtime_py.sampling import Sampling, process_logits
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
@@ -108,6 +109,15 @@ def answer(request: dict[str, Any], limits: Limits) -> tuple[list[str], str]:
     shown: list[str] = []
     generated = generate(Scripted(limits), prompt, asked, decode, show=shown.append)
     return shown if text else [str(token) for token in generated.tokens], _FINISH[generated.finish_reason]
+
+
+def scores(request: dict[str, Any], limits: Limits) -> list[str]:
+    """The scores of the Python runtime, in words."""
+    told = []
+    for text in request["continuations"]:
+        logprob, greedy = continuation_score(Scripted(limits), ids(request["text"]), [*text.encode()])
+        told.append(f"{text} {logprob:.5f} {len(text.encode())} {str(greedy).lower()}")
+    return told
 
 
 def stop_cases(count: int) -> list[dict[str, Any]]:

@@ -115,9 +115,10 @@ def test_every_source_of_an_app_passes(clang: Clang, tmp_path: Path) -> None:
     project = tmp_path / "kit" / "model" / "src" / "main" / "cpp"
     own = Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["edgec::rope.out"])
     decoder = gradle_modules(android_bundle(tmp_path / "decoder", CPU, runtime=own))
-    functions = decoder.files["model/src/main/cpp/edgec_jni.cpp"]
-    assert isinstance(functions, bytes)
-    (project / "edgec_jni.cpp").write_bytes(functions)
+    for name in ("edgec_jni.cpp", "edgec_decoder_jni.h"):
+        functions = decoder.files[f"model/src/main/cpp/{name}"]
+        assert isinstance(functions, bytes)
+        (project / name).write_bytes(functions)
     spec = find_spec("executorch")
     assert spec is not None and spec.submodule_search_locations
     headers = Path(next(iter(spec.submodule_search_locations))) / "include"

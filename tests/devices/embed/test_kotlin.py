@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgec.bundle.folder import open_bundle
@@ -14,6 +15,7 @@ from edgec.bundle.manifest import Manifest
 from edgec.devices.embed import kotlin_text
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.written_package import write_package
+from edgec.runtime_py.forced_text import log_softmax
 from edgec.runtime_py.stopping import StopText
 from tests.devices.embed.android_bundles import (
     CPU,
@@ -83,6 +85,19 @@ def test_the_wrapper_does_what_the_runtime_in_python_does(kind: str, manifest: M
     _assert_facts(said)
 
 
+def _score(tokens: list[int], text: str) -> str:
+    """A text's score after some tokens, in words, by the stand-ins' model."""
+    total, greedy, before = 0.0, True, list(tokens)
+    for token in text.encode():
+        (likeliest,) = rule(before, 1)
+        logits = -np.float32(0.001) * np.arange(512, dtype=np.float32)
+        logits[likeliest] = 5
+        total += float(log_softmax(logits)[token])
+        greedy = greedy and token == likeliest
+        before.append(token)
+    return f"{text} {total:.5f} {len(text.encode())} {str(greedy).lower()}"
+
+
 def _assert_facts(said: dict[str, str]) -> None:
     long = [40 + i % 50 for i in range(300)]
     second = [*(40 + i % 50 for i in range(400)), *(33 + i % 7 for i in range(40))]
@@ -98,6 +113,10 @@ def _assert_facts(said: dict[str, str]) -> None:
     assert said["stopped"] == once[: once.index(once[4:7])] and said["finish stopped"] == "STOP_TEXT"
     assert said["drawn"] == str(sorted([*rule([65], 1), 0, 1])) and said["option"] == "OptionOutOfRange"
     assert said["schema"] == "SchemaRefused", "only edgec's engine holds answers to schemas"
+    asked = [1, *b"Once"]
+    scored = [_score(asked, text) for text in (bytes(rule(asked, 3)).decode(), "Gras", "é")]
+    assert said["scores"] == f"[{', '.join(scored)}]" and scored[0].endswith("true") and scored[1].endswith("false")
+    assert said["scores refused"] == "[EdgecException, PromptTooLong]", "all are checked before any is computed"
     assert said["too long"] == "PromptTooLong" and said["altered"] == "BundleAltered"
     assert said["unknown"] == "[TokenUnknown, TokenUnknown]"
     # Neither a failure nor a reader that leaves has the reason of the answer before it.

@@ -111,6 +111,13 @@ def test_background_and_heat_end_the_answer_and_keep_the_model(said: dict[str, s
 
 
 @slow
+def test_an_answer_that_ends_before_it_begins_leaves_the_model_ready(said: dict[str, str]) -> None:
+    stage, lines, _ = look(said["stopped at once"])
+    # A piece may have come by then.
+    assert (stage, lines[-1][0], lines[-1][2]) == ("Ready", "assistant", "stopped")
+
+
+@slow
 def test_a_hot_device_gets_no_new_work_and_failures_say_what_to_do(said: dict[str, str]) -> None:
     assert look(said["too hot"])[1] == look(said["hot"])[1] and "too hot" in look(said["too hot"])[2]
     assert "slower" in look(said["warm"])[2] and len(look(said["cool"])[1]) == 2

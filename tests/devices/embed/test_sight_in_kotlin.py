@@ -98,7 +98,8 @@ def _classes(folder: Path, module: str) -> str:
     main = folder / "Main.kt"
     main.write_text((STAND_INS / "SightMain.kt.txt").read_text().replace("PACKAGE", module))
     stand_ins = [path for path in sorted(STAND_INS.glob("*.kt")) if path.name not in _RUNTIMES]
-    return compiled([*stand_ins, *sorted((folder / "kit/model").rglob("*.kt")), main], folder / "classes")
+    sample = (folder / "kit/sample").rglob("ChatModel.kt")
+    return compiled([*stand_ins, *sorted((folder / "kit/model").rglob("*.kt")), *sample, main], folder / "classes")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -143,6 +144,13 @@ def test_conversations_are_those_of_the_template(apps: dict[str, Ran], family: s
         made = model._processor.prompt(rendered, [read_image(image) for image in images], rendered=True)
         assert ran.said[f"{name} prompt"] == str(made.tokens) and ran.said[f"{name} same"] == "true"
     assert ran.said["talk differs"] == "true"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_sample_shows_chosen_pictures_with_the_next_message(apps: dict[str, Ran], family: str) -> None:
+    said = apps[family].said
+    assert said["sample pictures"] == "1 0 1 0" and said["sample note"] == "pictures: 1 null"
+    assert said["sample same"] == said["sample goes on"] == "true"
 
 
 FAULTS = {

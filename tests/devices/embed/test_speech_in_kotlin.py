@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,8 @@ def _classes(folder: Path, module: str) -> str:
     main = folder / "Main.kt"
     main.write_text((STAND_INS / "SpeechMain.kt.txt").read_text().replace("PACKAGE", module))
     stand_ins = [path for path in sorted(STAND_INS.glob("*.kt")) if path.name not in _RUNTIMES]
-    return compiled([*stand_ins, *sorted((folder / "kit/model").rglob("*.kt")), main], folder / "classes")
+    sample = (folder / "kit/sample").rglob("TranscribeModel.kt")
+    return compiled([*stand_ins, *sorted((folder / "kit/model").rglob("*.kt")), *sample, main], folder / "classes")
 
 
 def assert_heard(ran: Ran, name: str, wanted: Transcript) -> None:
@@ -118,6 +120,16 @@ def test_segments_come_one_by_one_and_a_call_can_be_cancelled(apps: dict[str, Ra
     names = ("seen", "flow", "taken", "after")
     assert {name: said[name] for name in names} == dict.fromkeys(names, "true")
     assert said["cancelled"] == "true 1"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_sample_writes_what_it_recorded_and_what_was_chosen(apps: dict[str, Ran], family: str) -> None:
+    said = apps[family].said
+    assert (said["sample before"], said["sample recording"]) == ("Unloaded", "Recording")
+    assert said["sample heard"] == said["plain text"] and said["sample file"] == "true"
+    assert re.fullmatch(r"\d+\.\d s of sound, \d+\.\d s of it a second \(measured\)", said["sample note"])
+    assert "absent.wav" in said["sample absent"] and said["sample gone"] == "The sound cannot be read: gone."
+    assert said["sample unloaded"] == "Unloaded stopped" and "too hot" in said["sample hot"]
 
 
 REFUSED = {

@@ -54,12 +54,12 @@ def named(package: AppPackage) -> set[str]:
     return {Path(path).name for path in package.files}
 
 
-def test_the_gradle_module_holds_the_transcriber_and_no_app(tmp_path: Path) -> None:
+def test_the_gradle_module_holds_the_transcriber_and_no_bench_app(tmp_path: Path) -> None:
     package = package_of(tmp_path, "android")
     own = {"EdgecTranscriber.kt", "Transcript.kt", "SpeechFacts.kt", "SpeechRuntime.kt", "GoldenSpeech.kt"}
     assert own | {"NativeEngine.kt", "Tokenizer.kt", "edgec_speech_jni.cpp", "edgec_jni.h"} <= named(package)
     assert not named(package) & {"EdgecModel.kt", "Session.kt", "Sampling.kt", "edgec_jni.cpp", "EngineSchemas.kt"}
-    assert not [path for path in package.files if path.startswith(("bench/", "sample/", "buildSrc/"))]
+    assert not [path for path in package.files if path.startswith(("bench/", "buildSrc/"))]
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     readme = text(package, "README.md")
     assert "android.permission.RECORD_AUDIO" in readme and "`de`, `en`" in readme and "the model's timestamps" in readme

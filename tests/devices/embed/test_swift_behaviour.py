@@ -86,6 +86,15 @@ _ASKED: dict[str, dict[str, Any]] = {
     "without": {"adapter": ""},
 }
 ADAPTED = {name: {"tokens": _prompt(33, 9), "maxNewTokens": 2, **asked} for name, asked in _ASKED.items()}
+SCORES: dict[str, dict[str, Any]] = {
+    name: {"name": name, "text": "plain", "continuations": texts}
+    for name, texts in {
+        "scores": ["Grüße", "Gras", "x"],
+        "no scores": [],
+        "empty continuation": ["a", ""],
+        "long continuation": ["a", "a" * CONTEXT],
+    }.items()
+}
 TOGETHER = [{"name": str(i), "tokens": [50 + i, 40, 41], "maxNewTokens": 12} for i in range(10)]
 PIECES = {
     "stops": python.stop_cases(4000),
@@ -101,6 +110,7 @@ def _requests() -> Iterator[dict[str, Any]]:
     for name, request in odd.items():
         yield {"name": name, **request}
         yield {"name": f"after {name}", "tokens": _prompt(33, 9), "maxNewTokens": 4}
+    yield from SCORES.values()
     for name, request in ADAPTED.items():
         yield {"name": name, **request}
 
@@ -216,6 +226,17 @@ def test_functions_under_an_adapter_are_called_from_an_empty_cache(said: dict[st
         "still pirate": ["decode_pirate 8 1", "decode_pirate 9 1"],
         "without": ["prefill 0 9", "decode 9 1"],
     }
+
+
+def test_scores_are_pythons_and_checked_before_any_is_computed(said: dict[str, Any]) -> None:
+    answers = {name: said["answers"][name] for name in SCORES}
+    assert answers["scores"]["pieces"] == python.scores(SCORES["scores"], LIMITS)
+    assert [piece.endswith("true") for piece in answers["scores"]["pieces"]] == [True, False, False]
+    assert (answers["no scores"]["pieces"], answers["no scores"].get("error")) == ([], None)
+    assert answers["empty continuation"]["error"] == "textEmpty"
+    # One token begins every text, and the prompt has five letters.
+    assert answers["long continuation"]["error"] == f"promptTooLong(tokens: {CONTEXT + 6}, context: {CONTEXT})"
+    assert answers["empty continuation"]["calls"] == answers["long continuation"]["calls"] == []
 
 
 def test_ten_answers_at_once_take_turns(said: dict[str, Any]) -> None:

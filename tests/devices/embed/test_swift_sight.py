@@ -22,8 +22,6 @@ from edgec.bundle.golden import read_golden
 from edgec.bundle.image_preparation import read_preparation
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.devices.embed.embed import embed
-from edgec.devices.embed.swift_package import swift_package
-from edgec.devices.embed.written_package import write_package
 from edgec.runtime_py.vision_language.image_file import read_image
 from edgec.runtime_py.vision_language.processor import Prompt
 from tests.devices.embed.seeing_answers import (
@@ -37,7 +35,7 @@ from tests.devices.embed.seeing_answers import (
     turn,
     written_files,
 )
-from tests.devices.embed.seeing_bundles import TEMPLATE, seeing_bundle, seeing_placeholder
+from tests.devices.embed.seeing_bundles import seeing_bundle
 from tests.devices.embed.swift_builds import Built, build, build_again
 from tests.devices.embed.swift_toolchain import WORK, Swift
 from tests.vision_language import picture
@@ -47,18 +45,6 @@ from tests.vision_words import IMAGE_TOKEN
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 MAIN = Path(__file__).parent / "swift_sight" / "main.swift"
 TARGET = "iphone-16-pro-cpu"
-
-
-@pytest.mark.parametrize("template", [TEMPLATE, ""], ids=["conversations", "texts"])
-def test_a_kit_compiles_without_a_word(template: str, swift: Swift, swift_folder: Path) -> None:
-    package = swift_package(seeing_placeholder(swift_folder / "b", TARGET, template=template))
-    write_package(package, swift_folder / "kit")
-    sources = swift_folder / "kit" / "Sources"
-    headers = [sources / f"{package.module}Engine" / "include"]
-    assert swift.compile(package.module, sorted((sources / package.module).glob("*.swift")), headers) == ""
-    for name, where in (("EdgecBench", "Bench"), ("EdgecChat", "Sample")):
-        app = sorted((swift_folder / "kit" / where).rglob("*.swift"))
-        assert app and swift.compile(name, app, headers) == ""
 
 
 @dataclass(frozen=True)
@@ -111,7 +97,8 @@ def _built(swift: Swift, folder: Path, family: str, module: str) -> Built:
     facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
     if not (folder / "kit").exists():
         shutil.copytree(folder / family, folder / "kit")
-        return build(swift, folder, module, MAIN.read_text().replace("KIT", module))
+        sample = [folder / "kit" / "Sample" / "EdgecChat" / "ChatModel.swift"]
+        return build(swift, folder, module, MAIN.read_text().replace("KIT", module), sample)
     there = folder / "kit" / "Sources" / module
     shutil.rmtree(there)
     shutil.copytree(folder / family / "Sources" / module, there, copy_function=shutil.copy)
@@ -251,6 +238,13 @@ def test_conversations_are_those_of_the_template(packages: dict[str, Ran], famil
         made = model._processor.prompt(rendered, [read_image(image) for image in images], rendered=True)
         assert ran.said[f"{name} prompt"] == str(made.tokens) and ran.said[f"{name} same"] == "true"
     assert ran.said["talk differs"] == "true"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_sample_shows_chosen_pictures_with_the_next_message(packages: dict[str, Ran], family: str) -> None:
+    said = packages[family].said
+    assert said["sample pictures"] == "1 0" and said["sample note"] == "pictures: 1 none"
+    assert said["sample same"] == said["sample goes on"] == "true"
 
 
 UNREADABLE, TOO_LARGE, ANIMATED = "unreadable", "tooLarge", "animated"

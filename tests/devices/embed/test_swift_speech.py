@@ -12,24 +12,13 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import read_golden
 from edgec.devices.embed.embed import embed
-from edgec.devices.embed.swift_package import swift_package
-from edgec.devices.embed.written_package import write_package
 from edgec.runtime_py.encoder_decoder.transcription import Transcript
-from tests.devices.embed.hearing_bundles import TIMED_CONFIG, WHISPER, hearing_placeholder
 from tests.devices.embed.swift_builds import build
 from tests.devices.embed.swift_toolchain import WORK, Swift
 from tests.speech_bundles import RATE, SWEEP, hearing_bundle, write_wav
 
 pytestmark = pytest.mark.slow
 MAIN = Path(__file__).parent / "swift_speech" / "main.swift"
-
-
-def test_a_kit_compiles_without_a_word(swift: Swift, swift_folder: Path) -> None:
-    package = swift_package(hearing_placeholder(swift_folder / "b", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG))
-    write_package(package, swift_folder / "kit")
-    sources = swift_folder / "kit" / "Sources"
-    headers = [sources / f"{package.module}Engine" / "include"]
-    assert swift.compile(package.module, sorted((sources / package.module).glob("*.swift")), headers) == ""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +35,8 @@ def lines(swift: Swift, bundle: Path) -> list[str]:
     facts = folder / "kit" / "Sources" / module / "ModelFacts.swift"
     # Linux's version is below any iOS.
     facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
-    built = build(swift, folder, module, MAIN.read_text().replace("KIT", module))
+    sample = [folder / "kit" / "Sample" / "EdgecTranscribe" / "TranscribeModel.swift"]
+    built = build(swift, folder, module, MAIN.read_text().replace("KIT", module), sample)
     opened = open_bundle(bundle)
     assert opened.golden_path is not None
     labels = ",".join(vector.label for vector in read_golden(opened.golden_path).texts)
@@ -93,6 +83,20 @@ def test_what_cannot_be_transcribed_is_a_typed_error(said: dict[str, str]) -> No
     for name, fault in faults.items():
         assert re.match(rf"soundRefused\({module}SoundFault\.{fault}, why: ", said[name]), said[name]
     assert said["language"].startswith("languageUnknown(") and said["most"] == 'optionOutOfRange("maxNewTokens")'
+
+
+def test_the_sample_writes_what_it_recorded_and_what_was_chosen(said: dict[str, str], bundle: Path) -> None:
+    assert (said["sample before"], said["sample loaded"], said["sample recording"]) == (
+        "unloaded",
+        "ready",
+        "recording",
+    )
+    wanted = edgec.load(bundle).transcribe(SWEEP).text
+    assert said["sample heard"] == wanted
+    assert re.fullmatch(r"\d+\.\d s of sound, \d+\.\d s of it a second \(measured\)", said["sample note"])
+    assert "absent.wav" in said["sample absent"] and said["sample stopped"] == "ready stopped 2"
+    assert said["sample hot"].startswith("The device is too hot") and said["sample unloaded"] == "unloaded stopped"
+    assert said["sample refused"] == "ready no microphone"
 
 
 def test_the_first_start_compares_texts_and_the_tokens_after_a_made_up_sound(said: dict[str, str]) -> None:

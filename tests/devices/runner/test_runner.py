@@ -20,6 +20,7 @@ from edgec.devices.qemu.emulator import qemu_line
 from edgec.devices.runner.abi import ARM64
 from edgec.devices.runner.build import build_runner
 from edgec.runtime_py.adapters.make import make_adapter
+from edgec.runtime_py.forced_text import log_softmax
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
@@ -61,6 +62,8 @@ def test_the_runner_serves_requests_and_scores_teacher_forced(tiny_bundle: Path,
     session = Session(tiny_bundle)
     rows = np.concatenate([session.forward(PROMPT[i : i + 16], i, range(len(PROMPT[i : i + 16]))) for i in (0, 16, 32)])
     assert scored["top1"] == rows.argmax(-1).tolist()
+    wanted = log_softmax(rows)[np.arange(len(PROMPT) - 1), PROMPT[1:]]
+    np.testing.assert_allclose(scored["logprobs"], wanted, atol=SAME_KERNELS)
     np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(rows.shape), rows, atol=SAME_KERNELS)
     assert first["tokens"] == again["tokens"] == said(tiny_bundle, 3)
 

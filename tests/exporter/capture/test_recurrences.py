@@ -1,4 +1,4 @@
-"""Models with recurrences: captured without a line for their family, and continued call by call."""
+"""Models with recurrences: captured as edgec's operators, and continued call by call."""
 
 from __future__ import annotations
 

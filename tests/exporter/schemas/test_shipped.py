@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.long
 
 PROMPT = "Lily has a friend: "
 BUDGET = 90
+VERSE = r"The [a-z]{3,8}( said)?,\n\t\"[^\"\x00-\x08]{1,20}\"\x01\\"
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +36,17 @@ def shipped(stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     (folder / "person.json").write_text(json.dumps(PERSON))
     (folder / "yes.json").write_text('{"type": "boolean"}')
     files = {"person": folder / "person.json", "yes-no": folder / "yes.json"}
-    return edgec.export(EXAMPLE, out=folder / "shipped.edgec", context=256, schemas=files)
+    return edgec.export(EXAMPLE, out=folder / "shipped.edgec", context=256, schemas=files, regexes={"verse": VERSE})
 
 
 def test_the_manifest_names_the_schemas_and_lists_their_files(shipped: Path) -> None:
     manifest = open_bundle(shipped).manifest
-    assert manifest.schemas == ["person", "yes-no"]
+    assert manifest.schemas == ["person", "verse", "yes-no"]
     listed = {file.path for file in manifest.files if file.path.startswith("schemas/")}
-    names = ("person.json", "person.grammar", "yes-no.json", "yes-no.grammar", "vocabulary.bin")
-    assert listed == {f"schemas/{name}" for name in names}
+    files = [f"{name}.{end}" for name in manifest.schemas for end in ("json", "grammar")]
+    assert listed == {f"schemas/{name}" for name in (*files, "vocabulary.bin")}
     assert shipped_schema(open_bundle(shipped), "person") == PERSON
+    assert shipped_schema(open_bundle(shipped), "verse") == VERSE
 
 
 def test_a_bundle_that_lacks_a_schemas_file_is_refused(shipped: Path, tmp_path: Path) -> None:
@@ -71,6 +74,20 @@ def test_the_runner_writes_the_tokens_of_python(shipped: Path, name: str) -> Non
     assert written["tokens"] == list(said.tokens)
     assert written["finish"] == said.finish_reason and written["text"] == said.text
     assert json.loads(written["text"]) == said.value
+
+
+@pytest.mark.parametrize("count", [40, 60])
+def test_a_regular_expression_is_shipped_likewise(shipped: Path, count: int) -> None:
+    model = edgec.load(shipped)
+    prompt = model.encode(PROMPT)
+    said = model.generate(prompt, schema="verse", max_new_tokens=count)
+    written = run_runner(shipped, prompt, "verse", count)
+    assert written["tokens"] == list(said.tokens) and written["finish"] == said.finish_reason == "complete"
+    assert written["text"] == said.text == said.value and re.fullmatch(VERSE, said.text)
+    assert model.generate(prompt, regex=VERSE, max_new_tokens=count).finish_reason == "complete"
+    with pytest.raises(InputError) as error:
+        model.generate(prompt, schema="verse", regex="a")
+    assert error.value.code == "E610"
 
 
 def test_a_text_of_the_runner_is_closed_within_its_tokens(shipped: Path) -> None:
@@ -101,7 +118,7 @@ def test_the_command_takes_a_schemas_name(shipped: Path) -> None:
 
 
 def test_a_name_that_the_bundle_lacks_is_refused(shipped: Path, tiny_bundle: Path) -> None:
-    for bundle, why in ((shipped, "person, yes-no"), (tiny_bundle, "without schemas")):
+    for bundle, why in ((shipped, "person, verse, yes-no"), (tiny_bundle, "without schemas")):
         with pytest.raises(InputError, match=why) as error:
             edgec.load(bundle).generate("x", schema="animal")
         assert error.value.code == "E714"
@@ -137,5 +154,5 @@ def test_a_keyword_that_is_not_compiled_is_refused_before_any_work(tmp_path: Pat
 @pytest.mark.parametrize("names", [("one", "One"), ("1",), ("a b",), ("a" * 65,)])
 def test_names_that_no_bundle_can_hold_are_refused_before_anything_is_read(names: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as error:
-        schema_files(dict.fromkeys(names, "absent.json"), cast(Any, None), None)
+        schema_files(dict.fromkeys(names, "absent.json"), {}, cast(Any, None), None)
     assert error.value.code == "E712"

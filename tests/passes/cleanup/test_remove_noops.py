@@ -35,6 +35,23 @@ def test_a_cast_that_rounds_is_kept() -> None:
     assert [node.meta["val"].dtype for node in casts] == [torch.float16, torch.float32]
 
 
+class _Turned(nn.Module):
+    """Two pairs that cancel, the second by dimensions counted from the last, and one that does not."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        heads = x.view(2, 2, 2, 1).transpose(1, 2)
+        return heads.contiguous().transpose(1, 2), heads.transpose(-2, -3), heads.transpose(2, 3)
+
+
+def test_a_transposition_that_undoes_another_goes_with_it() -> None:
+    before = capture_module(_Turned().eval(), (X,))
+    after = run_pass(before, RemoveNoops())
+    assert len(nodes_of(before.graph, aten.transpose.int)) == 4
+    assert len(nodes_of(after.graph, aten.transpose.int)) == 2
+    for got, wanted in zip(after.graph(X), before.graph(X), strict=True):
+        torch.testing.assert_close(got, wanted, atol=0, rtol=0)  # no arithmetic was touched
+
+
 def test_it_is_idempotent_and_leaves_a_record() -> None:
     once = run_pass(capture_module(_Noisy().eval(), (X,)), RemoveNoops())
     twice = run_pass(once, RemoveNoops())

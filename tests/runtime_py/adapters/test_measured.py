@@ -23,6 +23,7 @@ from edgec.runtime_py.adapters.make import make_adapter
 from edgec.runtime_py.bench import job as jobs
 from edgec.runtime_py.bench.bench import BenchPlan, bench, bench_on
 from edgec.runtime_py.bench.job import run_job
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt
 from edgec.runtime_py.evaluate.evaluate import evaluate
 from edgec.runtime_py.sessions.session import Session
 from tests.runtime_py.adapters.loras import EVERY, pairs, session_logits, write_lora
@@ -73,7 +74,7 @@ def test_a_job_measures_the_adapted_model(four_bits: Path, adapter: Path, monkey
     seen: list[Any] = []
     measured = jobs.lap
 
-    def spy(session: Session, prompt: list[int], new_tokens: int) -> Any:
+    def spy(session: Session, prompt: ShownPrompt, new_tokens: int) -> Any:
         seen.append(session.cache.adapter)
         return measured(session, prompt, new_tokens)
 

@@ -29,6 +29,7 @@ from edgec.runtime_py.bench.record import (
     RunRecord,
     read_records,
 )
+from edgec.runtime_py.bench.shown_prompt import ShownPrompt
 from edgec.runtime_py.bench.table import table
 from edgec.runtime_py.engines.instructions import linear_kernels
 from tests.runtime_py.fake_stepper import FakeStepper, sums
@@ -140,8 +141,6 @@ def test_a_profile_is_asked_for_and_shown(recorded: Recorded, tiny_bundle: Path,
 
 
 def test_the_table_says_what_is_unavailable(recorded: Recorded, tiny_bundle: Path) -> None:
-    from edgec.runtime_py.bench.table import table
-
     caption = str(table(bench(tiny_bundle, **SHORT)).caption)
     assert (
         "energy unavailable" in caption and "temperature unavailable" in caption and "governor unavailable" in caption
@@ -166,13 +165,13 @@ def test_bad_options_start_nothing(tiny_bundle: Path, options: dict[str, Any], c
 
 
 def test_a_lap_counts_intervals_and_ignores_eos() -> None:
-    result = lap(FakeStepper(lambda _: 2), [5, 6, 7], 4)
+    result = lap(FakeStepper(lambda _: 2), ShownPrompt([5, 6, 7]), 4)
     assert result.ttft_s > 0 and len(result.gaps_s) == 3
 
 
 def test_no_token_is_a_failure() -> None:
     with pytest.raises(InputError, match="E162"):
-        lap(FakeStepper(sums), [5], 0)
+        lap(FakeStepper(sums), ShownPrompt([5]), 0)
 
 
 def test_page_cache_is_dropped_and_filled(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import openai
@@ -118,6 +119,16 @@ def test_json(server: Running) -> None:
     assert isinstance(json.loads(free.choices[0].message.content or ""), dict)
 
 
+@pytest.mark.parametrize("form", [{"regex": "[a-c]{3}[0-9]"}, {"grammar": "start: /[a-c]{3}/ DIGIT\nDIGIT: /[0-9]/"}])
+def test_a_regular_expression_or_a_grammar(server: Running, form: dict[str, str]) -> None:
+    client = server.client()
+    asked: dict[str, Any] = {"model": NAME, "temperature": 1, "seed": 1, "max_tokens": 30}
+    text = client.completions.create(**asked, prompt="Hi", extra_body=form)
+    assert re.fullmatch("[a-c]{3}[0-9]", text.choices[0].text)
+    made = client.chat.completions.create(**asked, messages=ASK, extra_body={"thinking_budget": 0, **form})
+    assert re.fullmatch("[a-c]{3}[0-9]", made.choices[0].message.content or "")
+
+
 def test_probabilities(server: Running, model: Model) -> None:
     client = server.client()
     made = client.chat.completions.create(
@@ -195,6 +206,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "response_format": ({"response_format": {"type": "xml"}}, "E632"),
     "schema": ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {
         "type": "array", "uniqueItems": True}}}}, "E613"),
+    "regex": ({"regex": "("}, "E616"),
+    "grammar": ({"grammar": "start: nothing"}, "E616"),
+    "regex and a schema": ({"regex": "a", "response_format": {"type": "json_object"}}, "E610"),
+    "tools and a regex": ({"tools": [NOW], "regex": "a"}, "E627"),
     "equal tools": ({"tools": [NOW, NOW]}, "E621"),
     "tools and a schema": ({"tools": [NOW], "response_format": {"type": "json_object"}}, "E627"),
     "messages": ({"messages": []}, "E632"),

@@ -31,18 +31,36 @@ EDGEC_PART int32x4_t paired(const int32_t* sum, int64_t second) {
   return vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second));
 }
 
+#if defined(__clang__)
+constexpr int kLoadedAtOnce = 0;
+[[maybe_unused]] EDGEC_PART void load_values(const int8_t*, int, int8x16_t (&)[2]) {}
+#else
+// GCC loads half a slice of a pair by one instruction only where it is told to; three pairs leave no registers for that.
+constexpr int kLoadedAtOnce = 2;
+EDGEC_PART void load_values(const int8_t* pair, int half, int8x16_t (&q)[2]) {
+  const auto& slice = *reinterpret_cast<const int8_t(*)[2 * kSlice]>(pair);
+  asm("ldp %q0, %q1, [%2, %3]" : "=w"(q[0]), "=w"(q[1]) : "r"(pair), "i"(half * 32), "m"(slice));
+}
+#endif
+
 template <class Sums, int kPairs>
 EDGEC_PART void pair_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kPairs][4]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++) {
     const typename Sums::Half loaded = Sums::load(slice, half);
+    int8x16_t both[kPairs][2];
+    if constexpr (kPairs == kLoadedAtOnce) {
+#pragma GCC unroll 4
+      for (int pair = 0; pair < kPairs; pair++) load_values(values + pair * stride, half, both[pair]);
+    }
 #pragma GCC unroll 2
     for (int part = 0; part < 2; part++) {
       int8x16_t v[4];
       loaded.unpack(part, v);
 #pragma GCC unroll 4
       for (int pair = 0; pair < kPairs; pair++) {
-        const int8x16_t q = vld1q_s8(values + pair * stride + half * 32 + part * 16);
+        const int8_t* from = values + pair * stride + half * 32 + part * 16;
+        const int8x16_t q = kPairs == kLoadedAtOnce ? both[pair][part] : vld1q_s8(from);
 #pragma GCC unroll 4
         for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
       }
@@ -82,11 +100,12 @@ EDGEC_PART float32x4_t token_of_pair(float32x4_t even, float32x4_t odd, int toke
 template <int kPairs>
 EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const float32x4_t (&floats)[kPairs][4]) {
   const RowEnds ends = row_ends(rows);
+  const TokenTile own = tokens;  // Through the reference, every store of a result might change it.
 #pragma GCC unroll 8
   for (int t = 0; t < 2 * kPairs; t++) {
     const float32x4_t(&f)[4] = floats[t / 2];
-    if (t + 1 < 2 * kPairs || t < tokens.count) {
-      store_token(ends, tokens, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
+    if (t + 1 < 2 * kPairs || t < own.count) {
+      store_token(ends, own, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
     }
   }
 }

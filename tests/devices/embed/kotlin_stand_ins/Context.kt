@@ -7,6 +7,8 @@ abstract class Context {
     abstract val filesDir: File
     abstract val assets: android.content.res.AssetManager
     open val applicationInfo = ApplicationInfo()
+    open val cacheDir: File get() = filesDir
+    open val contentResolver = ContentResolver()
     abstract fun getSystemService(name: String): Any?
     abstract fun getExternalFilesDir(type: String?): File?
     open val applicationContext: Context get() = this

@@ -18,6 +18,8 @@ struct Request: Decodable {
     let cancelAfter: Int?
     /// The adapter of the artifact to use from this request on; an empty name goes back to none.
     let adapter: String?
+    /// Texts that are scored after the text.
+    let continuations: [String]?
 
     var options: GenerationOptions {
         GenerationOptions(
@@ -68,7 +70,12 @@ struct Answers {
         }
         do {
             if let adapter = request.adapter { try await model.useAdapter(named: adapter.isEmpty ? nil : adapter) }
-            if let tokens = request.tokens {
+            if let continuations = request.continuations {
+                for score in try await model.score(prompt: request.text!, continuations: continuations) {
+                    let logprob = String(format: "%.5f", score.logprob)
+                    _ = take("\(score.text) \(logprob) \(score.tokens) \(score.greedy)")
+                }
+            } else if let tokens = request.tokens {
                 let stream = model.generate(tokens: tokens, options: request.options)
                 for try await token in stream where take("\(token)") { break }
             } else if let chat = request.chat {

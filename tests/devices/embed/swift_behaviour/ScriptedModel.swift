@@ -9,7 +9,9 @@ struct ByteTokenizer: Tokenizers.Tokenizer {
 
     func tokenize(text: String) -> [String] { [] }
     func encode(text: String) -> [Int] { [1] + (text == odd ? [] : text.utf8.map { Int($0) }) }
-    func encode(text: String, addSpecialTokens: Bool) -> [Int] { encode(text: text) }
+    func encode(text: String, addSpecialTokens: Bool) -> [Int] {
+        addSpecialTokens ? encode(text: text) : text.utf8.map { Int($0) }
+    }
     func decode(tokens: [Int], skipSpecialTokens: Bool) -> String {
         String(decoding: tokens.filter { $0 > 2 }.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     }

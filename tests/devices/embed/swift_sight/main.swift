@@ -220,11 +220,37 @@ func tellCancelled(_ model: EdgecModel, _ first: ModelImage, _ second: ModelImag
     say("cancelled", isCancelled && after == wanted)
 }
 
+/// The sample's conversation: a picture goes with the next message, and the conversation goes on about it.
+@MainActor func tellSample(_ model: EdgecModel, _ load: LoadOptions, _ picture: ModelImage) async {
+    let chat = ChatModel(load, generation: options)
+    func answered() async { while chat.stage == .answering { await Task.yield() } }
+    func answer(_ talk: [ChatMessage]) async -> String {
+        let said = try? await model.generate(messages: talk, options: options).reduce(into: "") { $0 += $1 }
+        return said ?? ""
+    }
+    await chat.load()
+    chat.attach(picture)
+    let chosen = chat.chosen.count
+    for text in [question, "here"] {
+        chat.send(text)
+        await answered()
+    }
+    say("sample pictures", "\(chosen) \(chat.chosen.count)")
+    say("sample note", "\(chat.lines[0].note ?? "none") \(chat.lines[2].note ?? "none")")
+    let asked = [user(question, [picture])]
+    let first = await answer(asked)
+    say("sample same", chat.lines[1].text == first)
+    let second = await answer(asked + [ChatMessage(.assistant, first), user("here")])
+    say("sample goes on", chat.lines[3].text == second)
+    chat.unload()
+}
+
 let words = CommandLine.arguments
 let asked = try JSONDecoder().decode(Asked.self, from: Data(contentsOf: URL(fileURLWithPath: words[1])))
 AutoTokenizer.loaded = WordTokenizer(asked)
 let bundle = URL(fileURLWithPath: asked.bundle)
-let model = try await EdgecModel.load(LoadOptions(bundle: bundle, acceptedTexts: Set(asked.accepted)))
+let load = LoadOptions(bundle: bundle, acceptedTexts: Set(asked.accepted))
+let model = try await EdgecModel.load(load)
 let images = try asked.pictures.map { try ModelImage(width: $0.width, height: $0.height, rgb: Array($0.rgb)) }
 let picture = asked.pictures[1]
 var pixels: [UInt8] = []
@@ -237,3 +263,4 @@ try await tellRefused(model, images[0], asked.mark)
 try await tellCancelled(model, images[0], images[1])
 await refused("golden") { try await model.replay(bundle) }
 await refused("other golden") { try await model.replay(URL(fileURLWithPath: asked.altered)) }
+await tellSample(model, load, images[0])

@@ -84,6 +84,57 @@ func tellRefused(_ model: EdgecTranscriber, _ samples: [Float]) async {
     }
 }
 
+/// A recording that is there already.
+@MainActor final class Played: SoundSource {
+    struct Fault: LocalizedError { var errorDescription: String? { "no microphone" } }
+
+    let file: URL
+    var isFree = true
+    private(set) var ends = 0
+
+    init(_ file: URL) { self.file = file }
+    func start() async throws { if !isFree { throw Fault() } }
+    func end() -> URL {
+        ends += 1
+        return file
+    }
+}
+
+/// The sample: what is recorded or chosen becomes text, and the model's memory comes back.
+@MainActor func tellSample(_ sound: URL, _ accepted: Set<String>) async {
+    let microphone = Played(sound)
+    let writing = TranscribeModel(microphone, LoadOptions(acceptedTexts: accepted))
+    func say(_ name: String, _ value: String) { print("sample \(name)=\(value)") }
+    func settled() async { while writing.stage == .writing { await Task.yield() } }
+    await writing.record()
+    say("before", "\(writing.stage)")
+    await writing.load()
+    say("loaded", "\(writing.stage)")
+    await writing.record()
+    say("recording", "\(writing.stage)")
+    writing.finish()
+    await settled()
+    say("heard", writing.segments.map(\.text).joined().trimmingCharacters(in: .whitespacesAndNewlines))
+    say("note", writing.note ?? "none")
+    writing.transcribe(URL(fileURLWithPath: "/absent.wav"))
+    await settled()
+    say("absent", writing.note ?? "none")
+    await writing.record()
+    writing.enteredBackground()
+    say("stopped", "\(writing.stage) \(writing.note ?? "none") \(microphone.ends)")
+    microphone.isFree = false
+    await writing.record()
+    say("refused", "\(writing.stage) \(writing.note ?? "none")")
+    writing.thermalStateIs(.critical)
+    await writing.record()
+    say("hot", writing.note ?? "none")
+    writing.thermalStateIs(.nominal)
+    writing.transcribe(sound)
+    writing.unload()
+    await settled()
+    say("unloaded", "\(writing.stage) \(writing.note ?? "none")")
+}
+
 let words = CommandLine.arguments
 AutoTokenizer.loaded = WordTokenizer()
 let accepted = Set(words[3].split(separator: ",").map(String.init))
@@ -104,3 +155,4 @@ let asked = TranscriptionOptions(language: "DE", task: .translate, timestamps: f
 tell("asked", try await model.transcribe(file: sound, options: asked))
 try await tellStreams(model, samples)
 await tellRefused(model, samples)
+await tellSample(sound, accepted)

@@ -43,6 +43,8 @@ public func sysctlbyname(
 
 extension URL {
     public static var documentsDirectory: URL { FileManager.default.temporaryDirectory }
+    public func startAccessingSecurityScopedResource() -> Bool { false }
+    public func stopAccessingSecurityScopedResource() {}
 }
 
 extension ProcessInfo {

@@ -56,8 +56,8 @@ bool refuses_manifest(const std::string& intact, const std::string& folder) {
 bool refuses_command_line() {
   static const std::vector<std::string> kWords = {
       "--bundle", "--model", "--packed", "--method", "--threads", "--cpus", "--context", "--tokens", "--new-tokens",
-      "--score", "--profile", "--adapter", "--page-cache", "--logits", "--t", "-x", "--", "=", "", "1,2,3", "9223372036854775807",
-      "9223372036854775808", "-1", "+1", " 1", "0x10", "1e9", ",,,,", "drop"};
+      "--score", "--embed", "--profile", "--adapter", "--page-cache", "--logits", "--t", "-x", "--", "=", "", "1,2,3",
+      "9223372036854775807", "9223372036854775808", "-1", "+1", " 1", "0x10", "1e9", ",,,,", "drop"};
   std::vector<std::string> words = {"edgec-runner", "--model", "m.pte"};
   for (size_t count = below(8); count > 0; --count) {
     const std::string& word = kWords[below(kWords.size())];

@@ -1,0 +1,4 @@
+package android.annotation
+
+@Retention(AnnotationRetention.SOURCE)
+annotation class SuppressLint(vararg val value: String)
