@@ -210,7 +210,7 @@ def test_a_short_convolution_that_nothing_knows_is_refused_before_tracing(
 
     folder = save(next(f for f in STATE_FAMILIES if f.name == "lfm2"), tmp_path / "lfm2")
     monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
-    monkeypatch.delitem(recurrences._FUNCTIONS, "causal_conv1d_fn")  # type: ignore[arg-type]
+    monkeypatch.delitem(recurrences._FUNCTIONS, "causal_conv1d_fn")
     monkeypatch.setattr("transformers.models.lfm2.modeling_lfm2.causal_conv1d_fn", filtered)
     with pytest.raises(InputError) as refused:
         edgec.export(folder, out=tmp_path / "x.edgec")
