@@ -141,8 +141,6 @@ def test_a_profile_is_asked_for_and_shown(recorded: Recorded, tiny_bundle: Path,
 
 
 def test_the_table_says_what_is_unavailable(recorded: Recorded, tiny_bundle: Path) -> None:
-    from edgec.runtime_py.bench.table import table
-
     caption = str(table(bench(tiny_bundle, **SHORT)).caption)
     assert (
         "energy unavailable" in caption and "temperature unavailable" in caption and "governor unavailable" in caption
