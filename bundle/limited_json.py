@@ -90,7 +90,9 @@ def limited_bytes(path: Path, max_bytes: int, follow: bool = True) -> bytes:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is not a plain file")
     with open(path, "rb") as file:
-        raw = file.read(max_bytes + 1)
+        # As many bytes as there are: a buffer for the limit would be made, and moved, for every file.
+        raw = file.read(min(status.st_size, max_bytes) + 1)
+        raw += file.read(max_bytes + 1 - len(raw)) if len(raw) > status.st_size else b""
     if len(raw) > max_bytes:
         raise ValueError(f"it is larger than {max_bytes:,} bytes")
     return raw

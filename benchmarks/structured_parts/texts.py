@@ -42,7 +42,7 @@ def measure_texts(vocabulary: Vocabulary, folder: Path, count: int) -> None:
 
 def _text(model: Any, schema: Any, seed: int) -> list[str]:
     """What became of one text: ``ended`` and the judge's verdict, or ``cut``."""
-    out = model.generate("x", raw=True, schema=schema, max_new_tokens=MOST, temperature=1.0, seed=seed)
+    out = model.generate("x", schema=schema, max_new_tokens=MOST, temperature=1.0, seed=seed)
     if out.finish_reason not in ("complete", "eos"):
         return ["cut"]
     return ["ended", verdict(schema, out.value)]

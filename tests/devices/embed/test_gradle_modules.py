@@ -240,4 +240,4 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
 
 def test_every_template_is_used(tmp_path: Path) -> None:
     places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 81
+    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 86
