@@ -225,8 +225,11 @@ func tellCancelled(_ model: EdgecModel, _ first: ModelImage, _ second: ModelImag
     let chat = ChatModel(load, generation: options)
     func answered() async { while chat.stage == .answering { await Task.yield() } }
     func answer(_ talk: [ChatMessage]) async -> String {
-        let said = try? await model.generate(messages: talk, options: options).reduce(into: "") { $0 += $1 }
-        return said ?? ""
+        var said = ""
+        do {
+            for try await part in model.generate(messages: talk, options: options) { said += part }
+        } catch { return "" }
+        return said
     }
     await chat.load()
     chat.attach(picture)
