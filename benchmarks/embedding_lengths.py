@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.embeddings import bytes_of
+from benchmarks.embeddings import SENTENCES, bytes_of
 from benchmarks.library_vectors import LIBRARIES, Compute, unit, vectors
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ TEXTS = 8
 """Texts of each length."""
 _APART = 29
 """Tokens from where one text is cut to where the next one is."""
-_SENTENCES = Path(__file__).parent / "embedding_sentences.txt"
 
 Texts = Mapping[int, Sequence[list[int]]]
 
@@ -120,7 +119,7 @@ def long_text(folder: Path) -> list[int]:
     """The ids of all sentences, one after the other."""
     from edgec.bundle.tokenizer_folder import untrusted_tokenizer
 
-    text = " ".join(_SENTENCES.read_text(encoding="utf-8").splitlines())
+    text = " ".join(SENTENCES.read_text(encoding="utf-8").splitlines())
     return list(untrusted_tokenizer(folder)(text)["input_ids"])
 
 

@@ -41,13 +41,12 @@ def judged(said: list[int], logits: torch.Tensor, tie: float) -> tuple[str, str]
     others = [index for index, each in enumerate(apart) if each > 0]
     if not others:
         return "equal", ""
-    told = f"{apart[others[0]]:.0e} of the largest"
-    if (worst := max(apart)) < tie:
-        return (
-            "equal",
-            f"save for {len(others)} of {len(said)} tokens, which tie with the best (at most {worst:.0e} apart)",
-        )
-    return "different", f"from token {others[0]} on, {told} behind the best; of {len(said)}, {len(others)} are others"
+    first, worst = others[0], max(apart)
+    if worst < tie:
+        told = f"save for {len(others)} of {len(said)} tokens, which tie with the best (at most {worst:.0e} apart)"
+        return "equal", told
+    told = f"from token {first} on, {apart[first]:.0e} of the largest behind the best"
+    return "different", f"{told}; of {len(said)}, {len(others)} are others"
 
 
 def behind(said: list[int], logits: torch.Tensor) -> list[float]:
