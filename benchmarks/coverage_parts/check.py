@@ -18,6 +18,8 @@ from pydantic import BaseModel
 from benchmarks.coverage_parts.rounded import compared_with_rounded_graph
 from benchmarks.coverage_parts.spoken import NEW_TOKENS, PROMPT, Reference, compared
 from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
+from edgec.errors import EdgecError
+from edgec.exporter.api import export_bundle
 from edgec.exporter.options import ExportOptions
 
 CONTEXT = 128
@@ -108,8 +110,6 @@ class Outcome(BaseModel):
 
 def check(kind: str, column: Column = COLUMNS["host"]) -> Outcome:
     """Export a tiny random model of a type and compare its text."""
-    from edgec.errors import EdgecError
-
     def outcome(result: str, reason: object = "", code: str = "") -> Outcome:
         words = " ".join(str(reason).split())[:300]
         return Outcome(kind=kind, column=column.title, result=result, code=code, reason=words)
@@ -118,6 +118,9 @@ def check(kind: str, column: Column = COLUMNS["host"]) -> Outcome:
         try:
             reference = _reference(kind, Path(folder), column)
         except Exception as error:  # Each family fails in its own way on sizes that it was not made for.
+            refused = _refusal_of_config(kind, Path(folder, "config"), column)
+            if refused is not None:
+                return outcome("refused", f"{refused.what} {refused.why}", refused.code)
             return outcome("no config", f"{type(error).__name__}: {error}")
         try:
             bundle = _exported(Path(folder), column)
@@ -133,6 +136,19 @@ def check(kind: str, column: Column = COLUMNS["host"]) -> Outcome:
         except Exception as error:
             print(traceback.format_exc(limit=-12)[-3000:])
             return outcome("failed", f"{type(error).__name__}: {error}")
+
+
+def _refusal_of_config(kind: str, folder: Path, column: Column) -> EdgecError | None:
+    """How edgec refuses a type that transformers can describe and neither make nor run; None: it does not."""
+    try:
+        tiny_config(kind, column.wider).save_pretrained(folder)
+    except Exception:  # As above: there is nothing to be asked about.
+        return None
+    try:
+        export_bundle(replace(_options(folder, column), random_weights=True, out=folder / "x.edgec"))
+    except EdgecError as error:
+        return error
+    return None
 
 
 def _reference(kind: str, folder: Path, column: Column) -> Reference:
@@ -170,8 +186,6 @@ def _by_forward(model: Any, prompt: torch.Tensor) -> list[int]:
 
 
 def _exported(folder: Path, column: Column) -> Path:
-    from edgec.exporter.api import export_bundle
-
     return export_bundle(replace(_options(folder, column), out=folder / "x.edgec"))
 
 

@@ -39,6 +39,8 @@ MODULE_COLUMNS: Mapping[str, ModuleColumn] = {
     column.title: column
     for column in (
         ModuleColumn("host", "host"),
+        ModuleColumn("android-cpu", "android-cpu"),
+        ModuleColumn("onnx", "android-cpu", format="onnx"),
         ModuleColumn("iphone mlpackage", "iphone", format="mlpackage", tolerance=3e-2),
     )
 }

@@ -43,10 +43,11 @@ def _row(kind: str, maker: str, outcomes: Mapping[tuple[str, str], Outcome]) -> 
 _HEAD = """
 ## Encoders and vision models
 
-Tiny models with random weights again, each of the class that is named, exported for `host` without rounding. "Equal"
-means that every output of the bundle agrees with transformers' own forward (eager attention, float32), on inputs that
-the export did not see: to 1e-3 of the output's largest value on `host`, to 3e-2 as an `iphone mlpackage` in float16,
-which edgec's interpreter executes. Texts end in padding; where a bundle takes texts of any length, one token, seven and
-the most are compared. Written by `python -m benchmarks.coverage --modules` from
+Tiny models with random weights again, each of the class that is named, exported without rounding for `host`, for
+`android-cpu` (ExecuTorch's standard kernels) and as ONNX for the same phones (`onnx`, executed by ONNX Runtime here).
+"Equal" means that every output of the bundle agrees with transformers' own forward (eager attention, float32), on
+inputs that the export did not see: to 1e-3 of the output's largest value, to 3e-2 as an `iphone mlpackage` in float16,
+which edgec's interpreter executes. The counts are of `host`. Texts end in padding; where a bundle takes texts of any
+length, one token, seven and the most are compared. Written by `python -m benchmarks.coverage --modules` from
 `benchmarks/coverage_parts/module_outcomes.json`. An empty cell was not run, and no phone has run these.
 """

@@ -104,3 +104,10 @@ def test_a_sample_of_types_says_what_transformers_says(kind: str) -> None:
 def test_a_sample_of_types_in_4_bits_says_what_its_rounded_graph_says(kind: str) -> None:
     found = check(kind, COLUMNS["host 4bit"])
     assert found.result == "equal", found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "code"), [("musicgen", "E109"), ("gemma4_assistant", "E111"), ("blt", "E109")])
+def test_types_that_transformers_cannot_make_or_run_are_refused_by_their_config(kind: str, code: str) -> None:
+    outcome = check(kind)
+    assert (outcome.result, outcome.code) == ("refused", code), outcome.reason
