@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
+from itertools import count
 from threading import Event, Thread
 from time import perf_counter
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks.harness.serving_load import Load, Measured, gaps_between, random
 WORKER = "benchmarks.harness.http_load"
 _START_S, _POLL_S, _TAIL = 120.0, 0.002, 600
 _DATA = b"data: {"
+_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,13 @@ class Endpoint:
         return json.dumps({**asked, **self.fields})
 
     def _times(self, lines: Iterator[bytes] | Any) -> Iterator[float]:
-        count = 0
+        events = 0
         for line in lines:
             if line.startswith(_DATA) and json.loads(line[len(_DATA) - 1 :])["choices"][0]["text"]:
-                count += 1
+                events += 1
                 yield perf_counter()
-        if count != self.most:
-            raise RuntimeError(f"an answer of {self.most} tokens came in {count} events")
+        if events != self.most:
+            raise RuntimeError(f"an answer of {self.most} tokens came in {events} events")
 
 
 class Writer(Thread):
@@ -118,14 +120,15 @@ def _until(reached: Callable[[], bool], writers: Sequence[Writer]) -> None:
 
 def measure(server: Endpoint, load: Load) -> Measured:
     """Measure one load, as `benchmarks.harness.serving_load.measure` does, by clients."""
-    stop = Event()
-    writers = [Writer(server.tokens(50_000 + i, load.prompt_tokens), stop) for i in range(load.sessions)]
+    # No prompt comes twice: a server may keep what it has computed.
+    stop, seeds = Event(), count(load.sessions * _SEEDS)
+    writers = [Writer(server.tokens(next(seeds), load.prompt_tokens), stop) for _ in range(load.sessions)]
     for writer in writers:
         writer.start()
     try:
         _until(lambda: all(writer.times for writer in writers), writers)
         tokens_per_s = _throughput(writers, load.steps)
-        arrivals = [_arrive(server, load, 1000 + seed, writers) for seed in range(load.arrivals + 1)][1:]
+        arrivals = [_arrive(server, load, next(seeds), writers) for _ in range(load.arrivals + 1)][1:]
     finally:
         stop.set()
         for writer in writers:
@@ -136,10 +139,10 @@ def measure(server: Endpoint, load: Load) -> Measured:
 
 def _throughput(writers: Sequence[Writer], steps: int) -> float:
     """Tokens per second of all, from now until each has written that many more."""
-    begun, counts = perf_counter(), [len(writer.times) for writer in writers]
-    _until(lambda: all(len(w.times) >= count + steps for w, count in zip(writers, counts, strict=True)), writers)
+    begun, before = perf_counter(), [len(writer.times) for writer in writers]
+    _until(lambda: all(len(w.times) >= had + steps for w, had in zip(writers, before, strict=True)), writers)
     seconds = perf_counter() - begun
-    return sum(len(w.times) - count for w, count in zip(writers, counts, strict=True)) / seconds
+    return sum(len(w.times) - had for w, had in zip(writers, before, strict=True)) / seconds
 
 
 def _arrive(server: Endpoint, load: Load, seed: int, writers: Sequence[Writer]) -> tuple[float, list[float]]:

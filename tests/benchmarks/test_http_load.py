@@ -31,7 +31,7 @@ class Answers(BaseHTTPRequestHandler):
             self.send_response(400); self.end_headers(); self.wfile.write(b"no such model"); return
         self.send_response(200); self.end_headers(); time.sleep(0.02)
         for _ in range(asked["max_tokens"] // int(asked["model"])):
-            piece = {"choices": [{"text": "t1 ", "given": asked["prompt"]}]}
+            piece = {"choices": [{"text": "t1 "}]}
             self.wfile.write(b"data: " + json.dumps(piece).encode() + b"\\n\\n"); self.wfile.flush(); time.sleep(0.002)
         self.wfile.write(b"data: " + json.dumps({"choices": [{"text": ""}]}).encode() + b"\\n\\ndata: [DONE]\\n\\n")
     def log_message(self, *_): pass
@@ -55,6 +55,20 @@ def server() -> Iterator[Endpoint]:
 def test_streams_are_counted_and_requests_come_while_they_are_written(server: Endpoint) -> None:
     made = measure(server, Load(sessions=3, prompt_tokens=5, steps=10, arrivals=2))
     assert made.sessions == 3 and made.tokens_per_s > 0 and len(made.ttft_ms) == 2 and made.gap_ms
+
+
+def test_no_prompt_comes_twice(server: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    tokens = Endpoint.tokens
+
+    def noted(server: Endpoint, seed: int, length: int) -> Iterator[float]:
+        seen.append(seed)
+        return tokens(server, seed, length)
+
+    monkeypatch.setattr(Endpoint, "tokens", noted)
+    for sessions in (1, 2):
+        measure(server, Load(sessions, prompt_tokens=5, steps=4, arrivals=2))
+    assert len(seen) == len(set(seen)) == 1 + 2 + 2 * 3
 
 
 def test_a_server_that_puts_several_tokens_into_an_event_is_not_counted() -> None:
