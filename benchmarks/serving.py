@@ -122,11 +122,12 @@ class Options:
     rounds: int
     load: Mapping[str, int]
     servers: bool = False
+    context: int = CONTEXT
 
     def job(self, artifact: Path) -> dict[str, Any]:
         """The job of a worker."""
         loads = [{"sessions": count, **self.load} for count in self.sessions]
-        sizes = {"threads": self.threads, "context": CONTEXT, "sequences": max(self.sessions) + 1}
+        sizes = {"threads": self.threads, "context": self.context, "sequences": max(self.sessions) + 1}
         return {"artifact": str(artifact), **sizes, "loads": loads}
 
 
