@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.harness.serving_load import Load, Measured, gaps_between, random_prompt
 
 WORKER = "benchmarks.harness.http_load"
-_START_S, _POLL_S, _TAIL = 120.0, 0.002, 600
+_START_S, _POLL_S, _TAIL = 600.0, 0.002, 600
 _DATA = b"data: {"
 _SEEDS = 10_000
 

@@ -102,7 +102,8 @@ def test_jobs_start_each_server_with_the_same_sizes(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.long
-def test_edgec_serve_is_measured_by_streams(tmp_path: Path) -> None:
+def test_edgec_serve_is_measured_by_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_cache", lambda _: {})  # the tests' own, in which the engine is compiled already
     # Answers that are long enough for a tiny model to write until all requests have come, on a busy machine too.
     load, context = {"prompt_tokens": 8, "steps": 4, "arrivals": 2}, 4096
     options = serving.Options(TINY, (2,), 1, 1, load, servers=True, context=context)
