@@ -94,7 +94,7 @@ def _kl(reference: Tensor, candidate: Tensor) -> Tensor:
 
 
 def _kl_of_rows(reference: Tensor, candidate: Tensor) -> Tensor:
-    """sum p (x - y) - lse(x) + lse(y), of logits x and y: one exponential of each, where log-softmaxes take three."""
+    """Sum p (x - y) - lse(x) + lse(y), of logits x and y: one exponential of each, where log-softmaxes take three."""
     x, y = reference.double(), candidate.double()
     p = torch.softmax(x, -1)
     # The largest p is exp(max(x) - lse(x)).
