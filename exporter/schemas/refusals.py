@@ -38,3 +38,24 @@ def no_vocabulary(where: str, why: str) -> InputError:
     """E713, a bundle of this kind holds no schemas."""
     what = "This model's bundle cannot hold a schema."
     return InputError(what, where, why, "leave --schema out; edgec run takes a schema without it", "E713")
+
+
+def not_in_notation(where: str, found: str) -> InputError:
+    """E768, the notation of a grammar has a part that the automaton in a bundle does not enforce."""
+    return _grammar_refused(where, f"it does not enforce {found}", "write it with rules and terminals alone", "E768")
+
+
+def left_recursive(where: str, why: str) -> InputError:
+    """E769, a rule of a grammar begins with itself in a way that cannot be written otherwise."""
+    return _grammar_refused(where, why, "write the repetition with * or +, as sum: term (sign term)*", "E769")
+
+
+def unclear_end(where: str, why: str) -> InputError:
+    """E771, where a terminal of a grammar ends depends on more than the automaton knows."""
+    fix = "put something between the two that neither holds, as a space, or write them as one terminal"
+    return _grammar_refused(where, why, fix, "E771")
+
+
+def _grammar_refused(where: str, why: str, fix: str, code: str) -> InputError:
+    other = "or give the grammar to edgec run --grammar alone"
+    return InputError("The grammar cannot be compiled into a bundle.", where, why, f"{fix}, {other}", code)

@@ -59,6 +59,11 @@ class Wanted:
         """What distinguishes it from others."""
         return hashlib.sha256(self.grammar.encode()).hexdigest()
 
+    @property
+    def lark(self) -> str:
+        """The rules of a grammar in Lark's notation, also of one that was given in GBNF."""
+        return str(json.loads(self.grammar)["grammars"][0]["lark_grammar"])
+
     def value(self, text: str) -> Any:
         """The value of a whole text: what its JSON says, or the text itself.
 
@@ -76,13 +81,13 @@ class Wanted:
 
 
 def with_every_spelling(wanted: Wanted) -> Wanted:
-    """A schema or a regular expression whose texts may be cut into tokens in any way, also where bytes are certain.
+    """A structure whose texts may be cut into tokens in any way, also where bytes are certain.
 
     The library otherwise allows one token there, its own tokenizer's; a bundle's automaton allows all.
     """
     made = json.loads(wanted.grammar)
     for part in made["grammars"]:
-        schema = part.pop("json_schema")
+        schema = part.pop("json_schema", None)
         rules = part["lark_grammar"] if schema is None else f"start: %json {json.dumps(schema)}"
         part["lark_grammar"] = f'%llguidance {{"no_forcing": true}}\n{rules}'
     return replace(wanted, grammar=json.dumps(made))
@@ -228,7 +233,7 @@ def _grammar(given: Any) -> Wanted:
         raise malformed("grammar", str(error)) from error
     if fault := fault_of(made):
         raise malformed("grammar", " ".join(fault.split()))
-    return Wanted("grammar", made)
+    return Wanted("grammar", json.dumps({"grammars": [{"lark_grammar": made}]}))
 
 
 def read_json_schema(path: Path) -> Any:

@@ -1,0 +1,156 @@
+"""A grammar as a pushdown automaton over bytes: the same texts that `edgec run --grammar` allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.exporter.schemas.compiled import MOST_STATES
+from edgec.exporter.schemas.lark import lark_grammar
+from edgec.exporter.schemas.networks import Network
+from edgec.exporter.schemas.pushdown import Pushdown
+from edgec.exporter.schemas.refusals import left_recursive, too_large_automaton, unclear_end
+from edgec.exporter.schemas.regular import RegularState, TooManyStates, runs
+from edgec.exporter.schemas.rule_terms import rule_terms
+from edgec.exporter.schemas.splitting import Splitting
+from edgec.runtime_py.structured.wanted import wanted
+
+
+
+def compile_grammar(grammar: Any, where: str) -> Pushdown:
+    """Compile a grammar in Lark's notation or GBNF.
+
+    Args:
+        grammar: its text, or the path of a file with it.
+        where: named in errors.
+
+    Raises:
+        InputError: E611, the file cannot be read; E616, it is no grammar; E615, it has a part without texts; E710,
+            E768, `edgec run` enforces a part and this automaton does not; E769, a rule begins with itself; E771,
+            where a terminal ends is not certain; E711, it exceeds a limit.
+        ToolError: E619, llguidance is not installed.
+    """
+    asked = wanted(grammar=grammar)
+    assert asked is not None
+    try:
+        network = Network(rule_terms(lark_grammar(asked.lark, where), where), where)
+        machine = _Machine(network, Splitting(network, where), where).whole()
+    except (TooManyStates, RecursionError) as error:
+        raise too_large_automaton(where, f"its automaton has more than {MOST_STATES:,} states") from error
+    if machine.left_recursive():
+        raise left_recursive(where, "a rule begins with itself")
+    return machine
+
+
+@dataclass(frozen=True)
+class _At:
+    """A place of a rule.
+
+    Attributes:
+        place: its number in the network.
+        barred: the bytes, as bits, that may not come next, since the terminal before would have gone on with them.
+        final: whether the rule may end here.
+        leaves: what the rule's last terminal may bar; the caller goes on in the same way after each of them.
+    """
+
+    place: int
+    barred: int
+    final: bool
+    leaves: frozenset[int]
+
+
+class _Machine:
+    """Builds the automaton: a state for each place, what is barred there, and what may be barred after its rule."""
+
+    def __init__(self, network: Network, splitting: Splitting, where: str) -> None:
+        self._network, self._splitting, self._where = network, splitting, where
+        self._machine = Pushdown()
+        self._states: dict[_At, int] = {}
+        self._pending: list[_At] = []
+        self._lexemes: dict[object, int] = {}
+        # What may come at a place, and the state after it; whoever takes the first must find an end from the second.
+        self._ways: list[tuple[int, int, int]] = []
+        places = [(number, symbol) for number, place in enumerate(network.places) for symbol in place.reads]
+        self._bars = frozenset({0}.union(*(splitting.bars(*place) for place in places)))
+
+    def whole(self) -> Pushdown:
+        start, end = self._machine.add(final=self._network.terms.empty), self._machine.add(final=True)
+        begin = self._state(self._at(self._network.starts[self._network.outermost], 0, self._bars))
+        self._machine.states[start].calls.append((begin, end))
+        while self._pending:
+            self._fill(self._pending.pop())
+        self._check_ways()
+        return self._machine.trimmed()
+
+    def _at(self, place: int, barred: int, leaves: frozenset[int]) -> _At:
+        final = self._network.places[place].final and barred in leaves
+        return _At(place, barred & self._splitting.begin_bytes[place], final, leaves)
+
+    def _state(self, at: _At) -> int:
+        if at not in self._states:
+            if len(self._machine.states) >= MOST_STATES:
+                raise TooManyStates
+            self._states[at] = self._machine.add(at.final)
+            self._pending.append(at)
+        return self._states[at]
+
+    def _fill(self, at: _At) -> None:
+        place = self._network.places[at.place]
+        for symbol, then in place.reads.items():
+            for bar in self._splitting.bars(at.place, symbol):
+                self._call(at, symbol, self._lexeme(at, symbol, bar), self._at(then, bar, at.leaves))
+        for rule, then in place.calls.items():
+            for after, bars in self._after_rule(then, at.leaves).items():
+                callee = self._state(self._at(self._network.starts[rule], at.barred, frozenset(bars)))
+                self._call(at, rule[0], callee, after)
+        if at.leaves != self._bars:
+            self._state(self._at(at.place, at.barred, self._bars))
+
+    def _after_rule(self, then: int, leaves: frozenset[int]) -> dict[_At, list[int]]:
+        """Where a rule's caller goes on, by what the rule's last terminal bars."""
+        out: dict[_At, list[int]] = {}
+        for bar in self._bars:
+            out.setdefault(self._at(then, bar, leaves), []).append(bar)
+        return out
+
+    def _call(self, at: _At, symbol: int, callee: int, after: _At) -> None:
+        then = self._state(after)
+        self._machine.states[self._states[at]].calls.append((callee, then))
+        if at.leaves == self._bars:
+            self._ways.append((symbol, callee, then))
+
+    def _lexeme(self, at: _At, symbol: int, bar: int) -> int:
+        """The state at which a terminal begins that ends where some bytes may not follow."""
+        endings = self._splitting.endings(at.place, symbol)
+        key = (endings, at.barred, bar)
+        if key not in self._lexemes:
+            states = [RegularState(end.barred == bar, end.edges) for end in endings]
+            first = RegularState(False, tuple(_allowed(states[0], at.barred)))
+            self._lexemes[key] = self._machine.embed(_moved(first, states))
+            if len(self._machine.states) > MOST_STATES:
+                raise TooManyStates
+        return self._lexemes[key]
+
+    def _check_ways(self) -> None:
+        """Refuse a grammar in which the longest match of a terminal leaves no way to go on."""
+        good = self._machine.productive()
+        for symbol, callee, then in self._ways:
+            if good[callee] and not good[then]:
+                name = self._network.terms.names[symbol]
+                raise unclear_end(self._where, f"{name} takes what must follow it, since it is read as far as it goes")
+
+
+def _allowed(state: RegularState, barred: int) -> Iterator[tuple[int, int, int]]:
+    """The edges of a state without some bytes."""
+    for low, high, target in state.edges:
+        for first, last in runs(((1 << high + 1) - (1 << low)) & ~barred):
+            yield first, last, target
+
+
+def _moved(first: RegularState, states: list[RegularState]) -> list[RegularState]:
+    """States behind a new first one, which has edges of its own into them."""
+    return [
+        RegularState(state.final, tuple((low, high, target + 1) for low, high, target in state.edges))
+        for state in (first, *states)
+    ]

@@ -1,0 +1,144 @@
+"""Where the terminals of a text end: the library of `edgec run` reads on as long as any terminal may go on.
+
+A terminal that may come where others may come ends before a byte with which none of these goes on, the longest match.
+So the automaton of a terminal in a place tells its ends apart by the bytes that may then not follow. Which others may
+come is certain for most places; where it is not, and the bytes that may follow depend on it, the grammar is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from itertools import pairwise
+from operator import or_
+
+from edgec.exporter.schemas.company import Company
+from edgec.exporter.schemas.compiled import MOST_STATES
+from edgec.exporter.schemas.networks import Network, bits, has_text
+from edgec.exporter.schemas.refusals import unclear_end
+from edgec.exporter.schemas.regular import RegularState
+
+Automaton = Sequence[RegularState]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A state of a terminal's automaton within a place.
+
+    Attributes:
+        barred: where the terminal may end here, the bytes, as bits, that may not follow; else None.
+        edges: as those of `RegularState`.
+    """
+
+    barred: int | None
+    edges: tuple[tuple[int, int, int], ...]
+
+
+class Splitting:
+    """How terminals end in each place of a network."""
+
+    def __init__(self, network: Network, where: str) -> None:
+        """Look at all places.
+
+        Raises:
+            InputError: E771, where a terminal ends is not certain.
+            TooManyStates: the network is too large.
+        """
+        self._network, self._terms, self._where = network, network.terms, where
+        company = Company(network)
+        self._check_ignored(company)
+        self._others = company.terminals()
+        self._automaton = cache(self._made_automaton)
+        self._firsts = {symbol: _bytes(self._automaton(1 << symbol)[0]) for symbol in self._terms.terminals}
+        opened = [begins | bits(place.reads) for begins, place in zip(network.begins, network.places, strict=True)]
+        self.begin_bytes = [self._first_bytes(terminals) for terminals in opened]
+        self.endings = cache(self._endings)
+
+    def _check_ignored(self, company: Company) -> None:
+        """Refuse what is ignored where it is another terminal's text, which then never comes, or where a text ends."""
+        ignored, texts = self._terms.ignored, self._terms.texts
+        if ignored is None:
+            return
+        company.check_ends(self._where)
+        for symbol, term in self._terms.terminals.items():
+            if symbol != ignored and has_text(texts, texts.both(term, self._terms.terminals[ignored])):
+                raise unclear_end(self._where, f"{self._terms.names[symbol]} has a text that %ignore names as well")
+
+    def _made_automaton(self, terminals: int) -> Automaton:
+        """The automaton of any of some terminals."""
+        terms = [self._terms.terminals[symbol] for symbol in _symbols(terminals)]
+        return self._terms.texts.automaton(self._terms.texts.either(*terms), MOST_STATES)
+
+    def _endings(self, number: int, symbol: int) -> tuple[Ending, ...]:
+        """The automaton of a terminal in a place, which tells its ends apart; its start comes first."""
+        near = self._rivals(self._network.certain[number], symbol)
+        far = self._rivals(near | self._others[number], symbol)
+        follow = self._follow(self._network.places[number].reads[symbol], symbol)
+        machines = [self._automaton(each) for each in (1 << symbol, near, far)]
+        order, numbers = [(0, 0, 0)], {(0, 0, 0): 0}
+        out = []
+        for triple in order:
+            states = [machine[state] for machine, state in zip(machines, triple, strict=True)]
+            edges = list(_joint(states))
+            for _, _, after in edges:
+                if after not in numbers:
+                    numbers[after] = len(order)
+                    order.append(after)
+            barred = self._barred(symbol, far, [_bytes(state) & follow for state in states]) if states[0].final else None
+            out.append(Ending(barred, tuple((low, high, numbers[after]) for low, high, after in edges)))
+        return tuple(out)
+
+    def _rivals(self, terminals: int, symbol: int) -> int:
+        """A terminal and those of some others that may begin like it."""
+        alike = [each for each in _symbols(terminals) if self._firsts[each] & self._firsts[symbol]]
+        return reduce(or_, (1 << each for each in alike), 1 << symbol)
+
+    def _barred(self, symbol: int, rivals: int, going_on: Sequence[int]) -> int:
+        _, near, far = going_on
+        if near != far:
+            names = " and ".join(self._terms.names[each] for each in _symbols(rivals))
+            raise unclear_end(self._where, f"{self._terms.names[symbol]} may end where another goes on: {names}"[:300])
+        return near
+
+    def _follow(self, number: int, symbol: int) -> int:
+        """The bytes that may follow a terminal."""
+        after = self._network.follows[number]
+        if symbol == self._terms.ignored and self._repeats(symbol):
+            after &= ~(1 << symbol)
+        return self._first_bytes(after)
+
+    def _first_bytes(self, terminals: int) -> int:
+        return reduce(or_, (self._firsts[symbol] for symbol in _symbols(terminals)), 0)
+
+    def bars(self, number: int, symbol: int) -> set[int]:
+        """What may be barred after a terminal in a place."""
+        return {end.barred for end in self.endings(number, symbol) if end.barred is not None}
+
+    def _repeats(self, symbol: int) -> bool:
+        """Whether two texts of a terminal are one of it, so that it does not matter where the first one ends."""
+        texts, term = self._terms.texts, self._terms.terminals[symbol]
+        return not has_text(texts, texts.both(texts.then(term, term), texts.other(term)))
+
+
+def _joint(states: Sequence[RegularState]) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
+    """The edges that all of some states have."""
+    cuts = {low for state in states for low, _, _ in state.edges} | {high + 1 for state in states for _, high, _ in state.edges}
+    points = sorted(cuts)
+    for low, after in pairwise(points):
+        one, near, far = (_target(state, low) for state in states)
+        if one is not None and near is not None and far is not None:
+            yield low, after - 1, (one, near, far)
+
+
+def _target(state: RegularState, byte: int) -> int | None:
+    return next((target for low, high, target in state.edges if low <= byte <= high), None)
+
+
+def _bytes(state: RegularState) -> int:
+    """The bytes with which a state goes on."""
+    return reduce(or_, ((1 << high + 1) - (1 << low) for low, high, _ in state.edges), 0)
+
+
+def _symbols(terminals: int) -> Iterator[int]:
+    return (symbol for symbol in range(terminals.bit_length()) if terminals >> symbol & 1)
