@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import MOST_STATES
 from edgec.exporter.schemas.lark import lark_grammar
 from edgec.exporter.schemas.networks import Network
 from edgec.exporter.schemas.pushdown import Pushdown
-from edgec.exporter.schemas.refusals import left_recursive, too_large_automaton, unclear_end
+from edgec.exporter.schemas.refusals import grammar_refused, left_recursive, too_large_automaton, unclear_end
 from edgec.exporter.schemas.regular import RegularState, TooManyStates, runs
 from edgec.exporter.schemas.rule_terms import rule_terms
 from edgec.exporter.schemas.splitting import Splitting
 from edgec.runtime_py.structured.wanted import wanted
 
 
-
-def compile_grammar(grammar: Any, where: str) -> Pushdown:
+def compile_grammar(grammar: str, where: str = "grammar") -> Pushdown:
     """Compile a grammar in Lark's notation or GBNF.
 
     Args:
-        grammar: its text, or the path of a file with it.
+        grammar: its text.
         where: named in errors.
 
     Raises:
-        InputError: E611, the file cannot be read; E616, it is no grammar; E615, it has a part without texts; E710,
-            E768, `edgec run` enforces a part and this automaton does not; E769, a rule begins with itself; E771,
-            where a terminal ends is not certain; E711, it exceeds a limit.
+        InputError: E616, it is no grammar; E615, it has a part without texts; E710, E768, `edgec run` enforces a part
+            and this automaton does not; E769, a rule begins with itself; E771, where a terminal ends is not certain;
+            E711, it exceeds a limit.
         ToolError: E619, llguidance is not installed.
     """
     asked = wanted(grammar=grammar)
@@ -38,6 +37,10 @@ def compile_grammar(grammar: Any, where: str) -> Pushdown:
         machine = _Machine(network, Splitting(network, where), where).whole()
     except (TooManyStates, RecursionError) as error:
         raise too_large_automaton(where, f"its automaton has more than {MOST_STATES:,} states") from error
+    except InputError as error:
+        if error.code != "E710":
+            raise
+        raise grammar_refused(error.where, error.why, "say the pattern otherwise", "E710") from error
     if machine.left_recursive():
         raise left_recursive(where, "a rule begins with itself")
     return machine

@@ -28,9 +28,7 @@ _SYMBOL: Final = re.compile(
 )
 _HEX: Final = re.compile(r"(\\[^x])|\\x(..)")
 _TIMES: Final[Mapping[str, tuple[int, int | None]]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
-Kind = Literal[
-    "text", "pattern", "range", "token", "schema", "rule", "all", "any", "both", "other", "times", "soon"
-]
+Kind = Literal["text", "pattern", "range", "token", "schema", "rule", "all", "any", "both", "other", "times", "soon"]
 Symbol = tuple[str, str]
 _END: Final[Symbol] = ("end", "")
 _CLOSING: Final = (_END, *(("sign", sign) for sign in "|)]&"), ("sign", "->"))

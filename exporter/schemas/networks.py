@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import and_, or_
@@ -11,7 +11,6 @@ from edgec.exporter.schemas.compiled import MOST_STATES
 from edgec.exporter.schemas.regular import Regular, RegularPool, RegularState
 from edgec.exporter.schemas.rule_terms import RuleTerms
 from edgec.runtime_py.structured.refusals import empty
-
 
 Rule = tuple[int, bool]
 """A rule's symbol, and whether its end may be the text's: such a rule has states of its own."""
@@ -155,6 +154,7 @@ def has_text(pool: RegularPool, term: Regular) -> bool:
 
 
 def bits(symbols: Iterable[int]) -> int:
+    """Some symbols as a number with their bits."""
     return reduce(or_, (1 << symbol for symbol in symbols), 0)
 
 
@@ -186,3 +186,6 @@ def _ends(automaton: Sequence[RegularState], good: set[int]) -> bool:
     return False
 
 
+def symbols_of(terminals: int) -> Iterator[int]:
+    """The symbols whose bits a number has."""
+    return (symbol for symbol in range(terminals.bit_length()) if terminals >> symbol & 1)

@@ -27,6 +27,7 @@ class RuleTerms:
         names: what symbols are called in errors.
         start: the symbol of the first rule.
         ignored: the symbol of what may stand between terminals, or None.
+        optional: the symbols of terminals that had the empty text as well; rules may lack them instead.
         empty: whether the empty text is one of the grammar.
     """
 
@@ -37,6 +38,7 @@ class RuleTerms:
     names: Mapping[int, str]
     start: int
     ignored: int | None
+    optional: frozenset[int]
     empty: bool
 
 
@@ -57,7 +59,7 @@ class _Rules:
         self._known: dict[Regular | str, int] = {}
         self._names: dict[int, str] = {}
         self._lexemes: dict[int, Regular] = {}
-        self._nullable = set[str]()
+        self._nullable, self._optional = set[str](), set[int]()
 
     def made(self) -> RuleTerms:
         found = self._bodies()
@@ -68,8 +70,8 @@ class _Rules:
         ignored = [self._terminals.term(part) for part in self._grammar.ignored]
         skip = self._lexeme(self._texts.either(*ignored), "what %ignore names") if ignored else None
         without = without_left_recursion(self._pool, bodies)
-        start, empty = self._rule(START), START in self._nullable
-        return RuleTerms(self._pool, self._texts, self._lexemes, without, self._names, start, skip, empty)
+        parts = (self._pool, self._texts, self._lexemes, without, self._names)
+        return RuleTerms(*parts, self._rule(START), skip, frozenset(self._optional), START in self._nullable)
 
     def _bodies(self) -> dict[str, Regular]:
         """The term of each rule that is in reach of the first."""
@@ -83,16 +85,17 @@ class _Rules:
 
     def _term(self, part: LarkPart) -> Regular:
         if part.kind == "rule" and not is_terminal(part.value):
-            return self._optional(self._pool.one_of(1 << self._rule(part.value)), part.value in self._nullable)
+            return self._lacking(self._pool.one_of(1 << self._rule(part.value)), part.value in self._nullable)
         if part.kind in ("all", "any", "times"):
             return combined_term(self._pool, part, [self._term(each) for each in part.parts])
         term = self._terminals.term(part)
         if term is self._texts.empty:
             return self._pool.empty
         symbol = self._lexeme(self._filled(self._texts, term), _name(part))
-        return self._optional(self._pool.one_of(1 << symbol), term.nullable)
+        self._optional |= {symbol} if term.nullable else set()
+        return self._lacking(self._pool.one_of(1 << symbol), term.nullable)
 
-    def _optional(self, term: Regular, may_lack: bool) -> Regular:
+    def _lacking(self, term: Regular, may_lack: bool) -> Regular:
         return self._pool.either(self._pool.empty, term) if may_lack else term
 
     def _filled(self, pool: RegularPool, term: Regular) -> Regular:

@@ -15,7 +15,7 @@ from operator import or_
 
 from edgec.exporter.schemas.company import Company
 from edgec.exporter.schemas.compiled import MOST_STATES
-from edgec.exporter.schemas.networks import Network, bits, has_text
+from edgec.exporter.schemas.networks import Network, bits, has_text, symbols_of
 from edgec.exporter.schemas.refusals import unclear_end
 from edgec.exporter.schemas.regular import RegularState
 
@@ -56,18 +56,23 @@ class Splitting:
         self.endings = cache(self._endings)
 
     def _check_ignored(self, company: Company) -> None:
-        """Refuse what is ignored where it is another terminal's text, which then never comes, or where a text ends."""
+        """Refuse what is ignored where it is another terminal's text, which then never comes, and at a text's ends."""
         ignored, texts = self._terms.ignored, self._terms.texts
         if ignored is None:
             return
         company.check_ends(self._where)
+        first = self._network.begins[self._network.starts[self._network.outermost]]
+        for symbol in self._terms.optional & set(symbols_of(first)):
+            raise unclear_end(
+                self._where, f"what %ignore names may begin a text, where {self._terms.names[symbol]} does"
+            )
         for symbol, term in self._terms.terminals.items():
             if symbol != ignored and has_text(texts, texts.both(term, self._terms.terminals[ignored])):
                 raise unclear_end(self._where, f"{self._terms.names[symbol]} has a text that %ignore names as well")
 
     def _made_automaton(self, terminals: int) -> Automaton:
         """The automaton of any of some terminals."""
-        terms = [self._terms.terminals[symbol] for symbol in _symbols(terminals)]
+        terms = [self._terms.terminals[symbol] for symbol in symbols_of(terminals)]
         return self._terms.texts.automaton(self._terms.texts.either(*terms), MOST_STATES)
 
     def _endings(self, number: int, symbol: int) -> tuple[Ending, ...]:
@@ -85,19 +90,21 @@ class Splitting:
                 if after not in numbers:
                     numbers[after] = len(order)
                     order.append(after)
-            barred = self._barred(symbol, far, [_bytes(state) & follow for state in states]) if states[0].final else None
+            barred = (
+                self._barred(symbol, far, [_bytes(state) & follow for state in states]) if states[0].final else None
+            )
             out.append(Ending(barred, tuple((low, high, numbers[after]) for low, high, after in edges)))
         return tuple(out)
 
     def _rivals(self, terminals: int, symbol: int) -> int:
         """A terminal and those of some others that may begin like it."""
-        alike = [each for each in _symbols(terminals) if self._firsts[each] & self._firsts[symbol]]
+        alike = [each for each in symbols_of(terminals) if self._firsts[each] & self._firsts[symbol]]
         return reduce(or_, (1 << each for each in alike), 1 << symbol)
 
     def _barred(self, symbol: int, rivals: int, going_on: Sequence[int]) -> int:
         _, near, far = going_on
         if near != far:
-            names = " and ".join(self._terms.names[each] for each in _symbols(rivals))
+            names = " and ".join(self._terms.names[each] for each in symbols_of(rivals))
             raise unclear_end(self._where, f"{self._terms.names[symbol]} may end where another goes on: {names}"[:300])
         return near
 
@@ -109,7 +116,7 @@ class Splitting:
         return self._first_bytes(after)
 
     def _first_bytes(self, terminals: int) -> int:
-        return reduce(or_, (self._firsts[symbol] for symbol in _symbols(terminals)), 0)
+        return reduce(or_, (self._firsts[symbol] for symbol in symbols_of(terminals)), 0)
 
     def bars(self, number: int, symbol: int) -> set[int]:
         """What may be barred after a terminal in a place."""
@@ -123,7 +130,9 @@ class Splitting:
 
 def _joint(states: Sequence[RegularState]) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
     """The edges that all of some states have."""
-    cuts = {low for state in states for low, _, _ in state.edges} | {high + 1 for state in states for _, high, _ in state.edges}
+    cuts = {low for state in states for low, _, _ in state.edges} | {
+        high + 1 for state in states for _, high, _ in state.edges
+    }
     points = sorted(cuts)
     for low, after in pairwise(points):
         one, near, far = (_target(state, low) for state in states)
@@ -138,7 +147,3 @@ def _target(state: RegularState, byte: int) -> int | None:
 def _bytes(state: RegularState) -> int:
     """The bytes with which a state goes on."""
     return reduce(or_, ((1 << high + 1) - (1 << low) for low, high, _ in state.edges), 0)
-
-
-def _symbols(terminals: int) -> Iterator[int]:
-    return (symbol for symbol in range(terminals.bit_length()) if terminals >> symbol & 1)

@@ -221,7 +221,7 @@ def _regex(given: Any) -> Wanted:
 
 
 def _grammar(given: Any) -> Wanted:
-    text = _read_text(given) if isinstance(given, Path) else given
+    text = read_grammar(given) if isinstance(given, Path) else given
     if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_SCHEMA_BYTES:
         raise malformed("grammar", "it is not text, or too long")
     special = _SPECIAL.search(_QUOTED.sub("", text))
@@ -248,7 +248,12 @@ def read_json_schema(path: Path) -> Any:
         raise unreadable(str(path), str(error)) from error
 
 
-def _read_text(path: Path) -> str:
+def read_grammar(path: Path) -> str:
+    """The text of a grammar's file, of at most ``MOST_SCHEMA_BYTES``.
+
+    Raises:
+        InputError: E611, it cannot be read, or is not UTF-8.
+    """
     try:
         return limited_bytes(path, MOST_SCHEMA_BYTES).decode()
     except (OSError, ValueError) as error:
