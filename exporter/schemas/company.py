@@ -1,4 +1,4 @@
-"""Which terminals may come where one may: by other alternatives, by the end of rules, and by other readings of the text.
+"""Which terminals may come where one may: by other alternatives, after the end of rules, by other readings.
 
 Two readings of a text part where a state lets terminals come that have a text in common. From there on all pairs of
 states are followed that some text may lead them to, rather more than fewer: rules return to any caller.

@@ -1,4 +1,4 @@
-"""Lark's notation as llguidance has it, as trees: of users' grammars, and of those that `runtime_py.messages` writes."""
+"""Lark's notation as llguidance has it, as trees: of users' grammars, and of what `runtime_py.messages` writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SYMBOL: Final = re.compile(
     |(?P<order>%\w+)
     |(?P<number>\d+)
     |(?P<name>!?[_?]?[a-z][_a-z0-9-]*|_?[A-Z][_A-Z0-9-]*)
-    |(?P<sign>->|\.\.|[()\[\]{}|?*+~&:,.])
+    |(?P<sign>->|\.\.|::|[()\[\]{}|?*+~&:,.=])
     |$)""",
     re.VERBOSE,
 )

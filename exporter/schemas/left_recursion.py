@@ -14,7 +14,7 @@ from edgec.exporter.schemas.regular import Regular, RegularPool
 def without_left_recursion(pool: RegularPool, bodies: Mapping[int, Regular]) -> dict[int, Regular]:
     """The same rules, none of which begins with itself.
 
-    Later rules are put into earlier ones: `e: sum | N` with `sum: e "+" e` is then one rule, and has one way to be read.
+    Later rules are put into earlier ones: `e: sum | N` with `sum: e "+" e` is then one rule, read in one way.
     """
     out, done = dict(bodies), list[int]()
     circular = _circular({rule: _first(pool, body, bodies) for rule, body in bodies.items()})
@@ -34,13 +34,9 @@ def _first(pool: RegularPool, body: Regular, rules: Iterable[int]) -> set[int]:
 def _circular(first: Mapping[int, set[int]]) -> set[int]:
     """The rules that may begin with themselves, also by way of others."""
     reached = {rule: set(found) for rule, found in first.items()}
-    changed = True
-    while changed:
-        changed = False
-        for found in reached.values():
-            more = set[int]().union(*(reached[rule] for rule in found)) - found
-            found |= more
-            changed = changed or bool(more)
+    size = -1
+    while size < (size := sum(map(len, reached.values()))):
+        reached = {rule: found.union(*(reached[each] for each in found)) for rule, found in reached.items()}
     return {rule for rule, found in reached.items() if rule in found}
 
 

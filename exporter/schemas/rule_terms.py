@@ -9,9 +9,11 @@ from typing import Final
 from edgec.exporter.schemas.lark import LarkGrammar, LarkPart, is_terminal
 from edgec.exporter.schemas.lark_terms import Terminals, combined_term
 from edgec.exporter.schemas.left_recursion import without_left_recursion
+from edgec.exporter.schemas.refusals import not_in_notation
 from edgec.exporter.schemas.regular import Regular, RegularPool
 
 START: Final = "start"
+_IGNORED: Final = "%ignore"
 _LONGEST_NAME: Final = 40
 
 
@@ -68,7 +70,9 @@ class _Rules:
             found = self._bodies()
         bodies = {self._rule(name): self._filled(self._pool, body) for name, body in found.items()}
         ignored = [self._terminals.term(part) for part in self._grammar.ignored]
-        skip = self._lexeme(self._texts.either(*ignored), "what %ignore names") if ignored else None
+        skip = self._symbol(_IGNORED, "what %ignore names") if ignored else None
+        if skip is not None:
+            self._lexemes[skip] = self._filled(self._texts, self._texts.either(*ignored))
         without = without_left_recursion(self._pool, bodies)
         parts = (self._pool, self._texts, self._lexemes, without, self._names)
         return RuleTerms(*parts, self._rule(START), skip, frozenset(self._optional), START in self._nullable)
@@ -88,6 +92,8 @@ class _Rules:
             return self._lacking(self._pool.one_of(1 << self._rule(part.value)), part.value in self._nullable)
         if part.kind in ("all", "any", "times"):
             return combined_term(self._pool, part, [self._term(each) for each in part.parts])
+        if part.kind == "soon":
+            raise not_in_notation(self._where, "the attribute lazy of a rule")
         term = self._terminals.term(part)
         if term is self._texts.empty:
             return self._pool.empty
