@@ -10,7 +10,7 @@ from edgec.exporter.schemas.compiled import MOST_STATES
 from edgec.exporter.schemas.lark import lark_grammar
 from edgec.exporter.schemas.networks import Network
 from edgec.exporter.schemas.pushdown import Pushdown
-from edgec.exporter.schemas.refusals import grammar_refused, left_recursive, too_large_automaton, unclear_end
+from edgec.exporter.schemas.refusals import grammar_refused, too_large_automaton, unclear_end
 from edgec.exporter.schemas.regular import RegularState, TooManyStates, runs
 from edgec.exporter.schemas.rule_terms import rule_terms
 from edgec.exporter.schemas.splitting import Splitting
@@ -26,8 +26,7 @@ def compile_grammar(grammar: str, where: str = "grammar") -> Pushdown:
 
     Raises:
         InputError: E616, it is no grammar; E615, it has a part without texts; E710, E768, `edgec run` enforces a part
-            and this automaton does not; E769, a rule begins with itself; E771, where a terminal ends is not certain;
-            E711, it exceeds a limit.
+            and this automaton does not; E771, where a terminal ends is not certain; E711, it exceeds a limit.
         ToolError: E619, llguidance is not installed.
     """
     asked = wanted(grammar=grammar)
@@ -41,8 +40,7 @@ def compile_grammar(grammar: str, where: str = "grammar") -> Pushdown:
         if error.code != "E710":
             raise
         raise grammar_refused(error.where, error.why, "say the pattern otherwise", "E710") from error
-    if machine.left_recursive():
-        raise left_recursive(where, "a rule begins with itself")
+    assert not machine.left_recursive(), where
     return machine
 
 

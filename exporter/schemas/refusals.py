@@ -48,11 +48,6 @@ def not_in_notation(where: str, found: str) -> InputError:
     return grammar_refused(where, f"it does not enforce {found}", "write it with rules and terminals alone", "E768")
 
 
-def left_recursive(where: str, why: str) -> InputError:
-    """E769, a rule of a grammar begins with itself in a way that cannot be written otherwise."""
-    return grammar_refused(where, why, "write the repetition with * or +, as sum: term (sign term)*", "E769")
-
-
 def unclear_end(where: str, why: str) -> InputError:
     """E771, where a terminal of a grammar ends depends on more than the automaton knows."""
     fix = "put something between the two that neither holds, as a space, or write them as one terminal"

@@ -14,6 +14,7 @@ from edgec.exporter.schemas.regular import Regular, RegularPool
 
 START: Final = "start"
 _IGNORED: Final = "%ignore"
+_REFUSED: Final = {"soon": "the attribute lazy of a rule", "token": "special tokens", "schema": "other grammars"}
 _LONGEST_NAME: Final = 40
 
 
@@ -92,8 +93,8 @@ class _Rules:
             return self._lacking(self._pool.one_of(1 << self._rule(part.value)), part.value in self._nullable)
         if part.kind in ("all", "any", "times"):
             return combined_term(self._pool, part, [self._term(each) for each in part.parts])
-        if part.kind == "soon":
-            raise not_in_notation(self._where, "the attribute lazy of a rule")
+        if part.kind in _REFUSED:
+            raise not_in_notation(self._where, _REFUSED[part.kind])
         term = self._terminals.term(part)
         if term is self._texts.empty:
             return self._pool.empty

@@ -40,7 +40,7 @@ def schema_files(
         tokenizer: the model's.
 
     Raises:
-        InputError: E611 to E616, E710, E711, E768, E769, E771, something that cannot be read, enforced or compiled;
+        InputError: E611 to E616, E710, E711, E768, E771, something that cannot be read, enforced or compiled;
             E712, a name; E713, the model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
         ToolError: E619, llguidance is not installed.
     """

@@ -127,6 +127,8 @@ REFUSED: Final = (
     ("start: a\na[lazy]: /[a-z]+;/", "E768", "lazy"),
     ('start: a\na[capture]: "b"', "E768", "capture"),
     ("start: a\na[max_tokens=3]: /b+/", "E768", "max_tokens"),
+    ("start: <[3]> // ::=", "E768", "special tokens"),
+    ('%llguidance {"allow_initial_skip": true} // ::=\nstart: "a"', "E768", "%llguidance"),
     ('start: p::0\np::_: "a" %if is_ones(_) | "b" p::set_bit(0)', "E768", "::"),
     ('start: WORD "x"\nWORD: /[a-z]+/', "E771", "the terminal WORD takes what must follow it"),
     ('start: ("if" NAME | NAME) ";"\nNAME: /[a-z]+/', "E771", "'if' takes"),
