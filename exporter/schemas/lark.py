@@ -202,11 +202,13 @@ class _Reader:
         return part
 
     def _braced(self, part: LarkPart) -> LarkPart:
-        low = high = int(self._pop()[1]) if self._next()[0] == "number" else 0
-        if self._take(","):
-            high = int(self._pop()[1]) if self._next()[0] == "number" else None
+        low = self._number()
+        high = self._number() if self._take(",") else low
         self._expect("sign", "}")
-        return LarkPart("times", parts=(part,), low=low, high=high)
+        return LarkPart("times", parts=(part,), low=low or 0, high=high)
+
+    def _number(self) -> int | None:
+        return int(self._pop()[1]) if self._next()[0] == "number" else None
 
     def _single(self) -> LarkPart:
         if self._take("~"):
@@ -222,9 +224,9 @@ class _Reader:
             case ("name", name):
                 return LarkPart("rule", name)
             case ("sign", "(" | "[" as sign):
-                inner = self._alternatives()
+                held = self._alternatives()
                 self._expect("sign", ")" if sign == "(" else "]")
-                return inner if sign == "(" else LarkPart("times", parts=(inner,), high=1)
+                return held if sign == "(" else LarkPart("times", parts=(held,), high=1)
             case (_, found):
                 raise self._refused(found)
 

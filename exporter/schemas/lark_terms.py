@@ -19,8 +19,8 @@ def leaf_term(pool: RegularPool, part: LarkPart, where: str) -> Regular:
     if part.kind == "pattern":
         return whole_term(pool, part.value, where, part.flags)
     if part.kind == "range":
-        low, high = part.value
-        return encoded(pool, [(ord(low), ord(high))])
+        low, high = map(ord, part.value)
+        return encoded(pool, [(low, high)])
     assert part.kind == "text", part
     if not part.flags:
         return pool.text(part.value.encode())

@@ -20,6 +20,7 @@ from edgec.exporter.schemas.refusals import unclear_end
 from edgec.exporter.schemas.regular import RegularState
 
 Automaton = Sequence[RegularState]
+Edges = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Ending:
     """
 
     barred: int | None
-    edges: tuple[tuple[int, int, int], ...]
+    edges: Edges
 
 
 class Splitting:
@@ -81,20 +82,12 @@ class Splitting:
         far = self._rivals(near | self._others[number], symbol)
         follow = self._follow(self._network.places[number].reads[symbol], symbol)
         machines = [self._automaton(each) for each in (1 << symbol, near, far)]
-        order, numbers = [(0, 0, 0)], {(0, 0, 0): 0}
-        out = []
-        for triple in order:
-            states = [machine[state] for machine, state in zip(machines, triple, strict=True)]
-            edges = list(_joint(states))
-            for _, _, after in edges:
-                if after not in numbers:
-                    numbers[after] = len(order)
-                    order.append(after)
-            barred = (
-                self._barred(symbol, far, [_bytes(state) & follow for state in states]) if states[0].final else None
+        return tuple(
+            Ending(
+                self._barred(symbol, far, [_bytes(state) & follow for state in states]) if own.final else None, edges
             )
-            out.append(Ending(barred, tuple((low, high, numbers[after]) for low, high, after in edges)))
-        return tuple(out)
+            for (own, *states), edges in _together(machines)
+        )
 
     def _rivals(self, terminals: int, symbol: int) -> int:
         """A terminal and those of some others that may begin like it."""
@@ -102,7 +95,7 @@ class Splitting:
         return reduce(or_, (1 << each for each in alike), 1 << symbol)
 
     def _barred(self, symbol: int, rivals: int, going_on: Sequence[int]) -> int:
-        _, near, far = going_on
+        near, far = going_on
         if near != far:
             names = " and ".join(self._terms.names[each] for each in symbols_of(rivals))
             raise unclear_end(self._where, f"{self._terms.names[symbol]} may end where another goes on: {names}"[:300])
@@ -128,16 +121,28 @@ class Splitting:
         return not has_text(texts, texts.both(texts.then(term, term), texts.other(term)))
 
 
-def _joint(states: Sequence[RegularState]) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
+def _together(machines: Sequence[Automaton]) -> Iterator[tuple[list[RegularState], Edges]]:
+    """The states that a text leads to in all of some automata, with the edges that all have, by their place here."""
+    begin = (0,) * len(machines)
+    order, numbers = [begin], {begin: 0}
+    for places in order:
+        states = [machine[place] for machine, place in zip(machines, places, strict=True)]
+        edges = []
+        for low, high, after in _joint(states):
+            if after not in numbers:
+                numbers[after] = len(order)
+                order.append(after)
+            edges.append((low, high, numbers[after]))
+        yield states, tuple(edges)
+
+
+def _joint(states: Sequence[RegularState]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """The edges that all of some states have."""
-    cuts = {low for state in states for low, _, _ in state.edges} | {
-        high + 1 for state in states for _, high, _ in state.edges
-    }
-    points = sorted(cuts)
-    for low, after in pairwise(points):
-        one, near, far = (_target(state, low) for state in states)
-        if one is not None and near is not None and far is not None:
-            yield low, after - 1, (one, near, far)
+    ends = {end for state in states for low, high, _ in state.edges for end in (low, high + 1)}
+    for low, after in pairwise(sorted(ends)):
+        targets = [_target(state, low) for state in states]
+        if None not in targets:
+            yield low, after - 1, tuple(target for target in targets if target is not None)
 
 
 def _target(state: RegularState, byte: int) -> int | None:

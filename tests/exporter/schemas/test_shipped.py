@@ -45,8 +45,8 @@ def shipped(stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     (folder / "yes.json").write_text('{"type": "boolean"}')
     files = {"person": folder / "person.json", "yes-no": folder / "yes.json"}
     (folder / "sum.lark").write_text(SUM)
-    more = {"regexes": {"verse": VERSE}, "grammars": {"sum": folder / "sum.lark"}}
-    return edgec.export(EXAMPLE, out=folder / "shipped.edgec", context=256, schemas=files, **more)
+    out, grammars = folder / "shipped.edgec", {"sum": folder / "sum.lark"}
+    return edgec.export(EXAMPLE, out=out, context=256, schemas=files, regexes={"verse": VERSE}, grammars=grammars)
 
 
 def test_the_manifest_names_the_schemas_and_lists_their_files(shipped: Path) -> None:
