@@ -25,8 +25,8 @@ def compile_grammar(grammar: str, where: str = "grammar") -> Pushdown:
         where: named in errors.
 
     Raises:
-        InputError: E616, it cannot be understood; E615, it has a part without texts; E710, E768, `edgec run` enforces a part
-            and this automaton does not; E771, where a terminal ends is not certain; E711, it exceeds a limit.
+        InputError: E616, it cannot be understood; E615, a part of it has no text; E710, E768, `edgec run` enforces a
+            part and this automaton does not; E771, where a terminal ends is not certain; E711, it exceeds a limit.
         ToolError: E619, llguidance is not installed.
     """
     asked = wanted(grammar=grammar)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from typer.testing import CliRunner
 
+from edgec.cli.app import app
 from edgec.errors import InputError
 from edgec.exporter.options import parse_schemas
 from edgec.exporter.schemas.grammars import compile_grammar
@@ -69,3 +71,5 @@ def test_random_grammars_are_refused_or_allow_the_same_bytes(seed: int) -> None:
 
 def test_names_are_those_of_schemas() -> None:
     assert {name: str(path) for name, path in parse_schemas(["sum=sum.lark"]).items()} == {"sum": "sum.lark"}
+    error = CliRunner().invoke(app, ["export", "model", "--grammar", "sum"]).exception
+    assert isinstance(error, InputError) and error.code == "E712" and "--grammar" in error.where
