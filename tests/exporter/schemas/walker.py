@@ -16,6 +16,8 @@ from edgec.runtime_py.structured.wanted import Wanted, normalised_schema, wanted
 BYTES: Final = Vocabulary(
     (*(bytes([byte]) for byte in range(256)), b""), special=frozenset([256]), eos=frozenset([256])
 )
+# A text that can be read in more ways is not followed further: their number may double with every byte.
+_MOST_PLACES: Final = 4000
 Place = tuple[int, tuple[int, ...]]
 
 
@@ -92,7 +94,7 @@ def first_difference(walker: Walker, matcher: Matcher, chance: random.Random, mo
             return f"after {text!r}: more {bytes(sorted(mine - theirs))!r}, less {bytes(sorted(theirs - mine))!r}, " + (
                 f"whole {walker.whole}, {matcher.accepting}"
             )
-        if not mine:
+        if not mine or len(walker.places) > _MOST_PLACES:
             return ""
         byte = _likely(sorted(mine), chance)
         text += bytes([byte])
