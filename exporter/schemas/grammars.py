@@ -13,7 +13,7 @@ from edgec.exporter.schemas.pushdown import Pushdown
 from edgec.exporter.schemas.refusals import grammar_refused, too_large_automaton, unclear_end
 from edgec.exporter.schemas.regular import RegularState, TooManyStates, runs
 from edgec.exporter.schemas.rule_terms import rule_terms
-from edgec.exporter.schemas.splitting import Splitting
+from edgec.exporter.schemas.splitting import Edges, Splitting
 from edgec.runtime_py.structured.wanted import wanted
 
 
@@ -70,8 +70,10 @@ class _Machine:
         self._states: dict[_At, int] = {}
         self._pending: list[_At] = []
         self._lexemes: dict[object, int] = {}
-        # What may come at a place, and the state after it; whoever takes the first must find an end from the second.
-        self._ways: list[tuple[int, int, int]] = []
+        # A rule that is called, its state, and the one after it: from both an end must be in reach, or from neither.
+        self._called: list[tuple[int, int, int]] = []
+        # A terminal in a place, and where to go on by what it bars.
+        self._read: list[tuple[_At, int, dict[int, _At]]] = []
         places = [(number, symbol) for number, place in enumerate(network.places) for symbol in place.reads]
         self._bars = frozenset({0}.union(*(splitting.bars(*place) for place in places)))
 
@@ -99,12 +101,17 @@ class _Machine:
     def _fill(self, at: _At) -> None:
         place = self._network.places[at.place]
         for symbol, then in place.reads.items():
-            for bar in self._splitting.bars(at.place, symbol):
-                self._call(at, symbol, self._lexeme(at, symbol, bar), self._at(then, bar, at.leaves))
+            after = {bar: self._at(then, bar, at.leaves) for bar in self._splitting.bars(at.place, symbol)}
+            for bar, place_after in after.items():
+                self._call(at, self._lexeme(at, symbol, bar), place_after)
+            if at.leaves == self._bars:
+                self._read.append((at, symbol, after))
         for rule, then in place.calls.items():
             for after, bars in self._after_rule(then, at.leaves).items():
                 callee = self._state(self._at(self._network.starts[rule], at.barred, frozenset(bars)))
-                self._call(at, rule[0], callee, after)
+                self._call(at, callee, after)
+                if at.leaves == self._bars:
+                    self._called.append((rule[0], callee, self._state(after)))
         if at.leaves != self._bars:
             self._state(self._at(at.place, at.barred, self._bars))
 
@@ -115,11 +122,8 @@ class _Machine:
             out.setdefault(self._at(then, bar, leaves), []).append(bar)
         return out
 
-    def _call(self, at: _At, symbol: int, callee: int, after: _At) -> None:
-        then = self._state(after)
-        self._machine.states[self._states[at]].calls.append((callee, then))
-        if at.leaves == self._bars:
-            self._ways.append((symbol, callee, then))
+    def _call(self, at: _At, callee: int, after: _At) -> None:
+        self._machine.states[self._states[at]].calls.append((callee, self._state(after)))
 
     def _lexeme(self, at: _At, symbol: int, bar: int) -> int:
         """The state at which a terminal begins that ends where some bytes may not follow."""
@@ -127,19 +131,32 @@ class _Machine:
         key = (endings, at.barred, bar)
         if key not in self._lexemes:
             states = [RegularState(end.barred == bar, end.edges) for end in endings]
-            first = RegularState(False, tuple(_allowed(states[0], at.barred)))
-            self._lexemes[key] = self._machine.embed(_moved(first, states))
+            edges = tuple(_allowed(states[0], at.barred))
+            self._lexemes[key] = self._machine.embed(_behind(edges, states))
             if len(self._machine.states) > MOST_STATES:
                 raise TooManyStates
         return self._lexemes[key]
 
     def _check_ways(self) -> None:
-        """Refuse a grammar in which the longest match of a terminal leaves no way to go on."""
+        """Refuse a grammar in which the longest match leads to where no text ends: the library would go there."""
         good = self._machine.productive()
-        for symbol, callee, then in self._ways:
-            if good[callee] and not good[then]:
-                name = self._network.terms.names[symbol]
-                raise unclear_end(self._where, f"{name} takes what must follow it, since it is read as far as it goes")
+        dead = {symbol for symbol, callee, then in self._called if good[callee] and not good[then]}
+        dead |= {symbol for at, symbol, after in self._read if not self._leads_on(at, symbol, after, good)}
+        for symbol in sorted(dead):
+            name = self._network.terms.names[symbol]
+            raise unclear_end(self._where, f"{name} takes what must follow it, since it is read as far as it goes")
+
+    def _leads_on(self, at: _At, symbol: int, after: dict[int, _At], good: list[bool]) -> bool:
+        """Whether all beginnings of a terminal lead to an end of it after which something may follow.
+
+        There may be ends after which nothing can, as of a name `int` where a keyword goes on: another reading does.
+        """
+        ways = {bar for bar, then in after.items() if good[self._states[then]]}
+        if any(self._splitting.begin_bytes[then.place] & ~bar for bar, then in after.items() if bar not in ways):
+            return False
+        endings = self._splitting.endings(at.place, symbol)
+        states = [RegularState(end.barred in ways, end.edges) for end in endings]
+        return all(_live(_behind(tuple(_allowed(states[0], at.barred)), states)))
 
 
 def _allowed(state: RegularState, barred: int) -> Iterator[tuple[int, int, int]]:
@@ -149,9 +166,20 @@ def _allowed(state: RegularState, barred: int) -> Iterator[tuple[int, int, int]]
             yield first, last, target
 
 
-def _moved(first: RegularState, states: list[RegularState]) -> list[RegularState]:
-    """States behind a new first one, which has edges of its own into them."""
+def _behind(edges: Edges, states: list[RegularState]) -> list[RegularState]:
+    """Some states behind a new first one, whose edges lead to them."""
     return [
         RegularState(state.final, tuple((low, high, target + 1) for low, high, target in state.edges))
-        for state in (first, *states)
+        for state in (RegularState(False, edges), *states)
     ]
+
+
+def _live(states: list[RegularState]) -> Iterator[bool]:
+    """Whether an end is in reach, for each state that is in reach of the first."""
+    ends, size = {number for number, state in enumerate(states) if state.final}, -1
+    while size < (size := len(ends)):
+        ends |= {place for place, state in enumerate(states) if any(target in ends for _, _, target in state.edges)}
+    seen = [0]
+    for number in seen:
+        yield number in ends or (number == 0 and not states[0].edges)
+        seen += {target for _, _, target in states[number].edges} - set(seen)
