@@ -125,7 +125,7 @@ class Company:
                 yield then, bare and self._bare(then)
 
     def _bare(self, number: int) -> bool:
-        return self._terms.ignored is not None and not self._network.begins[number]
+        return self._terms.ignored is not None and not self._network.places[number].begins
 
     def _overlap(self, one: int, other: int) -> bool:
         if one == other:

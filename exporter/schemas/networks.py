@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from operator import and_, or_
 
 from edgec.exporter.schemas.compiled import MOST_STATES
-from edgec.exporter.schemas.regular import Regular, RegularPool, RegularState
+from edgec.exporter.schemas.regular import Regular, RegularPool, RegularState, TooManyStates
 from edgec.exporter.schemas.rule_terms import RuleTerms
 from edgec.runtime_py.structured.refusals import empty
 
-Rule = tuple[int, bool]
-"""A rule's symbol, and whether its end may be the text's: such a rule has states of its own."""
+Rule = tuple[int, bool, int]
+"""A rule's symbol, whether its end may be the text's, and the other terminals that may come where it begins, as bits.
+
+Each has states of its own. Only terminals that may begin like one of the rule's own are among the last.
+"""
 
 
 @dataclass
@@ -24,6 +27,7 @@ class Place:
         rule: the rule.
         first: whether the rule begins here; nothing leads back to such a state.
         final: whether the rule may end here.
+        begins: the terminals that the rule may read next here, as bits.
         reads: the next state by the symbol of a terminal.
         calls: the next state by a rule.
     """
@@ -31,12 +35,21 @@ class Place:
     rule: Rule
     first: bool
     final: bool
+    begins: int
     reads: dict[int, int] = field(default_factory=dict)
     calls: dict[Rule, int] = field(default_factory=dict)
 
 
 class Network:
-    """The states of all rules. Sets of terminals are numbers whose bits are the terminals' symbols."""
+    """The states of all rules. Sets of terminals are numbers whose bits are the terminals' symbols.
+
+    Attributes:
+        terms: the terms of the rules.
+        places: the states by number.
+        starts: where each rule begins.
+        outermost: the rule of whole texts.
+        firsts: the bytes that a terminal may begin with, as bits.
+    """
 
     def __init__(self, terms: RuleTerms, where: str) -> None:
         """Make the automata of some rules.
@@ -45,11 +58,14 @@ class Network:
             InputError: E615, a rule or a terminal of the grammar has no text.
             TooManyStates: there are more than `MOST_STATES`.
         """
-        self.terms = terms
-        self.places: list[Place] = []
+        self.terms, self.places = terms, list[Place]()
+        self._automata = {rule: terms.symbols.automaton(body, MOST_STATES) for rule, body in terms.bodies.items()}
+        _check_texts(terms, self._automata, where)
+        begin = {symbol: terms.texts.automaton(term, MOST_STATES)[0] for symbol, term in terms.terminals.items()}
+        self.firsts = {symbol: bytes_of(state) for symbol, state in begin.items()}
+        self._begins = cache(self._rule_begins)
         self.starts: dict[Rule, int] = {}
-        _check_texts(terms, where)
-        self.outermost = (terms.start, True)
+        self.outermost: Rule = (terms.start, True, 0)
         pending = [self.outermost]
         while pending:
             rule = pending.pop()
@@ -57,34 +73,51 @@ class Network:
                 self.starts[rule] = len(self.places)
                 self._add(rule)
                 pending += [called for place in self.places[self.starts[rule] :] for called in place.calls]
-        self._add_ignored()
 
     def _add(self, rule: Rule) -> None:
         """Take over a rule's automaton, with one more state to begin at."""
-        first, (symbol, outer) = len(self.places), rule
-        states = self.terms.symbols.automaton(self.terms.bodies[symbol], MOST_STATES - first)
+        first, states = len(self.places), self._automata[rule[0]]
+        if first + len(states) >= MOST_STATES:
+            raise TooManyStates
         for number, state in enumerate([states[0], *states]):
-            place = Place(rule, number == 0, state.final)
-            for low, high, target in state.edges:
-                for read in range(low, high + 1):
-                    if read in self.terms.bodies:
-                        place.calls[read, outer and states[target].final] = first + 1 + target
-                    else:
-                        place.reads[read] = first + 1 + target
+            place = Place(rule, number == 0, state.final, self._next(state))
             self.places.append(place)
+            self._fill(place, state, first + 1)
+            # What is ignored may stand before whatever else may come; not where the text begins.
+            if self.terms.ignored is not None and place.begins and not place.first:
+                place.reads[self.terms.ignored] = first + number
 
-    def _add_ignored(self) -> None:
-        """Let what is ignored stand before whatever else may come; not where the text begins."""
-        if self.terms.ignored is not None:
-            for number, place in enumerate(self.places):
-                if not place.first and self.begins[number]:
-                    place.reads[self.terms.ignored] = number
+    def _fill(self, place: Place, state: RegularState, offset: int) -> None:
+        _, outer, beside = place.rule
+        here = place.begins | (beside if place.first else self._ignored(place))
+        for low, high, target in state.edges:
+            for symbol in range(low, high + 1):
+                if symbol in self._automata:
+                    final = self._automata[place.rule[0]][target].final
+                    place.calls[symbol, outer and final, self._beside(symbol, here)] = offset + target
+                else:
+                    place.reads[symbol] = offset + target
 
-    @cached_property
-    def begins(self) -> list[int]:
-        """The terminals that a state's own rule may read next there."""
-        out = [bits(place.reads) for place in self.places]
-        return self._grown(out, lambda number: [self.starts[rule] for rule in self.places[number].calls])
+    def _ignored(self, place: Place) -> int:
+        return 0 if self.terms.ignored is None or not place.begins else 1 << self.terms.ignored
+
+    def _beside(self, rule: int, terminals: int) -> int:
+        """Those of some terminals that are not a rule's first and may begin like one of these."""
+        own = self._begins(rule)
+        begin = self.first_bytes(own)
+        return bits(symbol for symbol in symbols_of(terminals & ~own) if self.firsts[symbol] & begin)
+
+    def _rule_begins(self, rule: int) -> int:
+        return self._next(self._automata[rule][0])
+
+    def _next(self, state: RegularState) -> int:
+        """The terminals that a rule may read next."""
+        symbols = [symbol for low, high, _ in state.edges for symbol in range(low, high + 1)]
+        return reduce(or_, (self._begins(each) if each in self._automata else 1 << each for each in symbols), 0)
+
+    def first_bytes(self, terminals: int) -> int:
+        """The bytes that some terminals may begin with, as bits."""
+        return reduce(or_, (self.firsts[symbol] for symbol in symbols_of(terminals)), 0)
 
     @cached_property
     def returns(self) -> Mapping[Rule, list[int]]:
@@ -96,56 +129,44 @@ class Network:
         return out
 
     @cached_property
-    def _callers(self) -> Mapping[Rule, list[int]]:
-        """The states that call a rule."""
-        out: dict[Rule, list[int]] = {rule: [] for rule in self.starts}
-        for number, place in enumerate(self.places):
-            for rule in place.calls:
-                out[rule].append(number)
-        return out
-
-    @cached_property
     def follows(self) -> list[int]:
         """The terminals that some text may have next at a state, also after the end of the state's rule."""
-        own = [self.begins[number] | bits(place.reads) for number, place in enumerate(self.places)]
-        return self._grown(own, self._after_end)
+        out, changed = self._own(), True
+        while changed:
+            changed = False
+            for number in range(len(out)):
+                more = reduce(or_, (out[then] for then in self._after_end(number)), out[number])
+                changed, out[number] = changed or more != out[number], more
+        return out
+
+    def _own(self) -> list[int]:
+        return [place.begins | bits(place.reads) for place in self.places]
 
     def _after_end(self, number: int) -> list[int]:
         place = self.places[number]
         return self.returns[place.rule] if place.final else []
 
-    def _grown(self, own: list[int], sources: Callable[[int], Iterable[int]]) -> list[int]:
-        """The least sets that hold a state's own and those of its sources."""
-        out, changed = list(own), True
-        while changed:
-            changed = False
-            for number in range(len(out)):
-                more = reduce(or_, (out[source] for source in sources(number)), out[number])
-                changed, out[number] = changed or more != out[number], more
-        return out
-
     @cached_property
     def certain(self) -> list[int]:
         """The terminals that every text may have next where one of its readings is at a state.
 
-        A rule that begins was called by some state, whose other terminals may come as well; likewise after its end.
+        Where a rule begins, those beside it may come as well; where it ends, those that come after it in every caller.
         """
-        own = [self.begins[number] | bits(place.reads) for number, place in enumerate(self.places)]
+        own = [
+            mine | (place.rule[2] if place.first else 0) for mine, place in zip(self._own(), self.places, strict=True)
+        ]
         out, changed = [bits(self.terms.terminals)] * len(own), True
         while changed:
             changed = False
-            for number, place in enumerate(self.places):
-                sets = [out[source] for source in self._sources(number)]
-                made = own[number] | (reduce(and_, sets) if sets and not self._outermost(place) else 0)
+            for number in range(len(out)):
+                made = own[number] | self._after_every_end(number, out)
                 changed, out[number] = changed or made != out[number], made
         return out
 
-    def _sources(self, number: int) -> list[int]:
-        place = self.places[number]
-        return self._callers[place.rule] if place.first else self._after_end(number)
-
-    def _outermost(self, place: Place) -> bool:
-        return place.rule == self.outermost and (place.first or place.final)
+    def _after_every_end(self, number: int, sets: list[int]) -> int:
+        """What comes after the end of a state's rule in every caller; nothing after that of the text."""
+        after = [sets[then] for then in self._after_end(number)]
+        return reduce(and_, after) if after and self.places[number].rule != self.outermost else 0
 
 
 def has_text(pool: RegularPool, term: Regular) -> bool:
@@ -158,12 +179,11 @@ def bits(symbols: Iterable[int]) -> int:
     return reduce(or_, (1 << symbol for symbol in symbols), 0)
 
 
-def _check_texts(terms: RuleTerms, where: str) -> None:
+def _check_texts(terms: RuleTerms, automata: Mapping[int, Sequence[RegularState]], where: str) -> None:
     """Refuse terminals and rules without texts: the library would let a text begin that has no end."""
     for symbol, term in terms.terminals.items():
         if not has_text(terms.texts, term):
             raise empty(where, f"{terms.names[symbol]} has no text")
-    automata = {rule: terms.symbols.automaton(body, MOST_STATES) for rule, body in terms.bodies.items()}
     good, before = set(terms.terminals), 0
     while len(good) > before:
         before = len(good)
@@ -184,6 +204,11 @@ def _ends(automaton: Sequence[RegularState], good: set[int]) -> bool:
         seen |= reached
         pending += reached
     return False
+
+
+def bytes_of(state: RegularState) -> int:
+    """The bytes with which a state goes on, as bits."""
+    return reduce(or_, ((1 << high + 1) - (1 << low) for low, high, _ in state.edges), 0)
 
 
 def symbols_of(terminals: int) -> Iterator[int]:

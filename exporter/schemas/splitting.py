@@ -15,7 +15,7 @@ from operator import or_
 
 from edgec.exporter.schemas.company import Company
 from edgec.exporter.schemas.compiled import MOST_STATES
-from edgec.exporter.schemas.networks import Network, bits, has_text, symbols_of
+from edgec.exporter.schemas.networks import Network, bits, bytes_of, has_text, symbols_of
 from edgec.exporter.schemas.refusals import unclear_end
 from edgec.exporter.schemas.regular import RegularState
 
@@ -51,9 +51,7 @@ class Splitting:
         self._check_ignored(company)
         self._others = company.terminals()
         self._automaton = cache(self._made_automaton)
-        self._firsts = {symbol: _bytes(self._automaton(1 << symbol)[0]) for symbol in self._terms.terminals}
-        opened = [begins | bits(place.reads) for begins, place in zip(network.begins, network.places, strict=True)]
-        self.begin_bytes = [self._first_bytes(terminals) for terminals in opened]
+        self.begin_bytes = [network.first_bytes(place.begins | bits(place.reads)) for place in network.places]
         self.endings = cache(self._endings)
 
     def _check_ignored(self, company: Company) -> None:
@@ -62,7 +60,7 @@ class Splitting:
         if ignored is None:
             return
         company.check_ends(self._where)
-        first = self._network.begins[self._network.starts[self._network.outermost]]
+        first = self._network.places[self._network.starts[self._network.outermost]].begins
         for symbol in self._terms.optional & set(symbols_of(first)):
             raise unclear_end(
                 self._where, f"what %ignore names may begin a text, where {self._terms.names[symbol]} does"
@@ -84,14 +82,14 @@ class Splitting:
         machines = [self._automaton(each) for each in (1 << symbol, near, far)]
         return tuple(
             Ending(
-                self._barred(symbol, far, [_bytes(state) & follow for state in states]) if own.final else None, edges
+                self._barred(symbol, far, [bytes_of(state) & follow for state in states]) if own.final else None, edges
             )
             for (own, *states), edges in _together(machines)
         )
 
     def _rivals(self, terminals: int, symbol: int) -> int:
         """A terminal and those of some others that may begin like it."""
-        alike = [each for each in symbols_of(terminals) if self._firsts[each] & self._firsts[symbol]]
+        alike = [each for each in symbols_of(terminals) if self._network.firsts[each] & self._network.firsts[symbol]]
         return reduce(or_, (1 << each for each in alike), 1 << symbol)
 
     def _barred(self, symbol: int, rivals: int, going_on: Sequence[int]) -> int:
@@ -106,10 +104,7 @@ class Splitting:
         after = self._network.follows[number]
         if symbol == self._terms.ignored and self._repeats(symbol):
             after &= ~(1 << symbol)
-        return self._first_bytes(after)
-
-    def _first_bytes(self, terminals: int) -> int:
-        return reduce(or_, (self._firsts[symbol] for symbol in symbols_of(terminals)), 0)
+        return self._network.first_bytes(after)
 
     def bars(self, number: int, symbol: int) -> set[int]:
         """What may be barred after a terminal in a place."""
@@ -147,8 +142,3 @@ def _joint(states: Sequence[RegularState]) -> Iterator[tuple[int, int, tuple[int
 
 def _target(state: RegularState, byte: int) -> int | None:
     return next((target for low, high, target in state.edges if low <= byte <= high), None)
-
-
-def _bytes(state: RegularState) -> int:
-    """The bytes with which a state goes on."""
-    return reduce(or_, ((1 << high + 1) - (1 << low) for low, high, _ in state.edges), 0)
