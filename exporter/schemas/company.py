@@ -6,7 +6,7 @@ states are followed that some text may lead them to, rather more than fewer: rul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import combinations
 from typing import Final
@@ -43,14 +43,33 @@ class Company:
 
     def terminals(self) -> list[int]:
         """The terminals that may come where the terminals of a state may, by state, as numbers with their bits."""
-        out = [0] * len(self._network.places)
-        for number in range(len(out)):
-            for opened in (*self._opened(number), *self._after_end(number)):
-                out[opened] |= self._network.follows[number]
+        ended = self._grown([0] * len(self._network.places), self._ended)
+        out = [follow | before for follow, before in zip(self._network.follows, ended, strict=True)]
+        out = self._grown(out, self._calling)
         for (number, _), (other, _) in self._pairs:
             out[number] |= bits(self._network.places[other].reads)
             out[other] |= bits(self._network.places[number].reads)
         return out
+
+    def _grown(self, sets: list[int], passed: Callable[[int, int], Iterator[tuple[int, int]]]) -> list[int]:
+        """The least sets that hold what is passed on to them by the state of each."""
+        changed = True
+        while changed:
+            changed = False
+            for number in range(len(sets)):
+                for other, terminals in passed(number, sets[number]):
+                    changed = changed or bool(terminals & ~sets[other])
+                    sets[other] |= terminals
+        return sets
+
+    def _ended(self, number: int, before: int) -> Iterator[tuple[int, int]]:
+        """Where a rule's end leads to, with the terminals that its rule, and those that ended before, may have had."""
+        place = self._network.places[number]
+        for then in self._network.returns[place.rule] if place.final else ():
+            yield then, before | place.begins | bits(place.reads)
+
+    def _calling(self, number: int, beside: int) -> Iterator[tuple[int, int]]:
+        return ((self._network.starts[rule], beside) for rule in self._network.places[number].calls)
 
     def check_ends(self, where: str) -> None:
         """Refuse a grammar where a text that is whole may go on in another reading alone.

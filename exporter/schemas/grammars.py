@@ -111,7 +111,7 @@ class _Machine:
                 callee = self._state(self._at(self._network.starts[rule], at.barred, frozenset(bars)))
                 self._call(at, callee, after)
                 if at.leaves == self._bars:
-                    self._called.append((rule[0], callee, self._state(after)))
+                    self._called.append((rule.symbol, callee, self._state(after)))
         if at.leaves != self._bars:
             self._state(self._at(at.place, at.barred, self._bars))
 

@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, reduce
-from operator import and_, or_
+from operator import or_
 
 from edgec.exporter.schemas.compiled import MOST_STATES
 from edgec.exporter.schemas.regular import Regular, RegularPool, RegularState, TooManyStates
 from edgec.exporter.schemas.rule_terms import RuleTerms
 from edgec.runtime_py.structured.refusals import empty
 
-Rule = tuple[int, bool, int]
-"""A rule's symbol, whether its end may be the text's, and the other terminals that may come where it begins, as bits.
 
-Each has states of its own. Only terminals that may begin like one of the rule's own are among the last.
-"""
+@dataclass(frozen=True)
+class Rule:
+    """A rule where it is called; each has states of its own.
+
+    Attributes:
+        symbol: the rule.
+        outer: whether its end may be the text's.
+        beside: other terminals that may come where it begins, as bits: those that may begin like one of its own.
+        after: terminals that may come after it, likewise: those that may begin like one with which it may go on.
+    """
+
+    symbol: int
+    outer: bool
+    beside: int
+    after: int
 
 
 @dataclass
@@ -63,9 +74,9 @@ class Network:
         _check_texts(terms, self._automata, where)
         begin = {symbol: terms.texts.automaton(term, MOST_STATES)[0] for symbol, term in terms.terminals.items()}
         self.firsts = {symbol: bytes_of(state) for symbol, state in begin.items()}
-        self._begins = cache(self._rule_begins)
+        self._begins, self._ends = cache(self._rule_begins), cache(self._rule_ends)
         self.starts: dict[Rule, int] = {}
-        self.outermost: Rule = (terms.start, True, 0)
+        self.outermost = Rule(terms.start, True, 0, 0)
         pending = [self.outermost]
         while pending:
             rule = pending.pop()
@@ -76,7 +87,7 @@ class Network:
 
     def _add(self, rule: Rule) -> None:
         """Take over a rule's automaton, with one more state to begin at."""
-        first, states = len(self.places), self._automata[rule[0]]
+        first, states = len(self.places), self._automata[rule.symbol]
         if first + len(states) >= MOST_STATES:
             raise TooManyStates
         for number, state in enumerate([states[0], *states]):
@@ -88,24 +99,46 @@ class Network:
                 place.reads[self.terms.ignored] = first + number
 
     def _fill(self, place: Place, state: RegularState, offset: int) -> None:
-        _, outer, beside = place.rule
-        here = place.begins | (beside if place.first else self._ignored(place))
         for low, high, target in state.edges:
             for symbol in range(low, high + 1):
                 if symbol in self._automata:
-                    final = self._automata[place.rule[0]][target].final
-                    place.calls[symbol, outer and final, self._beside(symbol, here)] = offset + target
+                    place.calls[self._called(place, symbol, target)] = offset + target
                 else:
                     place.reads[symbol] = offset + target
+
+    def _called(self, place: Place, symbol: int, target: int) -> Rule:
+        """A rule that is called in a place, from where its caller goes on at a state of its automaton."""
+        then = self._automata[place.rule.symbol][target]
+        here = place.begins | (place.rule.beside if place.first else self._ignored(place))
+        after = self._next(then) | (place.rule.after if then.final else 0)
+        own, ends = self._begins(symbol), self._ends(symbol)
+        outer = place.rule.outer and then.final
+        return Rule(symbol, outer, self._alike(here & ~own, own), self._alike(after, ends))
+
+    def _rule_ends(self, rule: int) -> int:
+        """The terminals with which a rule may go on where it may also end."""
+        out, order = 0, [rule]
+        for each in order:
+            states = self._automata[each]
+            finals = [state for state in states if state.final]
+            out |= reduce(or_, (self._next(state) for state in finals), 0)
+            tails = {
+                symbol
+                for state in states
+                for low, high, target in state.edges
+                if states[target].final
+                for symbol in range(low, high + 1)
+            }
+            order += [symbol for symbol in tails & self._automata.keys() if symbol not in order]
+        return out | (0 if self.terms.ignored is None or not out else 1 << self.terms.ignored)
 
     def _ignored(self, place: Place) -> int:
         return 0 if self.terms.ignored is None or not place.begins else 1 << self.terms.ignored
 
-    def _beside(self, rule: int, terminals: int) -> int:
-        """Those of some terminals that are not a rule's first and may begin like one of these."""
-        own = self._begins(rule)
-        begin = self.first_bytes(own)
-        return bits(symbol for symbol in symbols_of(terminals & ~own) if self.firsts[symbol] & begin)
+    def _alike(self, terminals: int, others: int) -> int:
+        """Those of some terminals that may begin like others."""
+        begin = self.first_bytes(others)
+        return bits(symbol for symbol in symbols_of(terminals) if self.firsts[symbol] & begin)
 
     def _rule_begins(self, rule: int) -> int:
         return self._next(self._automata[rule][0])
@@ -148,25 +181,12 @@ class Network:
 
     @cached_property
     def certain(self) -> list[int]:
-        """The terminals that every text may have next where one of its readings is at a state.
+        """The terminals that every text may have next where one of its readings is at a state."""
+        return [own | _around(place) for own, place in zip(self._own(), self.places, strict=True)]
 
-        Where a rule begins, those beside it may come as well; where it ends, those that come after it in every caller.
-        """
-        own = [
-            mine | (place.rule[2] if place.first else 0) for mine, place in zip(self._own(), self.places, strict=True)
-        ]
-        out, changed = [bits(self.terms.terminals)] * len(own), True
-        while changed:
-            changed = False
-            for number in range(len(out)):
-                made = own[number] | self._after_every_end(number, out)
-                changed, out[number] = changed or made != out[number], made
-        return out
 
-    def _after_every_end(self, number: int, sets: list[int]) -> int:
-        """What comes after the end of a state's rule in every caller; nothing after that of the text."""
-        after = [sets[then] for then in self._after_end(number)]
-        return reduce(and_, after) if after and self.places[number].rule != self.outermost else 0
+def _around(place: Place) -> int:
+    return (place.rule.beside if place.first else 0) | (place.rule.after if place.final else 0)
 
 
 def has_text(pool: RegularPool, term: Regular) -> bool:

@@ -56,6 +56,22 @@ LARK: Final = {
         %import common.INT -> INT
         %ignore /\s+/
     """,
+    "query": r"""
+        start: select ";"
+        select: "select"i cols "from"i NAME [where] ["order"i "by"i NAME ("asc"i|"desc"i)?] ["limit"i INT]
+        cols: "*" | NAME ("," NAME)*
+        where: "where"i cond
+        cond: test (("and"i | "or"i) test)*
+        test: "not"i test | "(" cond ")"
+            | operand ("="|"<>"|"<"|">"|"<="|">="|"like"i) operand
+            | operand "in"i "(" (select | operand ("," operand)*) ")"
+        operand: NAME | INT | STR
+        NAME: /[A-Za-z_][A-Za-z0-9_]*/ & ~/select|from|where|and|or|not|in|like|order|by|asc|desc|limit/i
+        STR: /'[^'\n]*'/
+        %import common.INT
+        %import common.WS
+        %ignore WS
+    """,
     "keywords and comments": 'start: ("if" NAME | NAME) ";"\nNAME: /[a-z]+/\n%ignore /[ ]+|#[^\\n]*\\n/',
     "words": 'start: WORD+\nWORD: /[a-z]+/\n%ignore " "',
     "numbers with dots between": 'start: N ("." N)*\nN: /[0-9]+(\\.[0-9]+)?/',
@@ -77,6 +93,38 @@ term  ::= ident | num | "(" ws expr ")" ws
 ident ::= [a-z] [a-z0-9_]* ws
 num   ::= [0-9]+ ws
 ws    ::= [ \t]*
+""",
+    "program": r"""
+root ::= (declaration)*
+declaration ::= dataType identifier "(" parameter? ")" "{" statement* "}"
+dataType  ::= "int" ws | "float" ws | "char" ws
+identifier ::= [a-zA-Z_] [a-zA-Z_0-9]*
+parameter ::= dataType identifier
+statement ::=
+    ( dataType identifier ws "=" ws expression ";" ) |
+    ( identifier ws "=" ws expression ";" ) |
+    ( identifier ws "(" argList? ")" ";" ) |
+    ( "return" ws expression ";" ) |
+    ( "while" "(" condition ")" "{" statement* "}" ) |
+    ( "for" "(" forInit ";" ws condition ";" ws forUpdate ")" "{" statement* "}" ) |
+    ( "if" "(" condition ")" "{" statement* "}" ("else" "{" statement* "}")? ) |
+    ( singleLineComment ) |
+    ( multiLineComment )
+forInit ::= dataType identifier ws "=" ws expression | identifier ws "=" ws expression
+forUpdate ::= identifier ws "=" ws expression
+condition ::= expression relationOperator expression
+relationOperator ::= ("<=" | "<" | "==" | "!=" | ">=" | ">")
+expression ::= term (("+" | "-") term)*
+term ::= factor(("*" | "/") factor)*
+factor ::= identifier | number | unaryTerm | funcCall | parenExpression
+unaryTerm ::= "-" factor
+funcCall ::= identifier "(" argList? ")"
+parenExpression ::= "(" ws expression ws ")"
+argList ::= expression ("," ws expression)*
+number ::= [0-9]+
+singleLineComment ::= "//" [^\n]* "\n"
+multiLineComment ::= "/*" ( [^*] | ("*" [^/]) )* "*/"
+ws ::= ([ \t\n]+)
 """,
     "list": r"""
 root ::= item+
