@@ -85,7 +85,7 @@ LARK: Final = {
     "escapes": 'start: "\\x41\\u00e9\\n\\"\\\\/" /\\/[^\\/]/ "é"',
     "choice": "start: " + " | ".join(f'"{word}{digit}"' for word in ("ab", "abc", "b") for digit in range(20)),
 }
-GBNF: Final = {
+GBNF: Final[dict[str, str]] = {
     "arithmetic": r"""
 root  ::= (expr "=" ws term "\n")+
 expr  ::= term ([-+*/] term)*
@@ -160,6 +160,24 @@ number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1
 ws ::= | " " | "\n" [ \t]{0,20}
 """,
 }
+GBNF["list of json"] = GBNF["json"].replace(
+    "root   ::= object\n", 'root   ::= "[\\n" ws (value (",\\n" ws value)*)? "]"\n'
+)
+GBNF["english"] = r"""
+root        ::= en-char+ ([ \t\n] en-char+)*
+en-char     ::= letter | digit | punctuation
+letter      ::= [a-zA-Z]
+digit       ::= [0-9]
+punctuation ::= [!"#$%&'()*+,-./:;<=>?@[\\\]^_`{|}~]
+"""
+GBNF["japanese"] = r"""
+root        ::= jp-char+ ([ \t\n] jp-char+)*
+jp-char     ::= hiragana | katakana | punctuation | cjk
+hiragana    ::= [ぁ-ゟ]
+katakana    ::= [ァ-ヿ]
+punctuation ::= [、-〾]
+cjk         ::= [一-鿿]
+"""
 ALIKE: Final = {**{f"lark, {name}": text for name, text in LARK.items()}, **{f"gbnf, {n}": t for n, t in GBNF.items()}}
 # The grammar, the code of its refusal, and a word of the reason.
 REFUSED: Final = (
