@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import MOST_STATES
 from edgec.exporter.schemas.lark import lark_grammar
-from edgec.exporter.schemas.networks import Network
+from edgec.exporter.schemas.networks import Network, Rule
 from edgec.exporter.schemas.pushdown import Pushdown
 from edgec.exporter.schemas.refusals import grammar_refused, too_large_automaton, unclear_end
 from edgec.exporter.schemas.regular import RegularState, TooManyStates, runs
@@ -101,19 +101,25 @@ class _Machine:
     def _fill(self, at: _At) -> None:
         place = self._network.places[at.place]
         for symbol, then in place.reads.items():
-            after = {bar: self._at(then, bar, at.leaves) for bar in self._splitting.bars(at.place, symbol)}
-            for bar, place_after in after.items():
-                self._call(at, self._lexeme(at, symbol, bar), place_after)
-            if at.leaves == self._bars:
-                self._read.append((at, symbol, after))
+            self._fill_terminal(at, symbol, then)
         for rule, then in place.calls.items():
-            for after, bars in self._after_rule(then, at.leaves).items():
-                callee = self._state(self._at(self._network.starts[rule], at.barred, frozenset(bars)))
-                self._call(at, callee, after)
-                if at.leaves == self._bars:
-                    self._called.append((rule.symbol, callee, self._state(after)))
+            self._fill_rule(at, rule, then)
         if at.leaves != self._bars:
             self._state(self._at(at.place, at.barred, self._bars))
+
+    def _fill_terminal(self, at: _At, symbol: int, then: int) -> None:
+        after = {bar: self._at(then, bar, at.leaves) for bar in self._splitting.bars(at.place, symbol)}
+        for bar, goes_on in after.items():
+            self._call(at, self._lexeme(at, symbol, bar), goes_on)
+        if at.leaves == self._bars:
+            self._read.append((at, symbol, after))
+
+    def _fill_rule(self, at: _At, rule: Rule, then: int) -> None:
+        for goes_on, bars in self._after_rule(then, at.leaves).items():
+            callee = self._state(self._at(self._network.starts[rule], at.barred, frozenset(bars)))
+            self._call(at, callee, goes_on)
+            if at.leaves == self._bars:
+                self._called.append((rule.symbol, callee, self._state(goes_on)))
 
     def _after_rule(self, then: int, leaves: frozenset[int]) -> dict[_At, list[int]]:
         """Where a rule's caller goes on, by what the rule's last terminal bars."""
