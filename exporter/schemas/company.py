@@ -18,7 +18,7 @@ from edgec.exporter.schemas.regular import TooManyStates
 _MOST_PAIRS: Final = 1 << 20
 # A state, and whether its reading came there, or to where it returned from, by the end of rules alone.
 Spot = tuple[int, bool]
-Pair = tuple[Spot, Spot]
+SpotPair = tuple[Spot, Spot]
 
 
 class Company:
@@ -104,7 +104,7 @@ class Company:
             pending += fresh
         return {opened for then in out for opened in self._opened(then)}
 
-    def _parting(self, number: int) -> Iterator[Pair]:
+    def _parting(self, number: int) -> Iterator[SpotPair]:
         """Where readings are at that part in a state; what is ignored parts none."""
         mine = self._reads(self._opened(number))
         for one, other in combinations(mine, 2):
@@ -117,13 +117,13 @@ class Company:
         reads = (read for number in numbers for read in self._network.places[number].reads.items())
         return [read for read in reads if read[0] != self._terms.ignored]
 
-    def _read_both(self, one: tuple[int, int], other: tuple[int, int]) -> Iterator[Pair]:
+    def _read_both(self, one: tuple[int, int], other: tuple[int, int]) -> Iterator[SpotPair]:
         """Where two readings are at after a terminal's text that is also another terminal's."""
         (symbol, then), (also, there) = one, other
         if self._together(min(symbol, also), max(symbol, also)):
             yield _pair((then, self._bare(then)), (there, self._bare(there)))
 
-    def _next(self, one: Spot, other: Spot) -> Iterator[Pair]:
+    def _next(self, one: Spot, other: Spot) -> Iterator[SpotPair]:
         """Where two readings are at as well, or next."""
         for spot in self._moved(one):
             yield _pair(spot, other)
@@ -153,5 +153,5 @@ class Company:
         return has_text(self._terms.texts, self._terms.texts.both(term, also))
 
 
-def _pair(one: Spot, other: Spot) -> Pair:
+def _pair(one: Spot, other: Spot) -> SpotPair:
     return (one, other) if one <= other else (other, one)

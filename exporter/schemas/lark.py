@@ -28,7 +28,9 @@ _SYMBOL: Final = re.compile(
 )
 _HEX: Final = re.compile(r"(\\[^x])|\\x(..)")
 _TIMES: Final[Mapping[str, tuple[int, int | None]]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
-Kind = Literal["text", "pattern", "range", "token", "schema", "rule", "all", "any", "both", "other", "times", "soon"]
+PartKind = Literal[
+    "text", "pattern", "range", "token", "schema", "rule", "all", "any", "both", "other", "times", "soon"
+]
 Symbol = tuple[str, str]
 _END: Final[Symbol] = ("end", "")
 _CLOSING: Final = (_END, *(("sign", sign) for sign in "|)]&"), ("sign", "->"))
@@ -48,7 +50,7 @@ class LarkPart:
         low, high: of ``times``; None is without end.
     """
 
-    kind: Kind
+    kind: PartKind
     value: str = ""
     parts: tuple[LarkPart, ...] = ()
     flags: str = ""
