@@ -1,9 +1,11 @@
-"""Several sessions at once against llama.cpp: python -m benchmarks.serving [--json] [--plot FILE.svg] [--no-peers].
+"""Several sessions at once against llama.cpp: python -m benchmarks.serving [--servers] [--json] [--plot FILE.svg].
 
 1, 2, 4, 8 and 16 sequences write at the same time, each call of the model for all of them. Measured, in turns, each
 subject in a fresh process with the same weights (4 bits in groups of 32): tokens per second of all together, and while
 they write, the time to the first token of a request with a prompt of 128 tokens, which is read 64 tokens a call. Also
-edgec's sessions as its server uses them: a thread for each answer, a scheduler, a sampler.
+edgec's sessions as its server uses them: a thread for each answer, a scheduler, a sampler. ``--servers``: the same of
+``edgec serve`` and of llama.cpp's own server instead, by clients that read streams over HTTP, with the defaults of each
+but for threads, sessions and context.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from typing import Any
 from benchmarks.harness.artifacts import Workshop
 from benchmarks.harness.edgec_desk import WORKER as DESK
 from benchmarks.harness.grid import Grid
+from benchmarks.harness.http_load import WORKER as HTTP
 from benchmarks.harness.machine import identity
 from benchmarks.harness.models import Q8L, TINY, Model
 from benchmarks.harness.processes import ProcessFailed, run_worker
+from benchmarks.harness.servers import served, server_job
 from benchmarks.harness.subjects import OWN, Subject, edgec, llama
 
 SESSIONS = (1, 2, 4, 8, 16)
@@ -30,6 +34,7 @@ CONTEXT = 512
 _WORKERS = {"edgec": "benchmarks.harness.edgec_sequences", "gguf": "benchmarks.peers.llama_cpp_sequences"}
 THROUGH_SERVER = "edgec, by threads of its server"
 _LIMIT_S = 1800.0
+Run = Callable[[], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -109,18 +114,20 @@ def plot(rows: Sequence[Row]) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured: the model, the numbers of sessions, and the sizes of a load."""
+    """What is measured: the model, the numbers of sessions, the sizes of a load; servers, or the runtimes in them."""
 
     model: Model
     sessions: tuple[int, ...]
     threads: int
     rounds: int
     load: Mapping[str, int]
+    servers: bool = False
+    context: int = CONTEXT
 
     def job(self, artifact: Path) -> dict[str, Any]:
         """The job of a worker."""
         loads = [{"sessions": count, **self.load} for count in self.sessions]
-        sizes = {"threads": self.threads, "context": CONTEXT, "sequences": max(self.sessions) + 1}
+        sizes = {"threads": self.threads, "context": self.context, "sequences": max(self.sessions) + 1}
         return {"artifact": str(artifact), **sizes, "loads": loads}
 
 
@@ -128,24 +135,42 @@ def measure(
     shop: Workshop, options: Options, subjects: Sequence[Subject], say: Callable[[str], None]
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of all subjects, and of those that were not run why."""
-    rounds: dict[str, list[list[dict[str, Any]]]] = {}
+
+    def runs(subject: Subject, worker: str) -> Run:
+        return lambda: _rows(shop, options, subject, worker)
+
+    named = {name: runs(subject, worker) for name, subject, worker in _workers(subjects, options.servers)}
+    return in_turns(named, options.rounds, say)
+
+
+def in_turns(runs: Mapping[str, Run], rounds: int, say: Callable[[str], None]) -> tuple[list[Row], dict[str, str]]:
+    """The rows of all subjects, each of which runs once in a round; one that failed runs no more, with the reason."""
+    made: dict[str, list[list[dict[str, Any]]]] = {}
     failed: dict[str, str] = {}
-    for turn in range(options.rounds):
-        for name, subject, worker in _workers(subjects):
+    for turn in range(rounds):
+        for name, run in runs.items():
             if name in failed:
                 continue
             say(f"round {turn + 1}: {name}")
             try:
-                job, python = options.job(shop.made(subject).path), shop.interpreter(subject)
-                done = run_worker(worker, job, python=python, timeout_s=_LIMIT_S, environment=_cache(shop))
-                rounds.setdefault(name, []).append(done["rows"])
+                made.setdefault(name, []).append(run())
             except ProcessFailed as error:
                 failed[name] = str(error)
-    return [row for name, some in rounds.items() if name not in failed for row in rows_of(name, some)], failed
+    return [row for name, some in made.items() if name not in failed for row in rows_of(name, some)], failed
 
 
-def _workers(subjects: Sequence[Subject]) -> list[tuple[str, Subject, str]]:
-    """Name, subject and worker of each measurement; edgec is measured by its server, too."""
+def _rows(shop: Workshop, options: Options, subject: Subject, worker: str) -> list[dict[str, Any]]:
+    """One round of a subject."""
+    job, python = options.job(shop.made(subject).path), shop.interpreter(subject)
+    if options.servers:
+        job, python = server_job(shop, subject, job), Path(sys.executable)
+    return list(run_worker(worker, job, python=python, timeout_s=_LIMIT_S, environment=_cache(shop))["rows"])
+
+
+def _workers(subjects: Sequence[Subject], servers: bool) -> list[tuple[str, Subject, str]]:
+    """Name, subject and worker of each measurement; edgec is measured by the threads of its server, too."""
+    if servers:
+        return [(one.name, served(one), HTTP) for one in subjects]
     found = [(one.name, one, _WORKERS[one.maker]) for one in subjects]
     return [*found, *((THROUGH_SERVER, one, DESK) for one in subjects if not one.peer)]
 
@@ -162,13 +187,16 @@ def main(write: Callable[[str], None] = print) -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--sessions", type=int, nargs="+", default=list(SESSIONS))
     parser.add_argument("--quick", action="store_true", help="a tiny model and few tokens: checks the harness")
+    parser.add_argument("--servers", action="store_true", help="over HTTP, with llama.cpp's own server")
     parser.add_argument("--no-peers", action="store_true", help="edgec alone")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--plot", type=Path, help="write both charts to this SVG file")
     given = parser.parse_args()
     load = {"prompt_tokens": 24, "steps": 4, "arrivals": 2, "chunk": 16} if given.quick else {}
-    options = Options(TINY if given.quick else Q8L, tuple(given.sessions), given.threads, given.rounds, load)
-    subjects = [edgec(options.model, OWN, context=64 if given.quick else CONTEXT)]
+    options = Options(
+        TINY if given.quick else Q8L, tuple(given.sessions), given.threads, given.rounds, load, given.servers
+    )
+    subjects = [edgec(options.model, OWN, context=CONTEXT)]
     if not given.no_peers and not given.quick:
         subjects += [llama(options.model, f"llama.cpp {name}", kind, CONTEXT) for name, kind in _PEERS.items()]
     rows, failed = measure(Workshop(given.build, identity()), options, subjects, _say)

@@ -171,7 +171,7 @@ class Manifest(JsonPart):
 
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, a speech-language model in ``audio_language``, other models have none.
-    ``schemas``: the names of the JSON Schemas and regular expressions whose files lie in ``schemas/``.
+    ``schemas``: the names of the JSON Schemas, regular expressions and grammars whose files lie in ``schemas/``.
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were

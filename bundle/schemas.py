@@ -1,6 +1,6 @@
 """Schemas in a bundle: each as JSON and as a compiled automaton, with the bytes of the tokenizer's tokens.
 
-A regular expression lies among them, its JSON being a text.
+Regular expressions and grammars lie among them: the JSON of the first is a text, of the second a list of its lines.
 
 `schemas/vocabulary.bin` is little-endian: the letters EDGECVO1; the numbers of tokens, of bytes and of tokens that end
 a text (uint32); those tokens' ids, rising (uint32); where each token's bytes end (uint32); the bytes. A token that

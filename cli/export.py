@@ -27,6 +27,7 @@ def export(
     system_prompt: Annotated[Path | None, typer.Option(help="System prompt to ship as KV state.")] = None,
     schema: Annotated[list[str] | None, typer.Option(help="NAME=FILE: a JSON Schema to ship; repeatable.")] = None,
     regex: Annotated[list[str] | None, typer.Option(help="NAME=REGEX to ship likewise; repeatable.")] = None,
+    grammar: Annotated[list[str] | None, typer.Option(help="NAME=FILE: a grammar, likewise; repeatable.")] = None,
     adapter: Annotated[
         list[str] | None, typer.Option(help="NAME=PEFT_FOLDER: functions under a LoRA, on Apple's NPU; repeatable.")
     ] = None,
@@ -76,6 +77,7 @@ def export(
         system_prompt=system_prompt,
         schemas=parse_schemas(schema or ()),
         regexes=parse_regexes(regex or ()),
+        grammars=parse_schemas(grammar or ()),
         adapters=parse_adapters(adapter or ()),
         kernels=kernels,
         draft_heads=draft_heads,

@@ -54,6 +54,7 @@ class ExportOptions:
             need not compute it again.
         schemas: files with JSON Schemas by name, which the bundle ships compiled for apps and the runner.
         regexes: regular expressions by name, likewise.
+        grammars: files with grammars in Lark's notation or GBNF by name, likewise.
         adapters: folders of LoRA adapters that PEFT saved, by name, for the formats of Apple's Core ML and Core AI:
             each method exists once more under each adapter, over the same weights.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
@@ -87,6 +88,7 @@ class ExportOptions:
     system_prompt: str | Path | None = None
     schemas: Mapping[str, str | Path] | None = None
     regexes: Mapping[str, str] | None = None
+    grammars: Mapping[str, str | Path] | None = None
     adapters: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
     emulate: bool | None = None
@@ -142,7 +144,7 @@ def _parsed_budget(text: str) -> tuple[str, float]:
 
 
 def parse_schemas(texts: Sequence[str]) -> dict[str, Path]:
-    """Parse schemas of the form ``NAME=FILE``.
+    """Parse schemas or grammars of the form ``NAME=FILE``.
 
     Raises:
         InputError: E712.

@@ -162,18 +162,19 @@ def _exported(python: Path, subject: Subject, job: Mapping[str, Any]) -> dict[st
 
 
 def _make_gguf(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
-    job = {"source": str(float16_gguf(shop, subject.model)), "out": str(folder / "model.gguf"), **subject.options}
+    source = float16_gguf(shop, subject.model, subject.options.get("tokenizer", False))
+    job = {"source": str(source), "out": str(folder / "model.gguf"), **subject.options}
     facts = run_worker(GGUF, job, python=shop.peers)
     return {"file": "model.gguf", "file_bytes": facts["file_bytes"], "decode_bytes": facts["decode_bytes"]}
 
 
-def float16_gguf(shop: Workshop, model: Model) -> Path:
-    """The model for llama.cpp before quantising."""
+def float16_gguf(shop: Workshop, model: Model, tokenizer: bool = False) -> Path:
+    """The model for llama.cpp before quantising; with a tokenizer, if asked for, of made-up words."""
     folder = shop.model_folder(model)
-    out = folder / "model-f16.gguf"
+    out = folder / ("model-f16-tokenizer.gguf" if tokenizer else "model-f16.gguf")
     if not out.is_file():
-        tensors = weights(model, folder)
-        job = {"config": str(folder / "config.json"), "weights": str(tensors), "out": str(out)}
+        tensors, config = weights(model, folder), folder / "config.json"
+        job = {"config": str(config), "weights": str(tensors), "out": str(out), "tokenizer": tokenizer}
         run_worker(GGUF, job, python=shop.peers)
     return out
 

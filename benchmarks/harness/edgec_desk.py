@@ -7,17 +7,15 @@ A job has ``artifact`` (the bundle), ``threads``, ``sequences`` and ``loads``.
 from __future__ import annotations
 
 import json
-import random
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from threading import Barrier, Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness.serving_load import Load, Measured
+from benchmarks.harness.serving_load import Load, Measured, gaps_between, random_prompt
 
 if TYPE_CHECKING:
     from edgec.runtime_py.serve.desks import Batch
@@ -37,8 +35,7 @@ class Answers:
         from edgec.runtime_py.generate import stream_tokens
         from edgec.runtime_py.sampling import Sampler, Sampling
 
-        chosen = random.Random(seed)
-        prompt = [chosen.randrange(1, self._vocabulary) for _ in range(self._load.prompt_tokens)]
+        prompt = list(random_prompt(seed, self._load.prompt_tokens, self._vocabulary))
         with self._desk.seat(prompt, lambda: None) as (stepper, memory):
             for token in stream_tokens(stepper, prompt, Sampler(Sampling()), memory.recall(prompt)):
                 yield token
@@ -80,17 +77,11 @@ def measure(desk: Batch, vocab_size: int, load: Load) -> Measured:
         after = perf_counter()
         stream.close()  # type: ignore[attr-defined]
         waited.append((after - before) * 1e3)
-        gaps += [gap for writer in writers for gap in _gaps(writer.times, before, after)] if seed else []
+        gaps += [gap for writer in writers for gap in gaps_between(writer.times, before, after)] if seed else []
     answers.stopped.set()
     for writer in writers:
         writer.join()
     return Measured(load.sessions, load.sessions * load.steps / seconds, tuple(waited[1:]), tuple(gaps))
-
-
-def _gaps(times: list[float], begin: float, end: float) -> list[float]:
-    """The ms between the tokens of one writer that came between two times."""
-    within = [time for time in times if begin <= time <= end]
-    return [(later - earlier) * 1e3 for earlier, later in pairwise(within)]
 
 
 def work(job: Mapping[str, Any]) -> list[Measured]:

@@ -1,7 +1,7 @@
 """One export by edgec in a separate process, whose CPU time and peak memory are figures of the benchmark.
 
 A job has ``config`` (config.json), ``recipe`` (name or TOML file), ``changes`` (fields of the recipe that differ),
-``context`` and ``out``. The weights are random, seeded.
+``context`` and ``out``; ``tokenizer`` asks for one of made-up words. The weights are random, seeded.
 """
 
 from __future__ import annotations
@@ -10,10 +10,23 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.jobs import status_bytes
 from benchmarks.harness.models import SEED
+from benchmarks.peers.tokenizer import write_tokenizer
+
+
+def _source(job: Mapping[str, Any]) -> str:
+    """The config, or a folder beside the bundle that has it and a tokenizer."""
+    if not job.get("tokenizer"):
+        return str(job["config"])
+    folder, text = Path(job["out"]).parent / "source", Path(job["config"]).read_text()
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(text)
+    write_tokenizer(folder, json.loads(text)["vocab_size"])
+    return str(folder)
 
 
 def export(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +40,7 @@ def export(job: Mapping[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(1)
     recipe = replace(load_recipe(job["recipe"]), **job["changes"])
     out = edgec.export(
-        job["config"],
+        _source(job),
         recipe=recipe,
         random_weights=True,
         context=job["context"],

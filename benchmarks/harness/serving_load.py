@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -72,6 +73,18 @@ class Measured:
     gap_ms: tuple[float, ...]
 
 
+def random_prompt(seed: int, tokens: int, vocab_size: int) -> tuple[int, ...]:
+    """Seeded token ids, none of them 0."""
+    chosen = random.Random(seed)
+    return tuple(chosen.randrange(1, vocab_size) for _ in range(tokens))
+
+
+def gaps_between(times: Sequence[float], begin: float, end: float) -> list[float]:
+    """The ms between the tokens of one writer that came between two times."""
+    within = [time for time in times if begin <= time <= end]
+    return [(later - earlier) * 1e3 for earlier, later in pairwise(within)]
+
+
 class Writers:
     """Sequences that write, each with its latest token and its position."""
 
@@ -81,12 +94,8 @@ class Writers:
         self._ends = [load.prompt_tokens] * load.sessions
         self._latest = [self._read(sequence) for sequence in range(load.sessions)]
 
-    def _prompt(self, seed: int) -> tuple[int, ...]:
-        chosen = random.Random(seed)
-        return tuple(chosen.randrange(1, self._model.vocab_size) for _ in range(self._load.prompt_tokens))
-
     def _parts(self, sequence: int, seed: int) -> list[Fed]:
-        tokens, chunk = self._prompt(seed), self._load.chunk
+        tokens, chunk = random_prompt(seed, self._load.prompt_tokens, self._model.vocab_size), self._load.chunk
         starts = range(0, len(tokens), chunk)
         return [Fed(sequence, tokens[at : at + chunk], at, at + chunk >= len(tokens)) for at in starts]
 

@@ -1,7 +1,8 @@
 """A transformers model as GGUF, quantised by llama.cpp itself; runs in the peers' environment.
 
 A job has ``config`` and ``weights`` (config.json and safetensors), ``out`` (the float16 GGUF), or ``source``, ``out``
-and ``preset`` for a quantised copy. Only what random weights need is written: no tokenizer, no merges.
+and ``preset`` for a quantised copy. Only what random weights need is written: ``tokenizer`` asks for one of made-up
+words, without which llama.cpp's server starts for no model.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 
 from benchmarks.peers.gguf_families import GGUF_FAMILIES, kv_heads
+from benchmarks.peers.tokenizer import made_up_words
 
 # Small tensors that llama.cpp's kernels read in float32, besides vectors and biases.
 _FLOAT32 = ("ffn_gate_inp.weight", "ssm_conv1d.weight", "shortconv.conv.weight")
@@ -30,12 +32,13 @@ PRESETS = {
 }
 
 
-def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
+def write_float16(config: Mapping[str, Any], weights: Path, out: Path, tokenizer: bool = False) -> None:
     """Write matrices in float16 and vectors in float32."""
     family = GGUF_FAMILIES[config["model_type"]]
     # Tensors wait in a file: mixtures of experts take gigabytes.
     writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[family.architecture], use_temp_file=True)
     _write_shape(writer, config, _feed_forward_length(config, weights))
+    _write_tokenizer(writer, config["vocab_size"] if tokenizer else 0)
     family.describe(writer, config)
     for name, tensor in _tensors(config, weights):
         writer.add_tensor(name, tensor)
@@ -60,7 +63,18 @@ def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any], feed_forwar
     writer.add_value_length(head)
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
-    writer.add_tokenizer_model("no_vocab")
+
+
+def _write_tokenizer(writer: gguf.GGUFWriter, words: int) -> None:
+    """A tokenizer of so many words; its one merge makes nothing new, but llama.cpp refuses to read none."""
+    if not words:
+        writer.add_tokenizer_model("no_vocab")
+        return
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(made_up_words(words))
+    writer.add_token_types([gguf.TokenType.NORMAL] * words)
+    writer.add_token_merges(["t 0"])
 
 
 def _write_rope(writer: gguf.GGUFWriter, rope: Mapping[str, Any], head: int) -> None:
@@ -131,7 +145,8 @@ def _work(job: Mapping[str, Any]) -> dict[str, Any]:
     if "preset" in job:
         quantize(Path(job["source"]), partial, job["preset"])
     else:
-        write_float16(json.loads(Path(job["config"]).read_text()), Path(job["weights"]), partial)
+        config = json.loads(Path(job["config"]).read_text())
+        write_float16(config, Path(job["weights"]), partial, job.get("tokenizer", False))
     partial.rename(out)
     return facts(out)
 

@@ -1,4 +1,4 @@
-"""A tokenizer of made-up words for a model: some exporters refuse a folder without one, and none of them uses it."""
+"""A tokenizer of made-up words for a model: some exporters and every server refuse a model without one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,23 @@ def folder_with_tokenizer(source: Path, folder: Path) -> Path:
         link = folder / name
         link.unlink(missing_ok=True)
         link.symlink_to((source / name).resolve())
-    vocab_size = json.loads((source / "config.json").read_text())["vocab_size"]
+    write_tokenizer(folder, json.loads((source / "config.json").read_text())["vocab_size"])
+    return folder
+
+
+def write_tokenizer(folder: Path, vocab_size: int) -> None:
+    """Write the files of a tokenizer."""
     (folder / "tokenizer.json").write_text(json.dumps(_tokenizer(vocab_size)))
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
-    return folder
+
+
+def made_up_words(count: int) -> list[str]:
+    """The word of each token id."""
+    return [f"t{token}" for token in range(count)]
 
 
 def _tokenizer(vocab_size: int) -> dict[str, Any]:
     """A byte-pair encoding without merges: MNN reads no other kind safely."""
-    vocab = {f"t{token}": token for token in range(vocab_size)}
+    vocab = {word: token for token, word in enumerate(made_up_words(vocab_size))}
     model = {"type": "BPE", "vocab": vocab, "merges": [], "fuse_unk": False}
     return {"version": "1.0", "added_tokens": [], "pre_tokenizer": _BYTES, "decoder": _BYTES, "model": model}

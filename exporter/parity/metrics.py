@@ -94,6 +94,9 @@ def _kl(reference: Tensor, candidate: Tensor) -> Tensor:
 
 
 def _kl_of_rows(reference: Tensor, candidate: Tensor) -> Tensor:
-    p = torch.log_softmax(reference.double(), -1)
-    q = torch.log_softmax(candidate.double(), -1)
-    return (p.exp() * (p - q)).sum(-1).clamp_min(0)
+    """Sum p (x - y) - lse(x) + lse(y), of logits x and y: one exponential of each, where log-softmaxes take three."""
+    x, y = reference.double(), candidate.double()
+    p = torch.softmax(x, -1)
+    # The largest p is exp(max(x) - lse(x)).
+    normalizer = x.amax(-1) - p.amax(-1).log()
+    return (p.mul_(x - y).sum(-1) - normalizer + y.logsumexp(-1)).clamp_min(0)

@@ -196,7 +196,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
         prompt=prompt,
-        schemas=schema_files(options.schemas or {}, options.regexes or {}, source, tokenizer),
+        schemas=schema_files(options.schemas or {}, options.regexes or {}, options.grammars or {}, source, tokenizer),
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context, request.spec.context)

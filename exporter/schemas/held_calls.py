@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -12,7 +11,7 @@ from edgec.bundle.schemas import token_bytes
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.held_calls import VOCABULARY, HeldCalls
 from edgec.errors import InputError
-from edgec.exporter.schemas.lark import lark_rules, tokens_in
+from edgec.exporter.schemas.lark import lark_grammar, tokens_in
 from edgec.exporter.schemas.messages import UNUSED_BYTES, compile_message
 from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.messages.grammar import ToolChoice
@@ -65,17 +64,13 @@ def _choices(tools: Sequence[Tool]) -> Mapping[str, ToolChoice]:
 
 def _symbols(grammars: Iterable[Wanted], vocabulary: Vocabulary) -> Mapping[int, int]:
     """The byte that stands for each special token of the grammars."""
-    tokens = {token for grammar in grammars for token in tokens_in(lark_rules(_lark(grammar)).values())}
+    tokens = {token for grammar in grammars for token in tokens_in(lark_grammar(grammar.lark, "tools").rules.values())}
     ending = sorted(tokens & vocabulary.eos)
     if ending or len(tokens) > len(UNUSED_BYTES):
         why = f"the token {ending[0]} of its calls ends texts" if ending else "its calls have too many special tokens"
         fix = "leave --tools out; tools work in Python"
         raise InputError("An app cannot hold this model's calls of tools.", "--tools", why, fix, "E763")
     return dict(zip(sorted(tokens), UNUSED_BYTES, strict=False))
-
-
-def _lark(grammar: Wanted) -> str:
-    return str(json.loads(grammar.grammar)["grammars"][0]["lark_grammar"])
 
 
 def _token_file(vocabulary: Vocabulary, symbols: Mapping[int, int]) -> bytes:

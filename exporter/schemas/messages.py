@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import Any, Final
 
 from edgec.exporter.schemas.compiled import MOST_STATES, compile_schema
-from edgec.exporter.schemas.lark import LarkPart, lark_rules
+from edgec.exporter.schemas.lark import LarkPart, lark_grammar
+from edgec.exporter.schemas.lark_terms import combined_term, leaf_term
 from edgec.exporter.schemas.pushdown import Pushdown, PushdownState
 from edgec.exporter.schemas.refusals import too_large_automaton
 from edgec.exporter.schemas.regular import EVERY_BYTE, Regular, RegularPool, TooManyStates
-from edgec.exporter.schemas.text_patterns import whole_term
 from edgec.runtime_py.structured.wanted import Wanted
 
 UNUSED_BYTES: Final = (0xC0, 0xC1, *range(0xF5, 0x100))
@@ -33,10 +33,10 @@ def compile_message(wanted: Wanted, symbols: Mapping[int, int]) -> Pushdown:
     Raises:
         InputError: E710, a tool's schema has a keyword that this automaton does not enforce; E711, it exceeds a limit.
     """
-    message, *schemas = json.loads(wanted.grammar)["grammars"]
+    _, *schemas = json.loads(wanted.grammar)["grammars"]
     held = {each["name"]: each["json_schema"] for each in schemas}
     try:
-        return _Message(lark_rules(message["lark_grammar"]), held, symbols).whole()
+        return _Message(lark_grammar(wanted.lark, "tools").rules, held, symbols).whole()
     except (TooManyStates, RecursionError) as error:
         why = f"the automaton of its messages has more than {MOST_STATES:,} states"
         raise too_large_automaton("tools", why) from error
@@ -68,7 +68,7 @@ class _Message:
             return self._leaf(part)
         terms = [self._term(each) for each in part.parts]
         found = [term for term in terms if term is not None]
-        return self._combined(part.kind, found) if len(found) == len(terms) else None
+        return self._combined(part, found) if len(found) == len(terms) else None
 
     def _leaf(self, part: LarkPart) -> Regular | None:
         match part.kind:
@@ -76,24 +76,14 @@ class _Message:
                 return None
             case "rule":
                 return self._term(self._rules[part.value])
-            case "pattern":
-                return whole_term(self._pool, part.value, "tools")
             case "token":
                 return self._pool.one_of(1 << self._symbols[int(part.value)])
-        return self._pool.text(part.value.encode())
+        return leaf_term(self._pool, part, "tools")
 
-    def _combined(self, kind: str, terms: Sequence[Regular]) -> Regular:
-        pool = self._pool
-        match kind:
-            case "all":
-                return pool.then(*terms)
-            case "any":
-                return pool.either(*terms)
-            case "maybe":
-                return pool.either(pool.empty, *terms)
-            case "many":
-                return pool.repeat(terms[0])
-        return self._without(terms[0], self._begun(terms[0], pool.one_of(EVERY_BYTE)))
+    def _combined(self, part: LarkPart, terms: Sequence[Regular]) -> Regular:
+        if part.kind != "soon":
+            return combined_term(self._pool, part, terms)
+        return self._without(terms[0], self._begun(terms[0], self._pool.one_of(EVERY_BYTE)))
 
     def _begun(self, term: Regular, *more: Regular) -> Regular:
         """What begins with a text of the term."""
@@ -123,9 +113,9 @@ class _Message:
                 return self._chain(part.parts)
             case "any":
                 return self._choice(part.parts)
-        assert part.kind in ("maybe", "many"), part
+        assert part.kind == "times" and part.low == 0, part
         state = self._machine.add(final=True)
-        self._call(state, self._state(part.parts[0]), self._end if part.kind == "maybe" else state)
+        self._call(state, self._state(part.parts[0]), self._end if part.high == 1 else state)
         return state
 
     def _values(self, schema: Any) -> int:
@@ -173,4 +163,4 @@ class _Message:
             return self._term(part)
         if part.kind != "all":
             return None
-        return self._first_soon(next(each for each in part.parts if each.kind != "maybe"))
+        return self._first_soon(next(each for each in part.parts if each.kind != "times" or each.high != 1))

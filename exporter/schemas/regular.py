@@ -56,7 +56,9 @@ class TooManyStates(Exception):
 class RegularPool:
     """Makes terms, each once."""
 
-    def __init__(self) -> None:
+    def __init__(self, symbols: int = 256) -> None:
+        """Make terms over bytes, or over another number of symbols."""
+        self._every = (1 << symbols) - 1
         self._known: dict[tuple[object, ...], Regular] = {}
         self._derived: dict[tuple[Regular, int], Regular] = {}
         self._split: dict[Regular, tuple[int, ...]] = {}
@@ -161,10 +163,10 @@ class RegularPool:
         """Sets of bytes, apart and of all bytes, whose bytes have one derivative each."""
         if term not in self._split:
             if term.kind == "bytes":
-                self._split[term] = tuple(mask for mask in (term.bytes, EVERY_BYTE & ~term.bytes) if mask)
+                self._split[term] = tuple(mask for mask in (term.bytes, self._every & ~term.bytes) if mask)
             else:
                 parts = term.parts[:1] if term.kind == "then" and not term.parts[0].nullable else term.parts
-                self._split[term] = reduce(_refined, map(self._classes, parts), (EVERY_BYTE,))
+                self._split[term] = reduce(_refined, map(self._classes, parts), (self._every,))
         return self._split[term]
 
     def automaton(self, term: Regular, most: int) -> list[RegularState]:

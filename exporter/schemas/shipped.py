@@ -1,9 +1,9 @@
-"""The schemas and regular expressions of an export: compiled before any other work, and the files of a bundle."""
+"""The schemas, regular expressions and grammars of an export: compiled before any other work, and a bundle's files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,42 +12,54 @@ from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
 from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import compile_schema
+from edgec.exporter.schemas.grammars import compile_grammar
+from edgec.exporter.schemas.pushdown import Pushdown
 from edgec.exporter.schemas.refusals import no_vocabulary, not_named
 from edgec.exporter.schemas.regexes import compile_regex
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
-from edgec.runtime_py.structured.wanted import normalised_schema, read_json_schema
+from edgec.runtime_py.structured.wanted import normalised_schema, read_grammar, read_json_schema
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
 
 
 def schema_files(
-    schemas: Mapping[str, str | Path], regexes: Mapping[str, str], source: ModelSource, tokenizer: Any
+    schemas: Mapping[str, str | Path],
+    regexes: Mapping[str, str],
+    grammars: Mapping[str, str | Path],
+    source: ModelSource,
+    tokenizer: Any,
 ) -> Files:
     """The files that a bundle holds of its schemas; none where there are none.
 
     Args:
         schemas: JSON files by the schemas' names.
         regexes: regular expressions by names that no schema has; their JSON is a text.
+        grammars: files with grammars by names that none of these has; their JSON is a list of lines.
         source: the model, which must be a decoder.
         tokenizer: the model's.
 
     Raises:
-        InputError: E611 to E616, E710, E711, a schema that cannot be read, enforced or compiled; E712, a name; E713,
-            the model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
+        InputError: E611 to E616, E710, E711, E768, E771, something that cannot be read, enforced or compiled;
+            E712, a name; E713, the model is not a decoder with a tokenizer; E617, its tokenizer has no bytes.
         ToolError: E619, llguidance is not installed.
     """
-    if not schemas and not regexes:
+    named = [*schemas.items(), *regexes.items(), *grammars.items()]
+    if not named:
         return {}
-    _check_names([*schemas.items(), *regexes.items()])
+    _check_names(named)
     files: Files = {TOKENS: _token_file(_vocabulary(source, tokenizer))}
     for name, path in schemas.items():
         schema = read_json_schema(Path(path))
         files[schema_file(name)] = json.dumps(schema, indent=1, ensure_ascii=False).encode()
-        files[grammar_file(name)] = _compiled(schema, path)
+        files[grammar_file(name)] = _compiled(lambda given: compile_schema(normalised_schema(given)), schema, path)
     for name, regex in regexes.items():
         files[schema_file(name)] = json.dumps(regex, ensure_ascii=False).encode()
         files[grammar_file(name)] = compile_regex(regex, f"--regex {name}").to_bytes()
+    for name, path in grammars.items():
+        grammar = read_grammar(Path(path))
+        files[schema_file(name)] = json.dumps(grammar.split("\n"), indent=1, ensure_ascii=False).encode()
+        files[grammar_file(name)] = _compiled(compile_grammar, grammar, path)
     return files
 
 
@@ -60,9 +72,9 @@ def _check_names(named: Sequence[tuple[str, str | Path]]) -> None:
         known.add(name.casefold())
 
 
-def _compiled(schema: Any, path: str | Path) -> bytes:
+def _compiled(compiler: Callable[[Any], Pushdown], given: Any, path: str | Path) -> bytes:
     try:
-        return compile_schema(normalised_schema(schema)).to_bytes()
+        return compiler(given).to_bytes()
     except InputError as error:
         raise InputError(error.what, f"{path}: {error.where}", error.why, error.fix, error.code) from error
 

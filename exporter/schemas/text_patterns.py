@@ -45,6 +45,8 @@ _CATEGORIES: Final = {
 # An escape, a set with its inside, or another letter.
 _SET: Final = re.compile(r"\\.|\[\^?\]?((?:\\.|[^\]\\])*)\]|[^\\]", re.DOTALL)
 _NEW_LINE: Final = ((10, 10),)
+# The signs for kelvin and a long s, which Unicode folds to letters of ASCII.
+_FOLDED: Final = {ord(letter): code for letters, code in (("kK", 0x212A), ("sS", 0x17F)) for letter in letters}
 Item = tuple[Any, Any]
 Spelling = Callable[[RegularPool, Iterable[tuple[int, int]]], Regular]
 
@@ -58,20 +60,44 @@ def pattern_term(pool: RegularPool, pattern: str, where: str) -> Regular:
     return _Pattern(pool, where, spelled).found(pattern)
 
 
-def whole_term(pool: RegularPool, pattern: str, where: str) -> Regular:
+def whole_term(pool: RegularPool, pattern: str, where: str, flags: str = "") -> Regular:
     r"""The texts that a pattern matches as a whole, in UTF-8; raises as `pattern_term`.
 
     `\d` and `\w` are ASCII in schemas and all of Unicode's in the engine's own expressions: refused here.
+
+    Args:
+        pool: makes the term.
+        pattern: the regular expression.
+        where: named in errors.
+        flags: ``i``, letters are capital or small; ``s``, a dot is also a line's end.
     """
-    made = _Pattern(pool, where, encoded, {name: ranges for name, ranges in _CATEGORIES.items() if "SPACE" in name})
+    if unknown := set(flags) - {"i", "s"}:
+        raise not_compiled("pattern", where, f"the flag {min(unknown)}")
+    categories = {name: ranges for name, ranges in _CATEGORIES.items() if "SPACE" in name}
+    made = _Pattern(pool, where, encoded, categories, flags)
     return pool.either(*(made.sequence(branch) for branch in made.branches(pattern)))
+
+
+def folded(ranges: CharacterRanges, where: str) -> CharacterRanges:
+    """Characters with those that differ from them only in being capital or small, as Unicode folds them."""
+    if any(high > 0x7F for _, high in ranges):
+        raise not_compiled("pattern", where, "the flag i with letters that are not ASCII")
+    codes = {code for low, high in ranges for code in range(low, high + 1)}
+    letters = {ord(chr(code).swapcase()) for code in codes if chr(code).isalpha()}
+    return (*ranges, *((code, code) for code in letters), *((_FOLDED[code],) * 2 for code in _FOLDED.keys() & letters))
 
 
 class _Pattern:
     def __init__(
-        self, pool: RegularPool, where: str, spell: Spelling, categories: Mapping[str, CharacterRanges] = _CATEGORIES
+        self,
+        pool: RegularPool,
+        where: str,
+        spell: Spelling,
+        categories: Mapping[str, CharacterRanges] = _CATEGORIES,
+        flags: str = "",
     ) -> None:
-        self._pool, self._where, self._spell, self._categories = pool, where, spell, categories
+        self._pool, self._where, self._spell = pool, where, spell
+        self._categories, self._flags = categories, flags
 
     def found(self, pattern: str) -> Regular:
         return self._pool.either(*(self._anchored(branch) for branch in self.branches(pattern)))
@@ -114,11 +140,11 @@ class _Pattern:
 
     def _characters(self, kind: str, value: Any) -> CharacterRanges:
         if kind == "ANY":
-            return without(_NEW_LINE)
-        if kind == "LITERAL":
-            return ((int(value), int(value)),)
-        if kind == "RANGE":
-            return ((int(value[0]), int(value[1])),)
+            return ANY_CHARACTER if "s" in self._flags else without(_NEW_LINE)
+        if kind in ("LITERAL", "RANGE"):
+            low, high = value if kind == "RANGE" else (value, value)
+            named = ((int(low), int(high)),)
+            return folded(named, self._where) if "i" in self._flags else named
         if kind == "NOT_LITERAL":
             return without(self._characters("LITERAL", value))
         if kind == "CATEGORY" and str(value) in self._categories:

@@ -30,11 +30,13 @@ def held_structure(bundle: Bundle, name: str) -> OpenStructure | None:
 def shipped_structure(bundle: Bundle, name: str) -> dict[str, Any]:
     """What the bundle holds by a name, as the argument of `wanted`; raises as `shipped_schema`."""
     told = shipped_schema(bundle, name)
+    if isinstance(told, list):
+        return {"grammar": "\n".join(told)}
     return {"regex" if isinstance(told, str) else "schema": told}
 
 
 def shipped_schema(bundle: Bundle, name: str) -> Any:
-    """A schema that the bundle holds, as JSON; a regular expression is a text.
+    """A schema that the bundle holds, as JSON; a regular expression is a text, a grammar a list of its lines.
 
     Raises:
         InputError: E714, it holds none of this name, or it is damaged.

@@ -59,6 +59,11 @@ class Wanted:
         """What distinguishes it from others."""
         return hashlib.sha256(self.grammar.encode()).hexdigest()
 
+    @property
+    def lark(self) -> str:
+        """The rules of a grammar in Lark's notation, also of one that was given in GBNF."""
+        return str(json.loads(self.grammar)["grammars"][0]["lark_grammar"])
+
     def value(self, text: str) -> Any:
         """The value of a whole text: what its JSON says, or the text itself.
 
@@ -76,13 +81,13 @@ class Wanted:
 
 
 def with_every_spelling(wanted: Wanted) -> Wanted:
-    """A schema or a regular expression whose texts may be cut into tokens in any way, also where bytes are certain.
+    """A structure whose texts may be cut into tokens in any way, also where bytes are certain.
 
     The library otherwise allows one token there, its own tokenizer's; a bundle's automaton allows all.
     """
     made = json.loads(wanted.grammar)
     for part in made["grammars"]:
-        schema = part.pop("json_schema")
+        schema = part.pop("json_schema", None)
         rules = part["lark_grammar"] if schema is None else f"start: %json {json.dumps(schema)}"
         part["lark_grammar"] = f'%llguidance {{"no_forcing": true}}\n{rules}'
     return replace(wanted, grammar=json.dumps(made))
@@ -216,7 +221,7 @@ def _regex(given: Any) -> Wanted:
 
 
 def _grammar(given: Any) -> Wanted:
-    text = _read_text(given) if isinstance(given, Path) else given
+    text = read_grammar(given) if isinstance(given, Path) else given
     if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_SCHEMA_BYTES:
         raise malformed("grammar", "it is not text, or too long")
     special = _SPECIAL.search(_QUOTED.sub("", text))
@@ -228,7 +233,7 @@ def _grammar(given: Any) -> Wanted:
         raise malformed("grammar", str(error)) from error
     if fault := fault_of(made):
         raise malformed("grammar", " ".join(fault.split()))
-    return Wanted("grammar", made)
+    return Wanted("grammar", json.dumps({"grammars": [{"lark_grammar": made}]}))
 
 
 def read_json_schema(path: Path) -> Any:
@@ -243,7 +248,12 @@ def read_json_schema(path: Path) -> Any:
         raise unreadable(str(path), str(error)) from error
 
 
-def _read_text(path: Path) -> str:
+def read_grammar(path: Path) -> str:
+    """The text of a grammar's file, of at most ``MOST_SCHEMA_BYTES``.
+
+    Raises:
+        InputError: E611, it cannot be read, or is not UTF-8.
+    """
     try:
         return limited_bytes(path, MOST_SCHEMA_BYTES).decode()
     except (OSError, ValueError) as error:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.options import parse_regexes
 from edgec.exporter.schemas.regexes import compile_regex
-from edgec.runtime_py.structured.engine import GrammarEngine
 from edgec.runtime_py.structured.wanted import wanted
-from tests.exporter.schemas.walker import BYTES, Walker
+from tests.exporter.schemas.walker import Walker, first_difference, matcher_of
 
 WALKS, STEPS = 8, 40
 ALIKE = (
@@ -42,19 +40,7 @@ def difference(pattern: str, chance: random.Random) -> str:
     """Walk at random along both; says where they first allow different bytes, or nothing."""
     asked = wanted(regex=pattern)
     assert asked is not None
-    walker, matcher = Walker(compile_regex(pattern, "here")), GrammarEngine(BYTES).compile(asked.grammar)
-    text = b""
-    for _ in range(STEPS):
-        mine, theirs = walker.next_bytes(), {int(byte) for byte in np.flatnonzero(matcher.allowed()[:256])}
-        if mine != theirs or walker.whole != matcher.accepting:
-            return f"after {text!r}: {sorted(mine ^ theirs)}, whole {walker.whole}, {matcher.accepting}"
-        if not mine:
-            return ""
-        byte = chance.choice(sorted(mine))
-        text += bytes([byte])
-        walker.take(byte)
-        matcher.consume([byte])
-    return ""
+    return first_difference(Walker(compile_regex(pattern, "here")), matcher_of(asked), chance, STEPS)
 
 
 @pytest.mark.parametrize("pattern", ALIKE, ids=ascii)

@@ -18,35 +18,46 @@ from edgec.cli.app import app
 from edgec.devices.runner.build import build_runner
 from edgec.errors import InputError
 from edgec.exporter.schemas.shipped import schema_files
-from edgec.runtime_py.structured.shipped import shipped_schema
+from edgec.runtime_py.structured.shipped import shipped_schema, shipped_structure
+from edgec.runtime_py.structured.wanted import wanted
 from tests.devices.runner.test_structured_text import PERSON
+from tests.exporter.schemas.walker import matcher_of
 from tests.runtime_py.structured.steppers import EXAMPLE
 
 pytestmark = pytest.mark.long
 
 PROMPT = "Lily has a friend: "
 BUDGET = 90
+SUM = r"""
+start: sum
+sum: sum ("+" | "-") term | term
+term: /[0-9]{1,3}/ | "(" sum ")"
+%ignore " "
+"""
 VERSE = r"The [a-z]{3,8}( said)?,\n\t\"[^\"\x00-\x08]{1,20}\"\x01\\"
 
 
 @pytest.fixture(scope="module")
 def shipped(stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example model with two schemas."""
+    """The example model with two schemas, a regular expression and a grammar."""
     folder = tmp_path_factory.mktemp("shipped")
     (folder / "person.json").write_text(json.dumps(PERSON))
     (folder / "yes.json").write_text('{"type": "boolean"}')
     files = {"person": folder / "person.json", "yes-no": folder / "yes.json"}
-    return edgec.export(EXAMPLE, out=folder / "shipped.edgec", context=256, schemas=files, regexes={"verse": VERSE})
+    (folder / "sum.lark").write_text(SUM)
+    out, grammars = folder / "shipped.edgec", {"sum": folder / "sum.lark"}
+    return edgec.export(EXAMPLE, out=out, context=256, schemas=files, regexes={"verse": VERSE}, grammars=grammars)
 
 
 def test_the_manifest_names_the_schemas_and_lists_their_files(shipped: Path) -> None:
     manifest = open_bundle(shipped).manifest
-    assert manifest.schemas == ["person", "verse", "yes-no"]
+    assert manifest.schemas == ["person", "sum", "verse", "yes-no"]
     listed = {file.path for file in manifest.files if file.path.startswith("schemas/")}
     files = [f"{name}.{end}" for name in manifest.schemas for end in ("json", "grammar")]
     assert listed == {f"schemas/{name}" for name in (*files, "vocabulary.bin")}
     assert shipped_schema(open_bundle(shipped), "person") == PERSON
     assert shipped_schema(open_bundle(shipped), "verse") == VERSE
+    assert shipped_structure(open_bundle(shipped), "sum") == {"grammar": SUM}
 
 
 def test_a_bundle_that_lacks_a_schemas_file_is_refused(shipped: Path, tmp_path: Path) -> None:
@@ -90,6 +101,34 @@ def test_a_regular_expression_is_shipped_likewise(shipped: Path, count: int) -> 
     assert error.value.code == "E610"
 
 
+@pytest.mark.parametrize("count", [7, 40])
+def test_a_grammar_is_shipped_likewise(shipped: Path, count: int) -> None:
+    model = edgec.load(shipped)
+    prompt = model.encode(PROMPT)
+    said = model.generate(prompt, schema="sum", max_new_tokens=count)
+    written = run_runner(shipped, prompt, "sum", count)
+    assert written["tokens"] == list(said.tokens) and written["finish"] == said.finish_reason
+    assert said.finish_reason in ("complete", "eos") and written["text"] == said.text == said.value
+    asked = wanted(grammar=SUM)
+    assert asked is not None
+    matcher = matcher_of(asked)
+    assert matcher.consume(list(said.text.encode())) == len(said.text) and matcher.accepting
+    assert list(model.generate(prompt, schema="sum", max_new_tokens=count, speculate="ngram").tokens) == list(
+        said.tokens
+    )
+
+
+def test_a_grammar_that_is_not_compiled_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "name.lark").write_text('start: WORD "x"\nWORD: /[a-z]+/')
+    with pytest.raises(InputError, match=r"name\.lark") as error:
+        edgec.export(EXAMPLE, out=tmp_path / "x.edgec", grammars={"name": tmp_path / "name.lark"})
+    assert error.value.code == "E771"
+    for grammars, code in (({"name": "absent.lark"}, "E611"), ({"1": "absent.lark"}, "E712")):
+        with pytest.raises(InputError) as error:
+            edgec.export(EXAMPLE, out=tmp_path / "x.edgec", grammars=grammars)
+        assert error.value.code == code
+
+
 def test_a_text_of_the_runner_is_closed_within_its_tokens(shipped: Path) -> None:
     prompt = edgec.load(shipped).encode(PROMPT)
     for count in (40, 50, BUDGET):
@@ -118,7 +157,7 @@ def test_the_command_takes_a_schemas_name(shipped: Path) -> None:
 
 
 def test_a_name_that_the_bundle_lacks_is_refused(shipped: Path, tiny_bundle: Path) -> None:
-    for bundle, why in ((shipped, "person, verse, yes-no"), (tiny_bundle, "without schemas")):
+    for bundle, why in ((shipped, "person, sum, verse, yes-no"), (tiny_bundle, "without schemas")):
         with pytest.raises(InputError, match=why) as error:
             edgec.load(bundle).generate("x", schema="animal")
         assert error.value.code == "E714"
@@ -154,5 +193,5 @@ def test_a_keyword_that_is_not_compiled_is_refused_before_any_work(tmp_path: Pat
 @pytest.mark.parametrize("names", [("one", "One"), ("1",), ("a b",), ("a" * 65,)])
 def test_names_that_no_bundle_can_hold_are_refused_before_anything_is_read(names: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as error:
-        schema_files(dict.fromkeys(names, "absent.json"), {}, cast(Any, None), None)
+        schema_files(dict.fromkeys(names, "absent.json"), {}, {}, cast(Any, None), None)
     assert error.value.code == "E712"

@@ -11,11 +11,13 @@ from edgec.exporter.schemas.compiled import compile_schema
 from edgec.exporter.schemas.pushdown import Pushdown
 from edgec.runtime_py.structured.engine import GrammarEngine, Matcher
 from edgec.runtime_py.structured.vocabulary import Vocabulary
-from edgec.runtime_py.structured.wanted import normalised_schema, wanted
+from edgec.runtime_py.structured.wanted import Wanted, normalised_schema, wanted
 
 BYTES: Final = Vocabulary(
     (*(bytes([byte]) for byte in range(256)), b""), special=frozenset([256]), eos=frozenset([256])
 )
+# A text that can be read in more ways is not followed further: their number may double with every byte.
+_MOST_PLACES: Final = 4000
 Place = tuple[int, tuple[int, ...]]
 
 
@@ -62,19 +64,29 @@ class Walker:
 _ENGINE: Final[list[GrammarEngine]] = []
 
 
-def library_matcher(schema: Any) -> Matcher:
-    """The library of `edgec run` at the beginning of a schema's text."""
+def matcher_of(asked: Wanted) -> Matcher:
+    """The library of `edgec run` at the beginning of a text."""
     if not _ENGINE:
         _ENGINE.append(GrammarEngine(BYTES))
+    return _ENGINE[0].compile(asked.grammar)
+
+
+def library_matcher(schema: Any) -> Matcher:
+    """The library at the beginning of a schema's text."""
     asked = wanted(schema=schema)
     assert asked is not None
-    return _ENGINE[0].compile(asked.grammar)
+    return matcher_of(asked)
 
 
 def difference(schema: Any, chance: random.Random, most: int = 60, machine: Pushdown | None = None) -> str:
     """Walk at random along both; says where they first allow different bytes, or nothing."""
     walker = Walker(machine or compile_schema(normalised_schema(schema)))
-    matcher, text = library_matcher(schema), b""
+    return first_difference(walker, library_matcher(schema), chance, most)
+
+
+def first_difference(walker: Walker, matcher: Matcher, chance: random.Random, most: int) -> str:
+    """Walk at random along both; says where they first allow different bytes, or nothing."""
+    text = b""
     for _ in range(most):
         theirs = {int(byte) for byte in np.flatnonzero(matcher.allowed()[:256])}
         mine = walker.next_bytes()
@@ -82,7 +94,7 @@ def difference(schema: Any, chance: random.Random, most: int = 60, machine: Push
             return f"after {text!r}: more {bytes(sorted(mine - theirs))!r}, less {bytes(sorted(theirs - mine))!r}, " + (
                 f"whole {walker.whole}, {matcher.accepting}"
             )
-        if not mine:
+        if not mine or len(walker.places) > _MOST_PLACES:
             return ""
         byte = _likely(sorted(mine), chance)
         text += bytes([byte])
