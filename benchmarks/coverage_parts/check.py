@@ -110,27 +110,14 @@ class Outcome(BaseModel):
 
 def check(kind: str, column: Column = COLUMNS["host"]) -> Outcome:
     """Export a tiny random model of a type and compare its text."""
+
     def outcome(result: str, reason: object = "", code: str = "") -> Outcome:
         words = " ".join(str(reason).split())[:300]
         return Outcome(kind=kind, column=column.title, result=result, code=code, reason=words)
 
     with TemporaryDirectory() as folder:
         try:
-            reference = _reference(kind, Path(folder), column)
-        except Exception as error:  # Each family fails in its own way on sizes that it was not made for.
-            refused = _refusal_of_config(kind, Path(folder, "config"), column)
-            if refused is not None:
-                return outcome("refused", f"{refused.what} {refused.why}", refused.code)
-            return outcome("no config", f"{type(error).__name__}: {error}")
-        try:
-            bundle = _exported(Path(folder), column)
-            if not column.speaks:
-                return outcome("passed")
-            said = _said(bundle, reference.prompt)
-            if not column.rounded:
-                return outcome(*compared(said, reference, column.tie))
-            options = _options(Path(folder), column)
-            return outcome(*compared_with_rounded_graph(options, reference.prompt, said, column.tie))
+            return outcome(*_compared(kind, Path(folder), column))
         except EdgecError as error:
             return outcome("refused", f"{error.what} {error.why}", error.code)
         except Exception as error:
@@ -138,17 +125,29 @@ def check(kind: str, column: Column = COLUMNS["host"]) -> Outcome:
             return outcome("failed", f"{type(error).__name__}: {error}")
 
 
-def _refusal_of_config(kind: str, folder: Path, column: Column) -> EdgecError | None:
-    """How edgec refuses a type that transformers can describe and neither make nor run; None: it does not."""
+def _compared(kind: str, folder: Path, column: Column) -> tuple[str, str]:
+    """The result and its reason; a type that transformers can describe and neither make nor run must be refused."""
+    try:
+        reference = _reference(kind, folder, column)
+    except Exception as error:  # Each family fails in its own way on sizes that it was not made for.
+        _export_config(kind, folder / "config", column)
+        return "no config", f"{type(error).__name__}: {error}"
+    bundle = _exported(folder, column)
+    if not column.speaks:
+        return "passed", ""
+    said = _said(bundle, reference.prompt)
+    if not column.rounded:
+        return compared(said, reference, column.tie)
+    return compared_with_rounded_graph(_options(folder, column), reference.prompt, said, column.tie)
+
+
+def _export_config(kind: str, folder: Path, column: Column) -> None:
+    """Export a type's config with random weights, where it has one."""
     try:
         tiny_config(kind, column.wider).save_pretrained(folder)
-    except Exception:  # As above: there is nothing to be asked about.
-        return None
-    try:
-        export_bundle(replace(_options(folder, column), random_weights=True, out=folder / "x.edgec"))
-    except EdgecError as error:
-        return error
-    return None
+    except Exception:  # As above: there is nothing to export.
+        return
+    export_bundle(replace(_options(folder, column), random_weights=True, out=folder / "x.edgec"))
 
 
 def _reference(kind: str, folder: Path, column: Column) -> Reference:

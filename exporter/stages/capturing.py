@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from edgec.bundle.entry_points import Limits
+from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager
@@ -38,8 +39,23 @@ def eager_stage(model: nn.Module, probe: Probe, memo: LinearMemo | None = None) 
     """Run transformers' own model on the probe, in float32.
 
     ``memo``: keeps the products of linear layers for the captured program.
+
+    Raises:
+        InputError: E769, the model's own code fails, as it does on sizes that no checkpoint has.
     """
-    return Stage("transformers float32", run_eager(model, probe.tokens, probe.plan, memo))
+    try:
+        logits = run_eager(model, probe.tokens, probe.plan, memo)
+    except (EdgecError, MemoryError):
+        raise
+    except Exception as error:  # Whatever the code of a model raises.
+        raise InputError(
+            "The model's own code fails on a text.",
+            where=type(model).__name__,
+            why=f"{type(error).__name__}: {error}"[:300],
+            fix="run the model in transformers with this config; edgec --debug shows where it failed",
+            code="E769",
+        ) from error
+    return Stage("transformers float32", logits)
 
 
 def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limits) -> Program:
