@@ -35,7 +35,8 @@ def compile_grammar(grammar: str, where: str = "grammar") -> Pushdown:
         network = Network(rule_terms(lark_grammar(asked.lark, where), where), where)
         machine = _Machine(network, Splitting(network, where), where).whole()
     except (TooManyStates, RecursionError) as error:
-        raise too_large_automaton(where, f"its automaton has more than {MOST_STATES:,} states") from error
+        why = f"its automaton has more than {MOST_STATES:,} states, or its parts are nested too deeply"
+        raise too_large_automaton(where, why) from error
     except InputError as error:
         if error.code != "E710":
             raise

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from edgec.exporter.schemas.characters import encoded
 from edgec.exporter.schemas.lark import LarkPart
-from edgec.exporter.schemas.regular import Regular, RegularPool
+from edgec.exporter.schemas.regular import EVERY_BYTE, Regular, RegularPool
 from edgec.exporter.schemas.text_patterns import folded, whole_term
 
 
@@ -61,4 +61,7 @@ class Terminals:
             return self.term(self._rules[part.value])
         if not part.parts:
             return leaf_term(self._pool, part, self._where)
-        return combined_term(self._pool, part, [self.term(each) for each in part.parts])
+        made = combined_term(self._pool, part, [self.term(each) for each in part.parts])
+        # The library has other bytes that UTF-8 never has, but marks special tokens by the last one.
+        written = self._pool.repeat(self._pool.one_of(EVERY_BYTE >> 1))
+        return self._pool.both(made, written) if part.kind == "other" else made

@@ -210,7 +210,7 @@ def _check_texts(terms: RuleTerms, automata: Mapping[int, Sequence[RegularState]
         good |= {rule for rule, automaton in automata.items() if _ends(automaton, good)}
     for rule in terms.bodies:
         if rule not in good:
-            raise empty(where, f"{terms.names[rule]} holds itself without end")
+            raise empty(where, f"{terms.names[rule]} holds itself without end, or nothing")
 
 
 def _ends(automaton: Sequence[RegularState], good: set[int]) -> bool:

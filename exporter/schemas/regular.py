@@ -92,8 +92,16 @@ class RegularPool:
         if after is self.empty:
             return first
         if first.kind == "then":
-            return self._pair(first.parts[0], self._pair(first.parts[1], after))
+            return self._behind(first, after)
         return self._make("then", (first, after), first.nullable and after.nullable)
+
+    def _behind(self, first: Regular, after: Regular) -> Regular:
+        """The parts of a ``then``, which may be thousands, before another term."""
+        heads = []
+        while first.kind == "then":
+            heads.append(first.parts[0])
+            first = first.parts[1]
+        return self.then(*heads, first, after)
 
     def either(self, *parts: Regular) -> Regular:
         """One of them."""

@@ -52,7 +52,13 @@ def shipped_schema(bundle: Bundle, name: str) -> Any:
         )
     path = bundle.path / schema_file(name)
     try:
-        return parse_json(limited_bytes(path, MOST_SCHEMA_BYTES))
+        return _checked(parse_json(limited_bytes(path, MOST_SCHEMA_BYTES)))
     except (OSError, ValueError) as error:
         fix = "export the bundle again"
         raise InputError("A schema in the bundle cannot be read.", str(path), str(error), fix, "E714") from error
+
+
+def _checked(told: Any) -> Any:
+    if isinstance(told, list) and not all(isinstance(line, str) for line in told):
+        raise ValueError("the lines of a grammar are not all texts")
+    return told

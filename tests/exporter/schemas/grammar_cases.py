@@ -56,6 +56,8 @@ LARK: Final = {
         %import common.INT -> INT
         %ignore /\s+/
     """,
+    "all texts but one": 'start: A ";"?\nA: ~("a" | ~"b") | /[a-c]{2}/',
+    "any bytes but a text": 'start: A\nA: ~"a"',
     "query": r"""
         start: select ";"
         select: "select"i cols "from"i NAME [where] ["order"i "by"i NAME ("asc"i|"desc"i)?] ["limit"i INT]

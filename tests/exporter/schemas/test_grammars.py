@@ -69,6 +69,13 @@ def test_random_grammars_are_refused_or_allow_the_same_bytes(seed: int) -> None:
     assert [difference(grammar, machine, walk, 25) for walk in range(4)] == [""] * 4, grammar
 
 
+@pytest.mark.parametrize("body", ['"{}" "y"', '("{}") "y"', "/({})y/"])
+def test_a_part_of_thousands_of_bytes_may_stand_before_another(body: str) -> None:
+    # More bytes than Python's calls may be deep.
+    machine = compile_grammar("start: A\nA: " + body.format("x" * 1500))
+    assert sum(bool(state.edges) for state in machine.states) == 1501
+
+
 def test_names_are_those_of_schemas() -> None:
     assert {name: str(path) for name, path in parse_schemas(["sum=sum.lark"]).items()} == {"sum": "sum.lark"}
     error = CliRunner().invoke(app, ["export", "model", "--grammar", "sum"]).exception
