@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.bundle.prefix import Files
-from edgec.bundle.schemas import SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
+from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
 from edgec.errors import InputError
 from edgec.exporter.schemas.compiled import compile_schema
 from edgec.exporter.schemas.grammars import compile_grammar
 from edgec.exporter.schemas.pushdown import Pushdown
 from edgec.exporter.schemas.refusals import no_vocabulary, not_named
 from edgec.exporter.schemas.regexes import compile_regex
+from edgec.runtime_py.structured.refusals import too_much
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import normalised_schema, read_grammar, read_json_schema
 
@@ -51,16 +52,29 @@ def schema_files(
     files: Files = {TOKENS: _token_file(_vocabulary(source, tokenizer))}
     for name, path in schemas.items():
         schema = read_json_schema(Path(path))
-        files[schema_file(name)] = json.dumps(schema, indent=1, ensure_ascii=False).encode()
+        files[schema_file(name)] = _stored(schema)
         files[grammar_file(name)] = _compiled(lambda given: compile_schema(normalised_schema(given)), schema, path)
     for name, regex in regexes.items():
-        files[schema_file(name)] = json.dumps(regex, ensure_ascii=False).encode()
+        files[schema_file(name)] = _stored(regex)
         files[grammar_file(name)] = compile_regex(regex, f"--regex {name}").to_bytes()
     for name, path in grammars.items():
         grammar = read_grammar(Path(path))
-        files[schema_file(name)] = json.dumps(grammar.split("\n"), indent=1, ensure_ascii=False).encode()
+        files[schema_file(name)] = _stored(grammar.split("\n"))
         files[grammar_file(name)] = _compiled(compile_grammar, grammar, path)
     return files
+
+
+def _stored(given: Any) -> bytes:
+    """What a bundle says of it: readable lines, or one line where these are more than a bundle is read with.
+
+    Raises:
+        InputError: E614, one line is too.
+    """
+    for indent in (1, None):
+        text = json.dumps(given, indent=indent, ensure_ascii=False).encode()
+        if len(text) <= MOST_SCHEMA_BYTES:
+            return text
+    raise too_much("schema", f"as JSON it has more than {MOST_SCHEMA_BYTES:,} bytes")
 
 
 def _check_names(named: Sequence[tuple[str, str | Path]]) -> None:

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 import edgec
 from edgec.bundle.folder import open_bundle
+from edgec.bundle.schemas import MOST_SCHEMA_BYTES
 from edgec.cli.app import app
 from edgec.devices.runner.build import build_runner
 from edgec.errors import InputError
-from edgec.exporter.schemas.shipped import schema_files
+from edgec.exporter.schemas.shipped import _stored, schema_files
 from edgec.runtime_py.structured.shipped import shipped_schema, shipped_structure
 from edgec.runtime_py.structured.wanted import wanted
 from tests.devices.runner.test_structured_text import PERSON
@@ -47,6 +48,15 @@ def shipped(stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     (folder / "sum.lark").write_text(SUM)
     out, grammars = folder / "shipped.edgec", {"sum": folder / "sum.lark"}
     return edgec.export(EXAMPLE, out=out, context=256, schemas=files, regexes={"verse": VERSE}, grammars=grammars)
+
+
+def test_what_is_stored_is_no_larger_than_what_is_read() -> None:
+    lines = ["x"] * 200_000
+    assert _stored(lines[:10]).count(b"\n") == 11
+    assert len(_stored(lines)) <= MOST_SCHEMA_BYTES < len(json.dumps(lines, indent=1))
+    with pytest.raises(InputError, match="as JSON it has more than") as caught:
+        _stored(["xx"] * 200_000)
+    assert caught.value.code == "E614"
 
 
 def test_the_manifest_names_the_schemas_and_lists_their_files(shipped: Path) -> None:
