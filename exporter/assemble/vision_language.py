@@ -62,7 +62,7 @@ def seen_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVec
     from edgec.exporter.parity.rows_and_text import ExecutedRows
     from edgec.exporter.parity.vision_language import image_probe
 
-    eyes, methods = request.source.eyes, ExecutedRows(artifact, VISION_LANGUAGE_METHODS)
+    eyes, methods = request.source.eyes, ExecutedRows.of_form(artifact, VISION_LANGUAGE_METHODS, request.form)
     assert eyes is not None
     features = methods.rows([torch.from_numpy(probe_values([1, *eyes.shape], "float32", 0))])
     probe = image_probe(eyes, len(features), request.probe, request.limits)

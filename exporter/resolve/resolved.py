@@ -90,7 +90,9 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         check_held(source, recipe, form_of(asked))
         check_recurrences(source)
     elif source.kind in SEVERAL_METHODS:
-        check_several_methods(source.kind, recipe, form_of(asked), _asked_options(options))
+        check_several_methods(source, recipe, form_of(asked), _asked_options(options))
+        if form_of(asked).static:
+            check_held(source, recipe, form_of(asked))
     else:
         recipe = recipe if asked.name == DEFAULT_TARGET else _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
@@ -113,6 +115,7 @@ def _asked_options(options: ExportOptions) -> dict[str, bool]:
         "--system-prompt": options.system_prompt is not None,
         "--calibrate": options.calibrate is not None,
         "--target-bits": options.target_bits is not None,
+        "--adapter": bool(options.adapters),
     }
 
 

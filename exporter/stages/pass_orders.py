@@ -174,6 +174,12 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
     ]
 
 
+def static_see_passes(recipe: Recipe, form: Form) -> list[Pass]:
+    """The passes of the image encoder of a vision-language model with methods of fixed shapes, in order."""
+    # Position tables that code makes from ranges are constants before their weights are rounded.
+    return [RemoveNoops(), FoldConstants(growth=_GROWTH), *static_module_passes(recipe, form)]
+
+
 def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:
     """The passes of a non-decoder model on a CPU, in order.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
+from edgec.bundle.entry_points import SEE, Limits, VisionLanguageInfo
 from edgec.bundle.folder import Bundle
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of, whole_calls
@@ -17,8 +17,6 @@ from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.sessions.placed_rows import RowsSession
 from edgec.runtime_py.stepper import Logits, check_context
 from edgec.runtime_py.vision_language.processor import Prompt
-
-SEE, _ = VISION_LANGUAGE_METHODS
 
 
 class VisionLanguageSession(RowsSession):
