@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from edgec.backends.forms import Form
 from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.unheld import check_held
 from edgec.exporter.sources.fixed_eyes import unseen
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_source import ModelSource
@@ -88,19 +90,20 @@ _KINDS = {
 SEVERAL_METHODS = tuple(_KINDS)
 
 
-def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
+def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, options: ExportOptions) -> None:
     """Refuse targets, kernels and options for which the methods of such a model do not exist.
 
     Args:
         source: of one of the kinds SEVERAL_METHODS.
         recipe: with the kernels that the artifact will call.
         form: of the target's artifact.
-        given: whether each of the options in question was given.
+        options: of the export.
 
     Raises:
-        InputError: E534 for an encoder-decoder, E652 for a vision-language model, E752 for a speech-language model.
+        InputError: E534 for an encoder-decoder, E652 for a vision-language model, E752 for a speech-language model; as
+            ``check_held``, where shapes are fixed.
     """
-    model = _KINDS[source.kind]
+    model, given = _KINDS[source.kind], _asked_options(options)
     refusals = {
         "--target": unseen(source.eyes.family, form) if source.eyes else form.static and _FIXED,
         "--kernels": not form.static and recipe.kernels != "edgec" and model.kernels,
@@ -110,6 +113,19 @@ def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, given
     for where, why in refusals.items():
         if why:
             raise InputError(f"{model.model} cannot be exported this way", where, why, model.fix, model.code)
+    if form.static:
+        check_held(source, recipe, form)
+
+
+def _asked_options(options: ExportOptions) -> dict[str, bool]:
+    """Whether each of the options was given that change what a decoder is."""
+    return {
+        "--draft-heads": options.draft_heads is not None,
+        "--system-prompt": options.system_prompt is not None,
+        "--calibrate": options.calibrate is not None,
+        "--target-bits": options.target_bits is not None,
+        "--adapter": bool(options.adapters),
+    }
 
 
 def _holds(recipe: Recipe, entry: str) -> bool:

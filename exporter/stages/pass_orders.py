@@ -41,6 +41,7 @@ from edgec.passes.static.five_dimensions import FiveDimensions
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.merge_dimensions import MergeDimensions
+from edgec.passes.static.mrope_tables import MropeTables
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
@@ -165,6 +166,7 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
     return [
         StaticMethod(name, tokens),
         PositionTables(slots(limits)),
+        MropeTables(slots(limits)),
         StaticStates(form.state_multiple, form.updates),
         StaticCache(form.state_multiple, form.updates),
         *([Fp16SafeNorm()] if form.half else []),

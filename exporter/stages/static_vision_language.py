@@ -155,7 +155,9 @@ class StaticVisionLanguageStages:
 
     @property
     def _see_budget(self) -> Mapping[str, float]:
-        return ladder.ROUNDED_MODULE if rounds_weights(self.request.recipe) else ladder.HALF_MODULE
+        if rounds_weights(self.request.recipe):
+            return ladder.ROUNDED_MODULE
+        return ladder.HALF_MODULE if self.request.form.half else ladder.FLOAT_LOWERING
 
     def _text_rung(self, final: Stage, executed: Stage, probed: ProbedRows) -> Rung:
         """The static methods against their graphs; random weights, which let rounding grow, have a wider budget."""
@@ -173,4 +175,5 @@ class StaticVisionLanguageStages:
         if rounds_weights(recipe):
             gated = self.request.source.trained
             return quality_rung(original, whole, quality_budget(recipe), gated=gated, note=self._note)
-        return lowering_rung(original, whole, {**ladder.HALF_LOWERING, **recipe.budgets}, rounded=True, note=self._note)
+        budget = ladder.HALF_LOWERING if self.request.form.half else ladder.WHOLE_LOWERING
+        return lowering_rung(original, whole, {**budget, **recipe.budgets}, rounded=True, note=self._note)

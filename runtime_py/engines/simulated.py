@@ -127,25 +127,30 @@ def _package(path: Path, method: str | None) -> TensorFunction:
 def _pte(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreml.pte_program import open_pte
 
-    return next(iter(open_pte(path).methods.values())).run
+    return _named(open_pte(path).methods, method).run
 
 
 def _aimodel(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreai.execute import load_model
 
-    return _by_order(next(iter(load_model(path).functions.values())))
+    return _by_order(_named(load_model(path).functions, method))
 
 
 def _onnx(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.onnx.methods import open_function
 
-    return open_function(path)
+    return open_function(path, method)
 
 
 def _qnn(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.qnn.function import open_function
 
     return open_function(path)
+
+
+def _named(functions: Mapping[str, Any], name: str | None) -> Any:
+    """A function of an artifact; the first where no name is given."""
+    return functions[name] if name else next(iter(functions.values()))
 
 
 def _by_order(function: Any) -> TensorFunction:

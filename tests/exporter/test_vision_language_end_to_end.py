@@ -213,13 +213,6 @@ def test_an_image_for_a_model_without_eyes_is_refused(tiny_bundle: Path) -> None
     assert done.exit_code == 1 and getattr(done.exception, "code", "") == "E658"
 
 
-@pytest.mark.parametrize("target", ["iphone", "snapdragon-8-elite"])
-def test_targets_of_fixed_shapes_are_refused_before_any_work(target: str, tmp_path: Path) -> None:
-    folder = save_vision_language(QUICK, tmp_path / QUICK)
-    assert code_of(lambda: edgec.export(folder, target=target, out=tmp_path / "x.edgec")) == "E652"
-    assert not (tmp_path / "x.edgec").exists()
-
-
 @pytest.mark.parametrize(
     "family, given, code",
     [("qwen2_5_vl", "32*40", "E720"), ("qwen2_5_vl", "30x40", "E721"), (QUICK, "24x24", "E721"), ("", "24", "E721")],

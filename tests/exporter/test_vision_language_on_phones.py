@@ -1,0 +1,143 @@
+"""Vision-language models for the Neural Engine: one Core ML package that sees and says what transformers' model does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import edgec
+from edgec.bundle.folder import open_bundle
+from edgec.bundle.golden import Golden, read_golden
+from edgec.cli.app import app
+from edgec.devices.embed.embed import embed
+from edgec.errors import InputError
+from edgec.runtime_py.bench.bench import bench
+from edgec.runtime_py.verify.verify import replay_vectors, verify
+from tests.exporter.test_vision_language_end_to_end import Exported, code_of, size, words
+from tests.vision_language import picture, processor, save_vision_language
+
+QUICK, CONTEXT, COUNT = "llava", 160, 16
+OTHERS = ("idefics3", "smolvlm", "internvl", "lfm2_vl")
+PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
+EACH = [QUICK, *(pytest.param(family, marks=pytest.mark.slow) for family in OTHERS)]
+
+
+@pytest.fixture(scope="module", params=EACH)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """A family's bundle with a Core ML package."""
+    family: str = request.param
+    folder = save_vision_language(family, tmp_path_factory.mktemp(family) / family)
+    bundle = edgec.export(folder, **PACKAGE, out=folder.parent / "x.edgec", image_size=size(family))
+    return Exported(family, bundle, COUNT)
+
+
+def test_the_words_are_those_of_transformers_about_one_image_and_about_two(exported: Exported) -> None:
+    family, model = exported.family, edgec.load(exported.bundle)
+    for index, shape in enumerate([(50, 40), (30, 90)]):
+        image = picture(*shape, seed=index)
+        _, wanted = words(family, "<image>what is this", [image], COUNT)
+        assert list(model.generate("what is this", images=[image], max_new_tokens=COUNT).tokens) == wanted
+    text, images = "what <image> is this <image> here", [picture(seed=1), picture(seed=2)]
+    _, wanted = words(family, text, images, COUNT)
+    text = text.replace("<image>", processor(family).image_token)
+    assert list(model.generate(text, images=images, max_new_tokens=COUNT).tokens) == wanted
+
+
+def test_text_alone_follows_an_image_and_another_image_follows_in_the_same_prompt(exported: Exported) -> None:
+    family, model = exported.family, edgec.load(exported.bundle)
+    alone = model.generate([8, 9, 10, 11], max_new_tokens=6).tokens
+    for seed in (3, 4):
+        _, wanted = words(family, "<image>what is this", [picture(seed=seed)], COUNT)
+        said = model.generate("what is this", images=[picture(seed=seed)], max_new_tokens=COUNT, resume=True)
+        assert list(said.tokens) == wanted
+    assert model.generate([8, 9, 10, 11], max_new_tokens=6, resume=True).tokens == alone
+
+
+def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(exported: Exported) -> None:
+    manifest = open_bundle(exported.bundle).manifest
+    sees = manifest.vision_language
+    assert manifest.limits is None and sees is not None
+    see, prefill, decode = manifest.methods
+    assert [method.name for method in manifest.methods] == ["see", "prefill", "decode"]
+    assert see.inputs[0].shape == [1, sees.channels, sees.height, sees.width] and see.outputs[0].shape[0] == sees.rows
+    for method, tokens in ((prefill, sees.limits.prefill_chunk), (decode, 1)):
+        width = see.outputs[0].shape[-1]
+        shapes = {tensor.name: tensor.shape for tensor in method.inputs}
+        assert shapes["tokens"] == [1, tokens] and shapes["start"] == shapes["last"] == [1]
+        assert shapes["features"] == [1, tokens, width] and shapes["seen"] == [1, tokens, 1]
+    assert manifest.states and {state.dtype for state in manifest.states} == {"float16"}
+    assert {info.options["method"] for info in manifest.passes} == {"see", "forward"}
+    assert manifest.ledger is not None and not manifest.ledger.overhead_reasons
+
+
+def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(exported: Exported) -> None:
+    rungs = open_bundle(exported.bundle).manifest.parity
+    assert "forward: static methods" in [rung.stage for rung in rungs]
+    see, text, whole = rungs[-3:]
+    assert [rung.stage for rung in (see, text, whole)] == [
+        *("see: artifact", "forward: artifact", "artifact, from pixels to logits")
+    ]
+    assert whole.reference == "transformers float32" and all("simulated" in rung.note for rung in (see, text, whole))
+    # A whole chunk, one that is not full, and single tokens.
+    assert text.positions == whole.positions > 10 and text.top1_agreement == whole.top1_agreement == 1.0
+
+
+def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: Exported) -> None:
+    bundle, model = open_bundle(exported.bundle), edgec.load(exported.bundle)
+    assert verify(exported.bundle).passed and bundle.golden_path is not None
+    golden = read_golden(bundle.golden_path)
+    (text,), (seen,) = golden.outputs, golden.functions
+    # The prompt takes prefill, what follows decode.
+    assert seen.method == "see" and len(text.prompt_ids) > 1 and len(text.continuation_ids) > 1
+    moved = {name: [values[0] + 2 * seen.tolerance, *values[1:]] for name, values in seen.values.items()}
+    logits = [
+        probe.model_copy(update={"logits": [v + 2 * text.tolerance for v in probe.logits]}) for probe in text.probes
+    ]
+    changed = Golden(
+        outputs=(text.model_copy(update={"probes": logits}),), functions=(seen.model_copy(update={"values": moved}),)
+    )
+    outputs, functions = replay_vectors(model, changed)
+    assert outputs.status == functions.status == "failed" and "a value of 'features' moved" in functions.detail
+
+
+def test_commands_know_such_a_bundle(exported: Exported, tmp_path: Path) -> None:
+    family, bundle = exported.family, exported.bundle
+    picture().save(tmp_path / "a.png")
+    given = ["run", str(bundle), "--image", str(tmp_path / "a.png"), "-p", "what is this", "--json"]
+    done = CliRunner().invoke(app, [*given, "--max-new-tokens", str(COUNT)])
+    _, wanted = words(family, "what is this", [picture()], COUNT, chat=True)
+    assert done.exit_code == 0 and f'"tokens": {wanted}' in done.stdout
+    shown = CliRunner().invoke(app, ["inspect", str(bundle)])
+    assert (shown.exit_code == 0 and "see" in shown.stdout and "each 9 tokens" in shown.stdout) or family != QUICK
+    assert code_of(lambda: bench(bundle)) == "E427"
+    with pytest.raises(InputError, match="only edgec's engine sees") as caught:
+        embed(bundle, tmp_path / "app", platform="ios")
+    assert caught.value.code == "E464" and not (tmp_path / "app").exists()
+
+
+@pytest.mark.parametrize("family", ["gemma3", "paligemma", "qwen2_vl"])
+def test_families_without_fixed_shapes_are_refused_with_the_reason_before_any_work(family: str, tmp_path: Path) -> None:
+    folder, out = save_vision_language(family, tmp_path / family), tmp_path / "x.edgec"
+    with pytest.raises(InputError) as caught:
+        edgec.export(folder, **PACKAGE, out=out, image_size=size(family))
+    assert caught.value.code == "E652" and family in caught.value.why and not out.exists()
+
+
+@pytest.mark.parametrize("given", [{"format": "pte"}, {"target": "snapdragon-8-elite", "format": None}])
+def test_formats_without_a_function_for_a_tile_are_refused(given: dict[str, Any], tmp_path: Path) -> None:
+    folder, out = save_vision_language(QUICK, tmp_path / QUICK), tmp_path / "x.edgec"
+    assert code_of(lambda: edgec.export(folder, **{**PACKAGE, **given, "recipe": "4bit"}, out=out)) == "E652"
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_four_bits_are_exported_and_say_something(tmp_path: Path) -> None:
+    folder = save_vision_language(QUICK, tmp_path / QUICK)
+    # Random weights are rounded worse than trained ones: quality is not judged, lowering is.
+    loose = {"kl_mean": 5.0, "top1_agreement": 0.0, "max_relative": 2.0}
+    bundle = edgec.export(folder, **{**PACKAGE, "recipe": "4bit"}, budgets=loose, out=tmp_path / "x.edgec")
+    said = edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=8).tokens
+    assert said and verify(bundle).passed
