@@ -72,12 +72,17 @@ class ExportRequest:
         """The decoder's shape."""
         return model_spec(self.source.config)
 
+    @property
+    def sees_ahead(self) -> bool:
+        """Whether tokens of a prompt see others after themselves."""
+        return self.source.eyes is not None and self.source.eyes.asked.ahead != "none"
+
     @cached_property
     def limits(self) -> Limits:
         """The context and sizes of calls that the artifact will serve."""
         if self.form.static:
-            return static_limits(self.spec, self.recipe, self.context, self.form)
-        if self.source.eyes and self.source.eyes.asked.ahead != "none":
+            return static_limits(self.spec, self.recipe, self.context, self.form, self.sees_ahead)
+        if self.sees_ahead:
             longest = longest_with_reach(self.spec)
             return decoder_limits(self.spec, self.recipe, self.context, AHEAD_CHUNK, longest)
         return decoder_limits(self.spec, self.recipe, self.context)

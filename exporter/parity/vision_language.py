@@ -122,11 +122,11 @@ def image_probe(
     ahead, prompt = eyes.asked.ahead, _BEFORE + rows + _INSIDE
     chunk = limits.prefill_chunk
     plan = static_plan(length, chunk, window) if static else call_plan(length, chunk, limits.logit_rows)
-    plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits)
+    plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits, static)
     return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt, eyes.grid)
 
 
-def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
+def _whole_prompt(prompt: int, length: int, limits: Limits, static: bool) -> tuple[Call, ...]:
     """The prompt in one call, then calls of every size; none of them begins again.
 
     Raises:
@@ -140,7 +140,8 @@ def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
             fix=f"write a recipe with prefill_chunk = {prompt} or more, and a --context as long",
             code="E651",
         )
-    after = call_plan(length - prompt, limits.prefill_chunk, limits.logit_rows)
+    left, chunk = length - prompt, limits.prefill_chunk
+    after = static_plan(left, chunk) if static else call_plan(left, chunk, limits.logit_rows)
     again = after[-1].start == 0 and len(after) > 1
     calls = (Call(prompt + call.start, call.size, call.rows) for call in (after[:-1] if again else after))
     return (Call(0, prompt, min(prompt, limits.logit_rows)), *calls)

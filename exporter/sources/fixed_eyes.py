@@ -16,7 +16,10 @@ def unseen(family: str, form: Form) -> str:
     if not form.static:
         return ""
     if not form.sees:
-        return f"{form.artifact} for this target has methods of fixed shapes, and none for an image encoder yet"
+        return (
+            f"{form.artifact} for this target has methods of fixed shapes, and none for an image encoder; a Core ML "
+            "package has one (--target iphone --format mlpackage)"
+        )
     asked = FAMILIES[family]
     if asked.ahead != "none":
         return (

@@ -142,10 +142,16 @@ def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[P
     return {"hear": hear, "forward": decoder_passes(recipe, limits)}
 
 
-def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
-    """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text."""
+def static_decoder_passes(
+    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), ahead: bool = False
+) -> list[Pass]:
+    """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text.
+
+    ``ahead``: tokens see others after themselves.
+    """
     known = Calibration(calibration, context=limits.context)
-    cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
+    held = slots(limits, ahead)
+    cache = KvCache(held, limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
     return [
         RemoveNoops(),
         MatmulToLinear(),
@@ -161,12 +167,12 @@ def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[
     ]
 
 
-def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pass]:
-    """The passes of one static method, in order; all of them are exact."""
+def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
+    """The passes of one static method, in order; all of them are exact. ``held``: positions that the states hold."""
     return [
         StaticMethod(name, tokens),
-        PositionTables(slots(limits)),
-        MropeTables(slots(limits)),
+        PositionTables(held),
+        MropeTables(held),
         StaticStates(form.state_multiple, form.updates),
         StaticCache(form.state_multiple, form.updates),
         *([Fp16SafeNorm()] if form.half else []),

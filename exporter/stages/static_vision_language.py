@@ -81,7 +81,8 @@ class StaticVisionLanguageStages:
         return programs
 
     def _passes(self, recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
-        return {SEE: static_see_passes(recipe, self.request.form), FORWARD: static_decoder_passes(recipe, limits)}
+        text = static_decoder_passes(recipe, limits, ahead=self.request.sees_ahead)
+        return {SEE: static_see_passes(recipe, self.request.form), FORWARD: text}
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, rewrite both methods, fix the decoder's shapes; leave rungs and outputs in ``folder``."""

@@ -63,8 +63,9 @@ def open_simulated(bundle: Bundle, method: str = FORWARD) -> Executor:
     if form is None:
         raise _unknown(manifest)
     recurrent = any(state.layout == "recurrent" for state in manifest.states)
-    rows = _row_inputs(manifest)
-    return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), limits, recurrent, rows)
+    slots = min((state.slots for state in manifest.states if state.layout == "full"), default=0)
+    methods = backend_of(form.module).execute(bundle.artifact_path)
+    return StaticDecoder(methods, limits, recurrent, _row_inputs(manifest), slots)
 
 
 def _open_function(bundle: Bundle, method: str) -> Executor:

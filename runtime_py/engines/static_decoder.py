@@ -29,19 +29,21 @@ class StaticDecoder:
     """Static methods as an ``Executor``; their states are kept for the next call."""
 
     def __init__(
-        self, methods: Methods, limits: Limits, recurrent: bool = False, row_inputs: Sequence[str] = ()
+        self, methods: Methods, limits: Limits, recurrent: bool = False, row_inputs: Sequence[str] = (), slots: int = 0
     ) -> None:
         """Wrap the methods.
 
         Args:
             methods: ``prefill`` and ``decode``.
-            limits: give the number of positions that the states hold: the context, in whole chunks.
+            limits: give the number of positions that the states hold where ``slots`` does not: the context, in whole
+                chunks.
             recurrent: some states belong to recurrences.
             row_inputs: what a text with rows in the place of tokens has, as ``ir/row_inputs.py`` names it.
+            slots: positions that the states hold; 0: as many as the limits say.
         """
         self._methods, self._recurrent, self._adapter = methods, recurrent, ""
         self._row_inputs = tuple(row_inputs)
-        self._slots = -(-limits.context // methods.chunk) * methods.chunk
+        self._slots = slots or -(-limits.context // methods.chunk) * methods.chunk
 
     def use_functions(self, adapter: str) -> None:
         """Execute the functions under an adapter from the next run on; empty: those of the model as it is."""

@@ -1,4 +1,4 @@
-"""Vision-language models for the Neural Engine: one Core ML package that sees and says what transformers' model does."""
+"""Vision-language models for the Neural Engine: one Core ML package says what transformers' own model does."""
 
 from __future__ import annotations
 
