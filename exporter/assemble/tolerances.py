@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from edgec.backends.forms import Form
 from edgec.bundle.golden import HALF_TOLERANCE, SIMULATED_SHARE
 
 
-def golden_tolerances(form: Form) -> dict[str, float]:
+class Tolerances(TypedDict, total=False):
+    """As `output_vector` and `function_vector` take them."""
+
+    relative_tolerance: float
+    simulated_share: float
+
+
+def golden_tolerances(form: Form) -> Tolerances:
     """Tolerances for values on a phone, and where an interpreter simulates the Neural Engine."""
     if not form.neural_engine:
         return {}

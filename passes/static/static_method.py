@@ -16,7 +16,7 @@ become 393, none of which computes a size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,7 @@ class StaticMethod:
         start = _rename(graph, "positions", "start")
         _rename(graph, "logit_index", "last")
         _count_from(graph, start, self.tokens)
-        _take_numbers(graph)
+        _take_numbers(graph, [each.name for each in program.interface.inputs if each.dtype is torch.bool])
         examples = _examples(program.interface, self.tokens)
         fix_shapes(graph, examples)
         for view in nodes_of(graph, aten.view.default):
@@ -95,14 +95,13 @@ def _fixed(tensor: TensorType, tokens: int) -> Tensor:
     return torch.zeros(shape, dtype=static_type(tensor.dtype))
 
 
-def _take_numbers(graph: GraphModule) -> None:
-    """Take truth values as numbers, which are compared first."""
+def _take_numbers(graph: GraphModule, names: Sequence[str]) -> None:
+    """Take truth values, inputs by these names, as numbers, which are compared first."""
     last = last_placeholder(graph)
-    for node in [node for node in graph.graph.nodes if node.op == "placeholder"]:
-        if node.meta["val"].dtype is torch.bool:
-            with graph.graph.inserting_after(last):
-                truth = graph.graph.call_function(aten.gt.Scalar, (node, 0.5))
-            node.replace_all_uses_with(truth, delete_user_cb=lambda user, keep=truth: user is not keep)
+    for node in [placeholder(graph, name) for name in names]:
+        with graph.graph.inserting_after(last):
+            truth = graph.graph.call_function(aten.gt.Scalar, (node, 0.5))
+        node.replace_all_uses_with(truth, delete_user_cb=lambda user, keep=truth: user is not keep)
 
 
 def _rename(graph: GraphModule, old: str, new: str) -> Node:

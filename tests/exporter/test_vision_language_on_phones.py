@@ -114,7 +114,7 @@ def test_commands_know_such_a_bundle(exported: Exported, tmp_path: Path) -> None
     assert (shown.exit_code == 0 and "see" in shown.stdout and "each 9 tokens" in shown.stdout) or family != QUICK
     assert code_of(lambda: bench(bundle)) == "E427"
     with pytest.raises(InputError, match="only edgec's engine sees") as caught:
-        embed(bundle, tmp_path / "app", platform="ios")
+        embed(bundle, "ios", tmp_path / "app")
     assert caught.value.code == "E464" and not (tmp_path / "app").exists()
 
 
