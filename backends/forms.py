@@ -92,6 +92,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         updates="caller",
         folds=True,
         index_bits=16,
+        sees=True,
     ),
     ("coreml", "mlpackage"): Form(
         *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML),
@@ -129,6 +130,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("coreai", "aimodel"): Form(
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
         ("coreai-torch", "coreai-core"),
+        sees=True,
     ),
     ("onnx", "onnx"): _caller_form(
         *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
@@ -136,6 +138,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         logits_width=1 << 31,
         state_multiple=1,
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
+        sees=True,
     ),
 }
 

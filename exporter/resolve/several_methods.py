@@ -105,7 +105,7 @@ def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, optio
     """
     model, given = _KINDS[source.kind], _asked_options(options)
     refusals = {
-        "--target": unseen(source.eyes.family, form) if source.eyes else form.static and _FIXED,
+        "--target": unseen(form) if source.eyes else form.static and _FIXED,
         "--kernels": not form.static and recipe.kernels != "edgec" and model.kernels,
         **{option: given.get(option, False) and why for option, why in model.options.items()},
         **{f"recipe {recipe.name}, {name}": _holds(recipe, name) and why for name, why in model.entries.items()},

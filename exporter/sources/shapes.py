@@ -74,7 +74,7 @@ def model_shape(
 def _with_senses(kind: str, whole: Any, config: Mapping[str, Any], form: Form | None) -> DecoderShape:
     """A decoder with the parameters of its eyes or ears beside it."""
     text, sense = decoder_shape(config), _SENSES[kind]
-    if form is not None and form.static and (kind != VISION_LANGUAGE or unseen(whole.model_type, form)):
+    if form is not None and form.static and (kind != VISION_LANGUAGE or unseen(form)):
         remark = f"its {sense} are not counted: edgec exports only its text part for this target's format"
         return replace(text, remarks=(remark,))
     model = build_generating(kind, whole, "meta", "eager", torch.float32, False)

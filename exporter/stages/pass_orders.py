@@ -53,6 +53,8 @@ MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
 
 # A cast to float32 doubles a bfloat16 weight; the backend stores float16 anyway.
 _GROWTH = 1.5
+# LFM2-VL stretches 16 x 16 learned positions to four times as many patches, and 16 bits to float32.
+_STRETCHED = 8.0
 
 
 def decoder_passes(
@@ -117,8 +119,7 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
         FuseRmsNorm(heads=True),
         BatchDimension(),
         *passes_for(recipe),
-        # LFM2-VL stretches 16 x 16 learned positions to four times as many patches, and 16 bits to float32.
-        FoldConstants(growth=8.0),
+        FoldConstants(growth=_STRETCHED),
     ]
     return {"see": see, "forward": decoder_passes(recipe, limits)}
 
@@ -184,8 +185,15 @@ def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
 
 def static_see_passes(recipe: Recipe, form: Form) -> list[Pass]:
     """The passes of the image encoder of a vision-language model with methods of fixed shapes, in order."""
-    # Position tables that code makes from ranges are constants before their weights are rounded.
-    return [RemoveNoops(), FoldConstants(growth=_GROWTH), *static_module_passes(recipe, form)]
+    return [
+        RemoveNoops(),
+        # Position tables that code makes from ranges are constants before their weights are rounded.
+        FoldConstants(growth=_GROWTH),
+        PatchesToLinear(planes=False),
+        *static_module_passes(recipe, form),
+        # As on CPUs, where the converter would not compute them.
+        FoldConstants(growth=_STRETCHED),
+    ]
 
 
 def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:
