@@ -10,6 +10,6 @@ def unseen(form: Form) -> str:
     if not form.static or form.sees:
         return ""
     return (
-        f"{form.artifact} for this target has methods of fixed shapes, and none for an image encoder; artifacts of Core "
-        "ML, Core AI and ONNX have one (--target iphone, or --target host --format onnx)"
+        f"{form.artifact} for this target has methods of fixed shapes, and none for an image encoder; artifacts of "
+        "Core ML, Core AI and ONNX have one (--target iphone, or --target host --format onnx)"
     )

@@ -17,12 +17,13 @@ from edgec.errors import InputError
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.verify.verify import replay_vectors, verify
 from tests.exporter.test_vision_language_end_to_end import Exported, code_of, size, words
-from tests.vision_language import picture, processor, save_vision_language
+from tests.vision_language import FAMILIES, picture, processor, save_vision_language
 
 QUICK, CONTEXT, COUNT = "llava", 160, 16
-OTHERS = ("idefics3", "smolvlm", "internvl", "lfm2_vl")
+# Float16 moves the logits of PaliGemma's random weights by 2 % of the largest, and more tokens lead by less than that.
+COUNTS = {"paligemma": 8}
 PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
-EACH = [QUICK, *(pytest.param(family, marks=pytest.mark.slow) for family in OTHERS)]
+EACH = [QUICK, *(pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES if family != QUICK)]
 
 
 @pytest.fixture(scope="module", params=EACH)
@@ -31,27 +32,31 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     family: str = request.param
     folder = save_vision_language(family, tmp_path_factory.mktemp(family) / family)
     bundle = edgec.export(folder, **PACKAGE, out=folder.parent / "x.edgec", image_size=size(family))
-    return Exported(family, bundle, COUNT)
+    return Exported(family, bundle, COUNTS.get(family, COUNT))
 
 
 def test_the_words_are_those_of_transformers_about_one_image_and_about_two(exported: Exported) -> None:
-    family, model = exported.family, edgec.load(exported.bundle)
+    family, count, model = exported.family, exported.count, edgec.load(exported.bundle)
     for index, shape in enumerate([(50, 40), (30, 90)]):
         image = picture(*shape, seed=index)
-        _, wanted = words(family, "<image>what is this", [image], COUNT)
-        assert list(model.generate("what is this", images=[image], max_new_tokens=COUNT).tokens) == wanted
+        _, wanted = words(family, "<image>what is this", [image], count)
+        assert list(model.generate("what is this", images=[image], max_new_tokens=count).tokens) == wanted
+    if family == "qwen3_5":
+        return  # Its tokenizer drops these words, and transformers cannot number images with nothing between them.
     text, images = "what <image> is this <image> here", [picture(seed=1), picture(seed=2)]
-    _, wanted = words(family, text, images, COUNT)
+    _, wanted = words(family, text, images, count)
     text = text.replace("<image>", processor(family).image_token)
-    assert list(model.generate(text, images=images, max_new_tokens=COUNT).tokens) == wanted
+    assert list(model.generate(text, images=images, max_new_tokens=count).tokens) == wanted
 
 
 def test_text_alone_follows_an_image_and_another_image_follows_in_the_same_prompt(exported: Exported) -> None:
-    family, model = exported.family, edgec.load(exported.bundle)
+    family, count, model = exported.family, exported.count, edgec.load(exported.bundle)
+    if family == "paligemma":
+        pytest.skip("it answers about images only")
     alone = model.generate([8, 9, 10, 11], max_new_tokens=6).tokens
     for seed in (3, 4):
-        _, wanted = words(family, "<image>what is this", [picture(seed=seed)], COUNT)
-        said = model.generate("what is this", images=[picture(seed=seed)], max_new_tokens=COUNT, resume=True)
+        _, wanted = words(family, "<image>what is this", [picture(seed=seed)], count)
+        said = model.generate("what is this", images=[picture(seed=seed)], max_new_tokens=count, resume=True)
         assert list(said.tokens) == wanted
     assert model.generate([8, 9, 10, 11], max_new_tokens=6, resume=True).tokens == alone
 
@@ -68,6 +73,9 @@ def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(expo
         shapes = {tensor.name: tensor.shape for tensor in method.inputs}
         assert shapes["tokens"] == [1, tokens] and shapes["start"] == shapes["last"] == [1]
         assert shapes["features"] == [1, tokens, width] and shapes["seen"] == [1, tokens, 1]
+        assert ("reach" in shapes) == (sees.ahead != "none") and ("mrope_positions" in shapes) == (
+            sees.grid is not None
+        )
     assert manifest.states and {state.dtype for state in manifest.states} == {"float16"}
     assert {info.options["method"] for info in manifest.passes} == {"see", "forward"}
     assert manifest.ledger is not None and manifest.ledger.weight_bytes > 0
@@ -104,11 +112,11 @@ def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: E
 
 
 def test_commands_know_such_a_bundle(exported: Exported, tmp_path: Path) -> None:
-    family, bundle = exported.family, exported.bundle
+    family, bundle, count = exported.family, exported.bundle, exported.count
     picture().save(tmp_path / "a.png")
     given = ["run", str(bundle), "--image", str(tmp_path / "a.png"), "-p", "what is this", "--json"]
-    done = CliRunner().invoke(app, [*given, "--max-new-tokens", str(COUNT)])
-    _, wanted = words(family, "what is this", [picture()], COUNT, chat=True)
+    done = CliRunner().invoke(app, [*given, "--max-new-tokens", str(count)])
+    _, wanted = words(family, "what is this", [picture()], count, chat=True)
     assert done.exit_code == 0 and f'"tokens": {wanted}' in done.stdout
     shown = CliRunner().invoke(app, ["inspect", str(bundle)])
     assert (shown.exit_code == 0 and "see" in shown.stdout and "each 9 tokens" in shown.stdout) or family != QUICK
@@ -118,19 +126,35 @@ def test_commands_know_such_a_bundle(exported: Exported, tmp_path: Path) -> None
     assert caught.value.code == "E464" and not (tmp_path / "app").exists()
 
 
-@pytest.mark.parametrize("family", ["gemma3", "paligemma", "qwen2_vl"])
-def test_families_without_fixed_shapes_are_refused_with_the_reason_before_any_work(family: str, tmp_path: Path) -> None:
-    folder, out = save_vision_language(family, tmp_path / family), tmp_path / "x.edgec"
-    with pytest.raises(InputError) as caught:
-        edgec.export(folder, **PACKAGE, out=out, image_size=size(family))
-    assert caught.value.code == "E652" and family in caught.value.why and not out.exists()
-
-
-@pytest.mark.parametrize("given", [{"format": "pte"}, {"target": "snapdragon-8-elite", "format": None}])
-def test_formats_without_a_function_for_a_tile_are_refused(given: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["snapdragon-8-elite", "android-gpu"])
+def test_targets_without_a_place_for_an_image_encoder_are_refused_before_any_work(target: str, tmp_path: Path) -> None:
     folder, out = save_vision_language(QUICK, tmp_path / QUICK), tmp_path / "x.edgec"
-    assert code_of(lambda: edgec.export(folder, **{**PACKAGE, **given, "recipe": "4bit"}, out=out)) == "E652"
+    with pytest.raises(InputError, match="none for an image encoder") as caught:
+        edgec.export(folder, target=target, out=out, context=CONTEXT)
+    assert caught.value.code == "E652" and not out.exists()
+
+
+def test_options_without_a_meaning_for_eyes_are_refused(tmp_path: Path) -> None:
+    folder, out = save_vision_language(QUICK, tmp_path / QUICK), tmp_path / "x.edgec"
+    (tmp_path / "text.txt").write_text("what is this", encoding="utf-8")
+    assert code_of(lambda: edgec.export(folder, **PACKAGE, calibrate=tmp_path / "text.txt", out=out)) == "E652"
     assert not out.exists()
+
+
+@pytest.mark.slow
+def test_an_image_begins_anywhere_in_a_text_where_its_rows_see_each_other(tmp_path: Path) -> None:
+    folder = save_vision_language("gemma3", tmp_path / "gemma3")
+    model = edgec.load(edgec.export(folder, **{**PACKAGE, "context": 96}, out=tmp_path / "x.edgec"))
+    limits = model.session.limits
+    # A call of 96 tokens may begin anywhere in the context, so that the states hold as many more.
+    assert limits.prefill_chunk == 96 and model.bundle.manifest.states[0].slots == 192
+    before = "what is this " * 20
+    text = f"{before}<image> here"
+    _, wanted = words("gemma3", text, [picture(seed=5)], 8)
+    place = processor("gemma3").image_token
+    model.generate(before, max_new_tokens=1)
+    said = model.generate(text.replace("<image>", place), images=[picture(seed=5)], max_new_tokens=8, resume=True)
+    assert list(said.tokens) == wanted and said.cached_tokens > 0
 
 
 @pytest.mark.slow

@@ -93,9 +93,8 @@ def test_rows_in_the_place_of_tokens_are_padded_and_cut_with_them() -> None:
             given.append((method, {name: inputs[name] for name in ("features", "seen")}))
             return super().call(method, {name: inputs[name] for name in ("tokens", "start", "last")})
 
-    decoder = StaticDecoder(
-        Seeing(), Limits(context=10, prefill_chunk=CHUNK, logit_rows=1), row_inputs=["features", "seen"]
-    )
+    toy, limits = Seeing(held=dict.fromkeys(range(12), 0)), Limits(context=10, prefill_chunk=CHUNK, logit_rows=1)
+    decoder = StaticDecoder(toy, limits, row_inputs=["features", "seen"])
     features = np.arange(6, dtype=np.float32).reshape(1, 3, 2)
     rows = [features, np.array([[[True], [False], [True]]])]
     for start in (0, 9):
