@@ -20,19 +20,26 @@ from tests.exporter.test_vision_language_end_to_end import Exported, code_of, si
 from tests.vision_language import FAMILIES, picture, processor, save_vision_language
 
 QUICK, CONTEXT, COUNT = "llava", 160, 16
-# Float16 moves the logits of PaliGemma's random weights by 2 % of the largest, and more tokens lead by less than that.
-COUNTS = {"paligemma": 8}
 PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
-EACH = [QUICK, *(pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES if family != QUICK)]
+# The leads of some random weights are below the rounding of float16: 0.02 % of the largest logit at the third token of
+# Qwen3.5; PaliGemma's first token leads by the 2 % that its logits move by. In ONNX, in float32, all are compared.
+COUNTS = {("qwen3_5", "mlpackage"): 2, ("paligemma", "mlpackage"): 1}
+SLOW = [
+    *((family, "mlpackage") for family in FAMILIES if family != QUICK),
+    *((family, "onnx") for family in ("gemma3", "paligemma", "qwen2_vl", "qwen3_5", "lfm2_vl")),
+    *((family, format) for family in (QUICK, "gemma3") for format in ("pte", "aimodel")),
+]
+EACH = [(QUICK, "mlpackage"), *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
 
 
-@pytest.fixture(scope="module", params=EACH)
+@pytest.fixture(scope="module", params=EACH, ids="-".join)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A family's bundle with a Core ML package."""
-    family: str = request.param
+    """A family's bundle with methods of fixed shapes."""
+    family, format = request.param
     folder = save_vision_language(family, tmp_path_factory.mktemp(family) / family)
-    bundle = edgec.export(folder, **PACKAGE, out=folder.parent / "x.edgec", image_size=size(family))
-    return Exported(family, bundle, COUNTS.get(family, COUNT))
+    options = {**PACKAGE, "format": format, "target": "host" if format == "onnx" else "iphone"}
+    bundle = edgec.export(folder, **options, out=folder.parent / "x.edgec", image_size=size(family))
+    return Exported(family, bundle, COUNTS.get((family, format), COUNT))
 
 
 def test_the_words_are_those_of_transformers_about_one_image_and_about_two(exported: Exported) -> None:
@@ -73,11 +80,12 @@ def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(expo
         shapes = {tensor.name: tensor.shape for tensor in method.inputs}
         assert shapes["tokens"] == [1, tokens] and shapes["start"] == shapes["last"] == [1]
         assert shapes["features"] == [1, tokens, width] and shapes["seen"] == [1, tokens, 1]
-        assert ("reach" in shapes) == (sees.ahead != "none") and ("mrope_positions" in shapes) == (
-            sees.grid is not None
-        )
-    assert manifest.states and {state.dtype for state in manifest.states} == {"float16"}
-    assert {info.options["method"] for info in manifest.passes} == {"see", "forward"}
+        assert ("reach" in shapes) == (sees.ahead != "none")
+        assert ("mrope_positions" in shapes) == (sees.grid is not None)
+    dtype = "float32" if manifest.format == "onnx" else "float16"
+    assert {state.dtype for state in manifest.states} == {dtype}
+    # The decoder's passes, and the one that makes a static method of it.
+    assert {info.options["method"] for info in manifest.passes} == {"see", "forward", "prefill"}
     assert manifest.ledger is not None and manifest.ledger.weight_bytes > 0
 
 
@@ -88,7 +96,7 @@ def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(ex
     assert [rung.stage for rung in (see, text, whole)] == [
         *("see: artifact", "forward: artifact", "artifact, from pixels to logits")
     ]
-    assert whole.reference == "transformers float32" and all("simulated" in rung.note for rung in (see, text, whole))
+    assert whole.reference == "transformers float32" and all("executed by" in rung.note for rung in (see, text, whole))
     # A whole chunk, one that is not full, and single tokens.
     assert text.positions == whole.positions > 10 and text.top1_agreement == whole.top1_agreement == 1.0
 
@@ -121,8 +129,11 @@ def test_commands_know_such_a_bundle(exported: Exported, tmp_path: Path) -> None
     shown = CliRunner().invoke(app, ["inspect", str(bundle)])
     assert (shown.exit_code == 0 and "see" in shown.stdout and "each 9 tokens" in shown.stdout) or family != QUICK
     assert code_of(lambda: bench(bundle)) == "E427"
-    with pytest.raises(InputError, match="only edgec's engine sees") as caught:
+    with pytest.raises(InputError) as caught:
         embed(bundle, "ios", tmp_path / "app")
+    if open_bundle(bundle).manifest.target == "host":
+        return  # No app is made of a bundle for this machine.
+    assert "only edgec's engine sees" in caught.value.why
     assert caught.value.code == "E464" and not (tmp_path / "app").exists()
 
 
