@@ -126,7 +126,7 @@ class OutputVector(JsonPart):
 
 
 class FunctionVector(JsonPart):
-    """For a function that is no decoder: inputs made by `probe_values`, and some values of each output.
+    """For a function without states, as encoders are: inputs made by `probe_values`, and some values of each output.
 
     ``method``: of several; empty: the first. ``bounds``: for integer inputs, the number of values allowed (0..bound-1).
     ``indices`` count along the flat output. ``tolerances``: of each output, by its own size; ``tolerance`` is the

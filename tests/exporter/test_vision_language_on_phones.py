@@ -14,6 +14,11 @@ from edgec.bundle.golden import Golden, read_golden
 from edgec.cli.app import app
 from edgec.devices.embed.embed import embed
 from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
+from edgec.exporter.progress import Progress
+from edgec.exporter.resolve.resolved import resolve_options
+from edgec.exporter.stages.compiled import load_facts
+from edgec.exporter.stages.protocol import stages_of
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.verify.verify import replay_vectors, verify
 from tests.exporter.test_vision_language_end_to_end import Exported, code_of, size, words
@@ -176,3 +181,12 @@ def test_four_bits_are_exported_and_say_something(tmp_path: Path) -> None:
     bundle = edgec.export(folder, **{**PACKAGE, "recipe": "4bit"}, budgets=loose, out=tmp_path / "x.edgec")
     said = edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=8).tokens
     assert said and verify(bundle).passed
+
+
+@pytest.mark.slow
+def test_an_interrupted_export_lowers_what_it_rewrites_again(tmp_path: Path) -> None:
+    folder = save_vision_language(QUICK, tmp_path / QUICK)
+    options = ExportOptions(str(folder), target="host", format="onnx", recipe="float", context=CONTEXT)
+    stages_of(resolve_options(options).request).lower(tmp_path, Progress())
+    assert [method.name for method in load_facts(tmp_path).methods] == ["see", "prefill", "decode"]
+    assert (tmp_path / "model.onnx" / "see.onnx").is_file()
