@@ -98,10 +98,13 @@ def _fixed(tensor: TensorType, tokens: int) -> Tensor:
 def _take_numbers(graph: GraphModule, names: Sequence[str]) -> None:
     """Take truth values, inputs by these names, as numbers, which are compared first."""
     last = last_placeholder(graph)
-    for node in [placeholder(graph, name) for name in names]:
+    for name in names:
+        node = placeholder(graph, name)
+        readers = list(node.users)
         with graph.graph.inserting_after(last):
             truth = graph.graph.call_function(aten.gt.Scalar, (node, 0.5))
-        node.replace_all_uses_with(truth, delete_user_cb=lambda user, keep=truth: user is not keep)
+        for reader in readers:
+            reader.replace_input_with(node, truth)
 
 
 def _rename(graph: GraphModule, old: str, new: str) -> Node:

@@ -22,6 +22,7 @@ class Turned(nn.Module):
     def __init__(self, mixes: bool = False) -> None:
         super().__init__()
         self.mixes = mixes
+        self.frequencies: Tensor
         self.register_buffer("frequencies", 1e4 ** (-torch.arange(8) / 8.0))
 
     def forward(self, mrope_positions: Tensor, x: Tensor) -> Tensor:
