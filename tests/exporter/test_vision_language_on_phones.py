@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import edgec
@@ -21,14 +24,11 @@ from edgec.exporter.stages.compiled import load_facts
 from edgec.exporter.stages.protocol import stages_of
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.verify.verify import replay_vectors, verify
-from tests.exporter.test_vision_language_end_to_end import Exported, code_of, size, words
-from tests.vision_language import FAMILIES, picture, processor, save_vision_language
+from tests.exporter.test_vision_language_end_to_end import asked, code_of, size, words
+from tests.vision_language import FAMILIES, picture, processor, save_vision_language, tiny_vision_language
 
 QUICK, CONTEXT, COUNT = "llava", 160, 16
 PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
-# The leads of some random weights are below the rounding of float16: 0.02 % of the largest logit at the third token of
-# Qwen3.5; PaliGemma's first token leads by the 2 % that its logits move by. In ONNX, in float32, all are compared.
-COUNTS = {("qwen3_5", "mlpackage"): 2, ("paligemma", "mlpackage"): 1}
 SLOW = [
     *((family, "mlpackage") for family in FAMILIES if family != QUICK),
     *((family, "onnx") for family in ("gemma3", "paligemma", "qwen2_vl", "qwen3_5", "lfm2_vl")),
@@ -37,43 +37,78 @@ SLOW = [
 EACH = [(QUICK, "mlpackage"), *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """A family's bundle with methods of fixed shapes.
+
+    Attributes:
+        family: its name.
+        bundle: the folder.
+        unsure: the lead, as a share of the largest logit, below which rounding may choose another token.
+    """
+
+    family: str
+    bundle: Path
+    unsure: float
+
+    def words(self, text: str, images: list[Any], *, chat: bool = False) -> list[int]:
+        """Transformers' own greedy tokens, up to the first whose lead is too small to tell."""
+        given = asked(self.family, text, images, chat=chat)
+        options = {"max_new_tokens": COUNT, "do_sample": False, "output_scores": True, "return_dict_in_generate": True}
+        with torch.no_grad():
+            out = tiny_vision_language(self.family).generate(**given, **options)
+        best = [scores[0].topk(2).values / scores.abs().max() for scores in out.scores]
+        sure = next((i for i, (first, second) in enumerate(best) if first - second < self.unsure), len(best))
+        tokens: list[int] = out.sequences[0, given["input_ids"].shape[1] :].tolist()
+        return tokens[:sure]
+
+
 @pytest.fixture(scope="module", params=EACH, ids="-".join)
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """A family's bundle with methods of fixed shapes."""
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixed:
+    """A family's bundle in a format."""
     family, format = request.param
     folder = save_vision_language(family, tmp_path_factory.mktemp(family) / family)
     options = {**PACKAGE, "format": format, "target": "host" if format == "onnx" else "iphone"}
     bundle = edgec.export(folder, **options, out=folder.parent / "x.edgec", image_size=size(family))
-    return Exported(family, bundle, COUNTS.get((family, format), COUNT))
+    whole = open_bundle(bundle).manifest.parity[-1]
+    assert whole.max_abs is not None and whole.reference_max_abs is not None
+    # Both of two logits may move by what the ladder measured, and by half as much again about other images.
+    return Fixed(family, bundle, 3 * whole.max_abs / whole.reference_max_abs)
 
 
-def test_the_words_are_those_of_transformers_about_one_image_and_about_two(exported: Exported) -> None:
-    family, count, model = exported.family, exported.count, edgec.load(exported.bundle)
+def said(model: Any, text: str, images: list[Any], wanted: list[int], **options: Any) -> list[int]:
+    """As many tokens of a bundle as are wanted; none where none are."""
+    return list(model.generate(text, images=images, max_new_tokens=len(wanted), **options).tokens) if wanted else []
+
+
+def test_the_words_are_those_of_transformers_about_one_image_and_about_two(exported: Fixed) -> None:
+    family, model, compared = exported.family, edgec.load(exported.bundle), 0
     for index, shape in enumerate([(50, 40), (30, 90)]):
         image = picture(*shape, seed=index)
-        _, wanted = words(family, "<image>what is this", [image], count)
-        assert list(model.generate("what is this", images=[image], max_new_tokens=count).tokens) == wanted
+        wanted = exported.words("<image>what is this", [image])
+        assert said(model, "what is this", [image], wanted) == wanted
+        compared += len(wanted)
+    # The logits of PaliGemma's random weights move by 2 % in float16, and its first tokens lead by that.
+    assert compared > 4 or (family == "paligemma" and exported.unsure > 0.05)
     if family == "qwen3_5":
         return  # Its tokenizer drops these words, and transformers cannot number images with nothing between them.
     text, images = "what <image> is this <image> here", [picture(seed=1), picture(seed=2)]
-    _, wanted = words(family, text, images, count)
-    text = text.replace("<image>", processor(family).image_token)
-    assert list(model.generate(text, images=images, max_new_tokens=count).tokens) == wanted
+    wanted = exported.words(text, images)
+    assert said(model, text.replace("<image>", processor(family).image_token), images, wanted) == wanted
 
 
-def test_text_alone_follows_an_image_and_another_image_follows_in_the_same_prompt(exported: Exported) -> None:
-    family, count, model = exported.family, exported.count, edgec.load(exported.bundle)
-    if family == "paligemma":
+def test_text_alone_follows_an_image_and_another_image_follows_in_the_same_prompt(exported: Fixed) -> None:
+    model = edgec.load(exported.bundle)
+    if exported.family == "paligemma":
         pytest.skip("it answers about images only")
     alone = model.generate([8, 9, 10, 11], max_new_tokens=6).tokens
     for seed in (3, 4):
-        _, wanted = words(family, "<image>what is this", [picture(seed=seed)], count)
-        said = model.generate("what is this", images=[picture(seed=seed)], max_new_tokens=count, resume=True)
-        assert list(said.tokens) == wanted
+        wanted = exported.words("<image>what is this", [picture(seed=seed)])
+        assert said(model, "what is this", [picture(seed=seed)], wanted, resume=True) == wanted
     assert model.generate([8, 9, 10, 11], max_new_tokens=6, resume=True).tokens == alone
 
 
-def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(exported: Exported) -> None:
+def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(exported: Fixed) -> None:
     manifest = open_bundle(exported.bundle).manifest
     sees = manifest.vision_language
     assert manifest.limits is None and sees is not None
@@ -94,7 +129,7 @@ def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(expo
     assert manifest.ledger is not None and manifest.ledger.weight_bytes > 0
 
 
-def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(exported: Exported) -> None:
+def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(exported: Fixed) -> None:
     rungs = open_bundle(exported.bundle).manifest.parity
     assert "forward: static methods" in [rung.stage for rung in rungs]
     see, text, whole = rungs[-3:]
@@ -106,7 +141,7 @@ def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(ex
     assert text.positions == whole.positions > 10 and text.top1_agreement == whole.top1_agreement == 1.0
 
 
-def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: Exported) -> None:
+def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: Fixed) -> None:
     bundle, model = open_bundle(exported.bundle), edgec.load(exported.bundle)
     assert verify(exported.bundle).passed and bundle.golden_path is not None
     golden = read_golden(bundle.golden_path)
@@ -124,13 +159,13 @@ def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: E
     assert outputs.status == functions.status == "failed" and "a value of 'features' moved" in functions.detail
 
 
-def test_commands_know_such_a_bundle(exported: Exported, tmp_path: Path) -> None:
-    family, bundle, count = exported.family, exported.bundle, exported.count
+def test_commands_know_such_a_bundle(exported: Fixed, tmp_path: Path) -> None:
+    family, bundle = exported.family, exported.bundle
     picture().save(tmp_path / "a.png")
+    wanted = exported.words("what is this", [picture()], chat=True)
     given = ["run", str(bundle), "--image", str(tmp_path / "a.png"), "-p", "what is this", "--json"]
-    done = CliRunner().invoke(app, [*given, "--max-new-tokens", str(count)])
-    _, wanted = words(family, "what is this", [picture()], count, chat=True)
-    assert done.exit_code == 0 and f'"tokens": {wanted}' in done.stdout
+    done = CliRunner().invoke(app, [*given, "--max-new-tokens", str(len(wanted) or 1)])
+    assert done.exit_code == 0 and json.loads(done.stdout)["tokens"][: len(wanted)] == wanted
     shown = CliRunner().invoke(app, ["inspect", str(bundle)])
     assert (shown.exit_code == 0 and "see" in shown.stdout and "each 9 tokens" in shown.stdout) or family != QUICK
     assert code_of(lambda: bench(bundle)) == "E427"
@@ -169,8 +204,8 @@ def test_an_image_begins_anywhere_in_a_text_where_its_rows_see_each_other(tmp_pa
     _, wanted = words("gemma3", text, [picture(seed=5)], 8)
     place = processor("gemma3").image_token
     model.generate(before, max_new_tokens=1)
-    said = model.generate(text.replace("<image>", place), images=[picture(seed=5)], max_new_tokens=8, resume=True)
-    assert list(said.tokens) == wanted and said.cached_tokens > 0
+    answer = model.generate(text.replace("<image>", place), images=[picture(seed=5)], max_new_tokens=8, resume=True)
+    assert list(answer.tokens) == wanted and answer.cached_tokens > 0
 
 
 @pytest.mark.slow
@@ -179,8 +214,8 @@ def test_four_bits_are_exported_and_say_something(tmp_path: Path) -> None:
     # Random weights are rounded worse than trained ones: quality is not judged, lowering is.
     loose = {"kl_mean": 5.0, "top1_agreement": 0.0, "max_relative": 2.0}
     bundle = edgec.export(folder, **{**PACKAGE, "recipe": "4bit"}, budgets=loose, out=tmp_path / "x.edgec")
-    said = edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=8).tokens
-    assert said and verify(bundle).passed
+    tokens = edgec.load(bundle).generate("what is this", images=[picture()], max_new_tokens=8).tokens
+    assert tokens and verify(bundle).passed
 
 
 @pytest.mark.slow
