@@ -52,8 +52,9 @@ class RowsSession(Session):
 
 def row_width(manifest: Manifest) -> int:
     """The values of a row, as the decoder's methods read it."""
-    inputs = (tensor for method in manifest.methods for tensor in method.inputs)
-    return int(next(tensor for tensor in inputs if tensor.name == "features").shape[-1])
+    # What hears has features of sound among its inputs; what writes has tokens beside its rows.
+    named = ({tensor.name: tensor.shape for tensor in method.inputs} for method in manifest.methods)
+    return int(next(shapes["features"] for shapes in named if {"tokens", "features"} <= set(shapes))[-1])
 
 
 def taking(memory: Memory, session: object, prompt: Any, resume: bool) -> Memory:
