@@ -12,7 +12,10 @@ from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize
 Ahead = Literal["none", "image", "prompt"]
 """What sees ahead: nothing, the rows of an image, all of a prompt with images."""
 ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
-VISION_LANGUAGE_METHODS = ("see", "forward")
+SEE = "see"
+VISION_LANGUAGE_METHODS = (SEE, "forward")
+STATIC_VISION_LANGUAGE_METHODS = (SEE, "prefill", "decode")
+"""Where shapes are fixed."""
 _MOST_SOUND = 1 << 26
 """Samples, or features, of one window of sound: more than an hour at 16 kHz, in 256 MiB."""
 
@@ -179,9 +182,9 @@ class PatchesInfo(JsonPart):
 
 
 class VisionLanguageInfo(JsonPart):
-    """An artifact with the methods see and forward: see docs/eyes.md.
+    """An artifact with the methods see and forward, or see, prefill and decode: see docs/eyes.md.
 
-    ``limits``: of forward; ``channels``, ``height``, ``width``: of one tile, the input of see; ``rows``: tokens that a
+    ``limits``: of the decoder; ``channels``, ``height``, ``width``: of a tile, the input of see; ``rows``: tokens a
     tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
     ``bundle/reach.py``; ``patches``: where the model reads images of any size, and the export fixed one; ``grid``: the
     rows of a tile, high and wide, where tokens have the positions of ``bundle/mrope.py``.

@@ -126,12 +126,15 @@ class OutputVector(JsonPart):
 
 
 class FunctionVector(JsonPart):
-    """For non-decoder models: inputs made by `probe_values`, and some values of each output.
+    """For a function without states, as encoders are: inputs made by `probe_values`, and some values of each output.
 
-    ``bounds``: for integer inputs, the number of values allowed (0..bound-1). ``indices`` count along the flat output.
-    ``tolerances``: of each output, by its own size; ``tolerance`` is the largest of them. ``simulated_share`` as above.
+    ``method``: of several; empty: the first. ``bounds``: for integer inputs, the number of values allowed (0..bound-1).
+    ``indices`` count along the flat output. ``tolerances``: of each output, by its own size; ``tolerance`` is the
+    largest of them. ``simulated_share`` as above.
     """
 
+    # Left out where there is none, so that the bundles of other models stay as they were written.
+    method: str = Field(default="", exclude_if=lambda value: not value)
     bounds: dict[str, JsonSize]
     indices: dict[str, Annotated[list[JsonCount], Field(min_length=1)]]
     values: dict[str, list[float]]
@@ -226,6 +229,7 @@ def function_vector(
     outputs: Mapping[str, GoldenFloats],
     relative_tolerance: float = TOLERANCE,
     simulated_share: float = 1.0,
+    method: str = "",
 ) -> FunctionVector:
     """A function vector from outputs by name; `TOP` values are probed, spread evenly over each.
 
@@ -238,6 +242,7 @@ def function_vector(
     indices = {name: sorted({int(i) for i in np.linspace(0, value.size - 1, TOP)}) for name, value in flat.items()}
     tolerances = {name: float(relative_tolerance * np.abs(value).max()) for name, value in flat.items()}
     return FunctionVector(
+        method=method,
         bounds=dict(bounds),
         indices=indices,
         values={name: [float(flat[name][i]) for i in places] for name, places in indices.items()},

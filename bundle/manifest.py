@@ -6,6 +6,7 @@ one part that may differ between two exports of the same input with the same fla
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -13,6 +14,7 @@ from pydantic import Field, model_validator
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
+    STATIC_VISION_LANGUAGE_METHODS,
     VISION_LANGUAGE_METHODS,
     EncoderDecoderInfo,
     Limits,
@@ -26,11 +28,11 @@ from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.bundle.shipped_adapters import ShippedAdapter
 
 SCHEMA_VERSION = 3
-# A part of the manifest, the kind of model that has it, and its methods.
-_METHODS = {
-    "encoder_decoder": ("an encoder-decoder", ENCODER_DECODER_METHODS),
-    "vision_language": ("a vision-language model", VISION_LANGUAGE_METHODS),
-    "audio_language": ("a speech-language model", AUDIO_LANGUAGE_METHODS),
+# A part of the manifest, the kind of model that has it, and its methods, where shapes vary and where they are fixed.
+_METHODS: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
+    "encoder_decoder": ("an encoder-decoder", [ENCODER_DECODER_METHODS]),
+    "vision_language": ("a vision-language model", [VISION_LANGUAGE_METHODS, STATIC_VISION_LANGUAGE_METHODS]),
+    "audio_language": ("a speech-language model", [AUDIO_LANGUAGE_METHODS]),
 }
 SchemaName = Annotated[str, Field(pattern=f"^{SCHEMA_NAME.pattern}$")]
 
@@ -225,11 +227,12 @@ class Manifest(JsonPart):
             raise ValueError("only a decoder, which has limits, has a prefix")
         if len({adapter.name for adapter in self.adapters}) != len(self.adapters):
             raise ValueError("an adapter's name occurs twice")
-        for part, (model, names) in _METHODS.items():
-            if getattr(self, part) is not None and tuple(method.name for method in self.methods) != names:
-                raise ValueError(f"{model} has the methods {', '.join(names)}")
-        if (self.vision_language or self.audio_language) and not self.methods[1].reads("features"):
-            raise ValueError("the method forward of a model with eyes or ears has an input features, [1, S, width]")
+        for part, (model, known) in _METHODS.items():
+            if getattr(self, part) is not None and tuple(method.name for method in self.methods) not in known:
+                raise ValueError(f"{model} has the methods {' or '.join(', '.join(names) for names in known)}")
+        blind = [method.name for method in self.methods[1:] if not method.reads("features")]
+        if (self.vision_language or self.audio_language) and blind:
+            raise ValueError(f"{blind[0]} of a model with eyes or ears has an input features, [1, S, width]")
         return self
 
     @property

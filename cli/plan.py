@@ -63,9 +63,9 @@ def plan(
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = override_widths(model_widths(model, recipe, phone), **given)
-    folder, static = Path(model) if Path(model).is_dir() else None, form_of(phone).static
-    shape = model_shape(read_config(model), static=static, task=task, context=context, folder=folder)
-    shape = with_adapters(shape, adapter or (), form_of(phone))
+    folder, form = Path(model) if Path(model).is_dir() else None, form_of(phone)
+    shape = model_shape(read_config(model), form=form, task=task, context=context, folder=folder)
+    shape = with_adapters(shape, adapter or (), form)
     forecast, choice = plan_target(shape, phone, widths, context=context, prompt_tokens=prompt_tokens)
     show(forecast, json, choice, unit_choice(shape, forecast) if forecast.context else ())
 

@@ -72,12 +72,17 @@ class ExportRequest:
         """The decoder's shape."""
         return model_spec(self.source.config)
 
+    @property
+    def sees_ahead(self) -> bool:
+        """Whether tokens of a prompt see others after themselves."""
+        return self.source.eyes is not None and self.source.eyes.asked.ahead != "none"
+
     @cached_property
     def limits(self) -> Limits:
         """The context and sizes of calls that the artifact will serve."""
         if self.form.static:
-            return static_limits(self.spec, self.recipe, self.context, self.form)
-        if self.source.eyes and self.source.eyes.asked.ahead != "none":
+            return static_limits(self.spec, self.recipe, self.context, self.form, self.sees_ahead)
+        if self.sees_ahead:
             longest = longest_with_reach(self.spec)
             return decoder_limits(self.spec, self.recipe, self.context, AHEAD_CHUNK, longest)
         return decoder_limits(self.spec, self.recipe, self.context)
@@ -92,12 +97,16 @@ class ExportRequest:
         return sample_start(self.tokenizer, self.spec.vocab_size, parameters, limits.prefill_chunk)
 
     @cached_property
+    def window(self) -> int:
+        """The tokens that the longest sliding window and its sinks hold; 0 where the context has no more than that."""
+        windows = [layer.window for layer in self.spec.layers if layer.window and layer.window < self.limits.context]
+        return max(windows) + self.recipe.sink_tokens if windows else 0
+
+    @cached_property
     def probe(self) -> Probe:
         """The tokens on which the parity ladder compares."""
-        limits = self.limits
+        limits, window = self.limits, self.window
         sizes = (self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows)
-        windows = [layer.window for layer in self.spec.layers if layer.window and layer.window < limits.context]
-        window = max(windows) + self.recipe.sink_tokens if windows else 0
         # Some encoder-decoders (M2M-100) give padding a position that no other token has; a text has no padding.
         padding = self.source.config.get("pad_token_id") if self.source.kind == "encoder-decoder" else None
         return make_probe(self.tokenizer, *sizes, self.text, window=window, static=self.form.static, padding=padding)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from edgec.ir.call_plan import Call, DecoderStep
 from edgec.ir.program import Program
+from edgec.ir.row_inputs import Placed, static_part
 
 PREFILL, DECODE = "prefill", "decode"
 STATIC_METHODS = (PREFILL, DECODE)
@@ -32,7 +33,8 @@ class Methods(Protocol):
 
         Args:
             method: ``prefill`` or ``decode``.
-            inputs: ``tokens`` int32 [1, S], ``start`` int32 [1], ``last`` int32 [1].
+            inputs: ``tokens`` int32 [1, S], ``start`` int32 [1], ``last`` int32 [1]; where a text has rows in the place
+                of tokens, what ``static_part`` makes of them.
 
         Returns:
             the logits of row ``last``, float32 [V].
@@ -62,10 +64,10 @@ class AdaptedMethods:
         return self.methods.call(function_name(method, self.adapter), inputs)
 
 
-def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) -> Tensor:
-    """Teacher-forced logits, float32 [P, V], of the last token of every call."""
+def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call], placed: Placed | None = None) -> Tensor:
+    """Teacher-forced logits, float32 [P, V], of the last token of every call; ``placed``: rows of the whole text."""
     with torch.no_grad():
-        return torch.stack([_call(methods, tokens, call) for call in plan])
+        return torch.stack([static_logits(methods, tokens, call, placed) for call in plan])
 
 
 def methods_step(methods: Methods) -> DecoderStep:
@@ -73,20 +75,24 @@ def methods_step(methods: Methods) -> DecoderStep:
 
     def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
         tokens, start = ids[0].tolist(), int(positions[0])
-        last = _call(methods, [_PADDING] * start + tokens, Call(start, len(tokens), 1))
+        last = static_logits(methods, [_PADDING] * start + tokens, Call(start, len(tokens), 1))
         return last.reshape(1, 1, -1)
 
     return step
 
 
-def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:
-    return methods.call(*method_inputs(tokens, call, methods.chunk))
+def static_logits(methods: Methods, tokens: Sequence[int], call: Call, placed: Placed | None = None) -> Tensor:
+    """The logits, float32 [V], of the last token of one call; ``placed``: rows of the whole text."""
+    return methods.call(*method_inputs(tokens, call, methods.chunk, placed))
 
 
-def method_inputs(tokens: Sequence[int], call: Call, chunk: int) -> tuple[str, dict[str, Tensor]]:
+def method_inputs(
+    tokens: Sequence[int], call: Call, chunk: int, placed: Placed | None = None
+) -> tuple[str, dict[str, Tensor]]:
     """The method that serves a call, and its inputs; a ``prefill`` is padded to ``chunk`` tokens."""
     method, size = (DECODE, 1) if call.size == 1 else (PREFILL, chunk)
     return method, {
+        **static_part(placed or {}, call.start, call.size, size),
         "tokens": _padded(tokens[call.start : call.start + call.size], size),
         "start": torch.tensor([call.start], dtype=torch.int32),
         "last": torch.tensor([call.size - 1], dtype=torch.int32),
@@ -98,10 +104,11 @@ def _padded(tokens: Sequence[int], size: int) -> Tensor:
     return torch.tensor([[*tokens, *[_PADDING] * (size - len(tokens))]], dtype=torch.int32)
 
 
-def first_chunk(program: Program, tokens: Sequence[int]) -> list[Tensor]:
+def first_chunk(program: Program, tokens: Sequence[int], placed: Placed | None = None) -> list[Tensor]:
     """Inputs of ``prefill`` at the beginning of a sequence; states that are inputs are empty."""
     size = int(program.interface.inputs[0].shape[1])  # type: ignore[arg-type]
     values = {
+        **static_part(placed or {}, 0, min(len(tokens), size), size),
         "tokens": _padded(tokens[:size], size),
         "last": torch.tensor([min(len(tokens), size) - 1], dtype=torch.int32),
     }

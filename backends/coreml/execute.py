@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter import MilFunction, load_package
+from edgec.ir.row_inputs import ROW_INPUTS
 from edgec.ir.static_methods import PREFILL, join_logits, write_states
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
-_GIVEN = ("tokens", "start", "last", HIDDEN)
+_GIVEN = ("tokens", "start", "last", HIDDEN, *ROW_INPUTS)
 
 
 @dataclass

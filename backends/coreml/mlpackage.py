@@ -1,7 +1,8 @@
 """The format ``mlpackage``: an app loads the package itself (iOS 18 on).
 
 Above ``PART_BYTES`` of weights the artifact is a folder of packages, ``part_0.mlpackage`` and so on, called one
-after the other: each but the last gives ``next_hidden``, which is ``hidden`` for the next one.
+after the other: each but the last gives ``next_hidden``, which is ``hidden`` for the next one. What reads no tokens (an
+image encoder) is a function beside the decoder's, in a package of its own where there are several.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package_methods
+from edgec.backends.coreml.interpreter import MilFunction, load_package
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.backends.coreml.package import write_package
@@ -20,6 +22,7 @@ from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError
 from edgec.ir.program import Interface, Program
+from edgec.ir.static_methods import PREFILL
 from edgec.passes.static.add_adapter import is_added
 from edgec.passes.static.half_precision import half_interface
 from edgec.passes.static.parts.cut_model import cut_model, held_names, stored_sizes
@@ -45,13 +48,13 @@ def lower(
     Raises:
         InputError: E404, coremltools cannot convert an operator; E408, a part cannot be made small enough.
     """
-    parts = _parts(methods, part_bytes or PART_BYTES)
+    parts = _packages(methods, part_bytes or PART_BYTES)
     if len(parts) == 1:
         write_package(methods, path, progress)
     else:
         path.mkdir()
         for index, part in enumerate(parts):
-            write_package(part, path / f"part_{index}.mlpackage", progress)
+            write_package(part, path / f"part_{index}.mlpackage", progress, named=len(methods) > 1)
     interfaces: dict[str, Interface] = {name: half_interface(p.interface) for name, p in methods.items()}
     return StaticArtifact(interfaces, _delegation(packages(path)))
 
@@ -68,10 +71,27 @@ def _delegation(written: Sequence[Path]) -> Delegation:
     )
 
 
+def _packages(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Program]]:
+    """The functions of each package: all in one where it is small enough."""
+    beside = {name: program for name, program in methods.items() if not _reads_tokens(program)}
+    parts = _parts({name: program for name, program in methods.items() if name not in beside}, part_bytes)
+    if not beside or not any(parts):
+        return parts if any(parts) else [dict(methods)]
+    sizes = [stored_sizes(program, packed=True) for program in (*beside.values(), *parts[0].values())]
+    alone = (
+        len(parts) == 1 and sum({name: size for each in sizes for name, size in each.items()}.values()) <= part_bytes
+    )
+    return [dict(methods)] if alone else [beside, *parts]
+
+
+def _reads_tokens(program: Program) -> bool:
+    return "tokens" in {tensor.name for tensor in program.interface.inputs}
+
+
 def _parts(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Program]]:
     """The methods' parts, side by side; a part of every method is in one package and shares its weights."""
-    if not all("tokens" in {tensor.name for tensor in p.interface.inputs} for p in methods.values()):
-        return [dict(methods)]
+    if not methods:
+        return [{}]
     sizes = {name: stored_sizes(program, packed=True) for name, program in methods.items()}
     # Without what adapters add, all methods are cut at the same places.
     shared = {name: {key: size for key, size in each.items() if not is_added(key)} for name, each in sizes.items()}
@@ -108,7 +128,27 @@ def packages(path: Path) -> list[Path]:
 def execute(path: Path) -> PackageMethods | PartedMethods:
     """Load the functions of a package, or of several."""
     methods = [package_methods(package) for package in packages(path)]
-    return methods[0] if len(methods) == 1 else PartedMethods(methods)
+    parts = [each for each in methods if PREFILL in each.functions]
+    return methods[0] if len(methods) == 1 else PartedMethods(parts)
+
+
+def function_of(path: Path, name: str | None = None) -> MilFunction:
+    """Load one function, which holds no state; ``name``: None for the only one.
+
+    Raises:
+        InputError: E420 an operator that the interpreter does not know, E421 a damaged package or none such function.
+    """
+    for package in map(load_package, packages(path)):
+        wanted = package.default_function if name is None else name
+        if wanted in package.functions:
+            return package.functions[wanted]
+    raise InputError(
+        f"The Core ML package has no function {name!r}.",
+        where=path.name,
+        why="the manifest lists it, and the package does not hold it",
+        fix="export the model again",
+        code="E421",
+    )
 
 
 def layout(path: Path) -> ArtifactLayout:

@@ -27,14 +27,18 @@ DEPLOYMENT_TARGET = "iOS18"
 
 
 def write_package(
-    methods: Mapping[str, Program], path: Path, progress: LoweringProgress = lambda step, done, total: None
+    methods: Mapping[str, Program],
+    path: Path,
+    progress: LoweringProgress = lambda step, done, total: None,
+    named: bool = False,
 ) -> None:
     """Write methods as one package.
 
     Args:
-        methods: by function name; a single one becomes a package with the function ``main``.
+        methods: by function name; a single one becomes a package with the function ``main``, unless ``named``.
         path: the folder NAME.mlpackage, which must not exist.
         progress: called with a step's name, steps done and steps in all.
+        named: a single function keeps its name.
 
     Raises:
         InputError: E404, coremltools cannot convert an operator.
@@ -49,7 +53,7 @@ def write_package(
             parts[name] = Path(folder) / f"{name}.mlpackage"
             _convert(program, name).save(str(parts[name]))
         progress("join", steps - 1, steps)
-        if len(parts) == 1:
+        if len(parts) == 1 and not named:
             shutil.move(next(iter(parts.values())), path)
             return
         described = MultiFunctionDescriptor()

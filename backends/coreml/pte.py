@@ -23,7 +23,8 @@ from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
-from edgec.ir.static_methods import NEW_ROWS, NEW_STATE, PREFILL, join_logits, write_states
+from edgec.ir.row_inputs import ROW_INPUTS
+from edgec.ir.static_methods import DECODE, NEW_ROWS, NEW_STATE, PREFILL, join_logits, write_states
 from edgec.passes.contract import run_pass
 from edgec.passes.static.half_precision import HalfPrecision, half_interface
 from edgec.passes.static.separate_bias import SeparateBias
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 EXECUTED_BY = "Core ML delegates executed by edgec's interpreter (simulated)"
 _OUTSIDE = "coremltools cannot convert it; ExecuTorch's CPU kernel runs it, between two Core ML delegates"
-_GIVEN = ("tokens", "start", "last")
+_GIVEN = ("tokens", "start", "last", *ROW_INPUTS)
 _BLOB = "coreml_"
 
 
@@ -112,7 +113,7 @@ class PteMethods:
 
 
 def execute(path: Path) -> PteMethods:
-    """Load a program's methods; names of inputs and outputs are those of the functions inside.
+    """Load the methods of a program's decoder; names of inputs and outputs are those of the functions inside.
 
     Raises:
         InputError: E424, it is not such a program; E420 and E421, a package inside cannot be executed.
@@ -120,10 +121,11 @@ def execute(path: Path) -> PteMethods:
     from edgec.backends.coreml.pte_program import open_pte
 
     program = open_pte(path)
-    interfaces = {name: _names(method) for name, method in program.methods.items()}
+    decoder = {name: each for name, each in program.methods.items() if name.startswith((PREFILL, DECODE))}
+    interfaces = {name: _names(method) for name, method in decoder.items()}
     features = {f.name: f for d in program.methods[PREFILL].delegates.values() for f in d.function.inputs}
     held = {name: torch.zeros(f.fixed_shape, dtype=f.dtype) for name, f in features.items() if name not in _GIVEN}
-    return PteMethods(program.methods, interfaces, held, features["tokens"].fixed_shape[1])
+    return PteMethods(decoder, interfaces, held, features["tokens"].fixed_shape[1])
 
 
 def _names(method: PteMethod) -> tuple[list[str], list[str]]:

@@ -91,14 +91,14 @@ def cpu_session(model: Path) -> InferenceSession:
 TensorFunction = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 
 
-def open_function(path: Path) -> TensorFunction:
-    """Open the one model of a non-decoder artifact, as a function of its inputs in order.
+def open_function(path: Path, method: str | None = None) -> TensorFunction:
+    """Open one model of an artifact, as a function of its inputs in order; ``method``: None for the only one.
 
     Raises:
         InputError: E583, ONNX Runtime refuses it.
         ToolError: E582, there is no ONNX Runtime.
     """
-    session = cpu_session(next(path.glob("*.onnx")))
+    session = cpu_session(path / f"{method}.onnx" if method else next(path.glob("*.onnx")))
     names = [each.name for each in session.get_inputs()]
     return lambda inputs: list(named_outputs(session, dict(zip(names, inputs, strict=True))).values())
 

@@ -21,8 +21,6 @@ from edgec.bundle.entry_points import EncoderDecoderInfo, Limits
 from edgec.bundle.findings import DeviceCheck
 from edgec.bundle.golden import (
     GOLDEN_SOURCE_TOKENS,
-    HALF_TOLERANCE,
-    SIMULATED_SHARE,
     FunctionVector,
     Golden,
     OutputVector,
@@ -40,7 +38,8 @@ from edgec.exporter.assemble.audio_language import audio_language_info, heard_ve
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
-from edgec.exporter.assemble.vision_language import image_files, seen_vector, vision_language_info
+from edgec.exporter.assemble.tolerances import golden_tolerances
+from edgec.exporter.assemble.vision_language import image_files, seen_golden, vision_language_info
 from edgec.exporter.parity.sample import greedy
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.provenance import tool_versions
@@ -244,7 +243,7 @@ def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:
     if request.source.reads is not None:
         return Golden(texts=texts, chat=chat, outputs=(_written_vector(request, compiled.artifact),))
     if request.source.eyes is not None:
-        return Golden(texts=texts, chat=chat, outputs=(seen_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
+        return seen_golden(request, compiled, _GOLDEN_TOKENS).model_copy(update={"texts": texts, "chat": chat})
     if request.source.ears is not None:
         return Golden(texts=texts, chat=chat, outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
@@ -256,7 +255,7 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
     """A short greedy continuation that the artifact generated."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
     tokens, rows = greedy(step_of(artifact, request.form), prompt, _GOLDEN_TOKENS)
-    return output_vector(prompt, tokens, torch.stack(rows).numpy(), **_tolerances(request.form))
+    return output_vector(prompt, tokens, torch.stack(rows).numpy(), **golden_tolerances(request.form))
 
 
 def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:
@@ -273,7 +272,7 @@ def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:
         logits = methods.logits(tokens[index:], index, memory, torch.tensor([0]))[0]
         rows.append(logits.numpy().copy())
         tokens.append(int(logits.argmax()))
-    return output_vector(prompt, tokens[1:], np.stack(rows), **_tolerances(request.form))
+    return output_vector(prompt, tokens[1:], np.stack(rows), **golden_tolerances(request.form))
 
 
 def _function_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
@@ -286,11 +285,4 @@ def _function_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
     ]
     outputs = function_of(compiled.artifact, form)(values)
     named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}
-    return function_vector(bounds, named, **_tolerances(form))
-
-
-def _tolerances(form: Form) -> dict[str, float]:
-    """Tolerances for values on a phone, and where an interpreter simulates the Neural Engine."""
-    if not form.neural_engine:
-        return {}
-    return {"relative_tolerance": HALF_TOLERANCE, "simulated_share": SIMULATED_SHARE}
+    return function_vector(bounds, named, **golden_tolerances(form))

@@ -36,7 +36,7 @@ def heard_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVe
     from edgec.exporter.parity.placed_rows import rows_placed
     from edgec.exporter.parity.rows_and_text import ExecutedRows
 
-    ears, methods = request.source.ears, ExecutedRows(artifact, AUDIO_LANGUAGE_METHODS)
+    ears, methods = request.source.ears, ExecutedRows.of_program(artifact, AUDIO_LANGUAGE_METHODS)
     assert ears is not None
     sound = ears.sound
     window = torch.from_numpy(probe_values([1, sound.mels, sound.frames], "float32", 0))

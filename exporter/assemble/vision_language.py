@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
-from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, VisionLanguageInfo
-from edgec.bundle.golden import OutputVector, output_vector, probe_values
+from edgec.bundle.entry_points import SEE, VISION_LANGUAGE_METHODS, VisionLanguageInfo
+from edgec.bundle.golden import Golden, function_vector, output_vector, probe_values
 from edgec.bundle.image_preparation import PREPARATION, PreparationFile, preparation_bytes
 from edgec.bundle.prefix import Files
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 from edgec.exporter.assemble.image_preparation import described_preparation
+from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.request import ExportRequest
+from edgec.ir.row_inputs import FEATURES
 from edgec.runtime_py.vision_language.image_file import read_image
 from edgec.runtime_py.vision_language.processor import PromptProcessor
 
@@ -24,7 +24,7 @@ def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> Vis
     eyes = request.source.eyes
     if eyes is None:
         return None
-    see = next(method for method in compiled.facts.methods if method.name == "see")
+    see = next(method for method in compiled.facts.methods if method.name == SEE)
     rows, (channels, height, width) = int(see.outputs[0].shape[0]), eyes.shape
     return VisionLanguageInfo(
         limits=request.limits,
@@ -57,15 +57,22 @@ def image_files(request: ExportRequest, info: VisionLanguageInfo | None) -> File
     return {**files, PREPARATION: preparation_bytes(described_preparation(prompts, request.tokenizer))}
 
 
-def seen_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:
-    """The artifact's greedy text after a tile that is easy to generate again in any language."""
+def seen_golden(request: ExportRequest, compiled: CompiledModel, count: int) -> Golden:
+    """The artifact's greedy text after a tile that is easy to generate again in any language.
+
+    Where shapes are fixed, values of the image encoder as well: an interpreter repeats them within a fifth of what a
+    phone may differ by, so that a fault in it shows even where it moves no token.
+    """
     from edgec.exporter.parity.rows_and_text import ExecutedRows
     from edgec.exporter.parity.vision_language import image_probe
 
-    eyes, methods = request.source.eyes, ExecutedRows(artifact, VISION_LANGUAGE_METHODS)
+    eyes, form = request.source.eyes, request.form
+    methods = ExecutedRows.of_form(compiled.artifact, VISION_LANGUAGE_METHODS, form)
     assert eyes is not None
     features = methods.rows([torch.from_numpy(probe_values([1, *eyes.shape], "float32", 0))])
     probe = image_probe(eyes, len(features), request.probe, request.limits)
     prompt, placed = list(probe.tokens[: probe.prompt]), probe.placed(features)
     rows, tokens = methods.text.greedy(prompt, placed, request.limits, count)
-    return output_vector(prompt, tokens, np.stack(rows))
+    text = output_vector(prompt, tokens, np.stack(rows), **golden_tolerances(form))
+    seen = function_vector({}, {FEATURES: features.numpy()}, **golden_tolerances(form), method=SEE)
+    return Golden(outputs=(text,), functions=(seen,) if form.static else ())

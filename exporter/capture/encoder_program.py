@@ -9,8 +9,8 @@ from torch.fx import GraphModule
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.reshaped_views import reshape_views
-from edgec.exporter.capture.rows_in_text import FEATURES
 from edgec.ir.program import Interface, Program, TensorType
+from edgec.ir.row_inputs import FEATURES
 from edgec.passes.contract import output_node
 
 

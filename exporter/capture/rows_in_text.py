@@ -24,9 +24,8 @@ from edgec.exporter.capture.recurrences import recognise_convolutions
 from edgec.exporter.sources.vision_families import DecoderCall, Family
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.row_inputs import FEATURES, MROPE, SEEN
 from edgec.ir.spec import ModelSpec
-
-FEATURES, SEEN, MROPE = "features", "seen", "mrope_positions"
 
 
 def capture_forward(

@@ -53,6 +53,11 @@ class SoundProbe:
         return [self.features, torch.tensor([self.info.sound.frames])]
 
     @property
+    def after_rows(self) -> int:
+        """The position of the first token after the rows."""
+        return self.tokens.index(self.info.audio_token) + self.rows
+
+    @property
     def in_text(self) -> Sequence[Tensor]:
         """The inputs of hear for the window whose sound stands in the text."""
         return [self.features, torch.tensor([self.frames])]

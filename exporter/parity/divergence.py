@@ -15,6 +15,7 @@ from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.ir.attention import layer_of
 from edgec.ir.call_plan import Call, Tokens
 from edgec.ir.program import Program, TensorType
+from edgec.ir.row_inputs import Placed
 from edgec.ir.static_methods import GraphMethods, method_inputs
 from edgec.passes.contract import clone, output_node
 
@@ -86,13 +87,18 @@ def artifact_layers(method: TorchMethod, exposed: Program, calls: Sequence[Probe
     return _joined(calls, parts)
 
 
-def method_layers(methods: Mapping[str, Program], tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
-    """Attention outputs [1, P, H, D] of static methods at the last token of every call, by layer."""
+def method_layers(
+    methods: Mapping[str, Program], tokens: Tokens, plan: Sequence[Call], placed: Placed | None = None
+) -> dict[int, Tensor]:
+    """Attention outputs [1, P, H, D] of static methods at the last token of every call, by layer.
+
+    ``placed``: rows in the place of tokens, of the whole text.
+    """
     exposed = GraphMethods({name: expose_layers(program) for name, program in methods.items()})
     layers: dict[int, list[Tensor]] = {}
     with torch.no_grad():
         for call in plan:
-            named = exposed.outputs(*method_inputs(tokens, call, exposed.chunk))
+            named = exposed.outputs(*method_inputs(tokens, call, exposed.chunk, placed))
             for name, value in named.items():
                 if name.startswith("layer_"):
                     row = call.size - 1 if value.shape[1] > 1 else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,9 @@ import torch
 from torch import Tensor
 
 from edgec.bundle.entry_points import Limits
-from edgec.exporter.capture.rows_in_text import FEATURES, MROPE, SEEN
-from edgec.ir.attention import REACH
 from edgec.ir.call_plan import Call, last_rows
-
-Placed = Mapping[str, Tensor]
-"""What a whole text has beside tokens and positions, by the inputs' names; tokens are in dimension 1."""
+from edgec.ir.row_inputs import FEATURES, ROW_INPUTS, SEEN, Placed, placed_part
+from edgec.ir.static_methods import Methods, static_logits
 
 
 def rows_placed(tokens: Sequence[int], mark: int, rows: Tensor) -> dict[str, Tensor]:
@@ -26,24 +24,12 @@ def rows_placed(tokens: Sequence[int], mark: int, rows: Tensor) -> dict[str, Ten
     return {FEATURES: features, SEEN: seen.unsqueeze(-1)}
 
 
-def placed_part(placed: Placed, start: int, size: int) -> dict[str, Tensor]:
-    """What so many tokens of a text have beside tokens and positions."""
-    parts = {name: value[:, start : start + size] for name, value in placed.items()}
-    return {**parts, REACH: parts[REACH][0]} if REACH in parts else parts
+class WrittenText(ABC):
+    """The decoder of an artifact, which reads rows among tokens."""
 
-
-class ExecutedText:
-    """The decoder of an artifact in ExecuTorch's runtime, in this process."""
-
-    def __init__(self, artifact: Path, method: str) -> None:
-        """Load the method.
-
-        Raises:
-            InputError: E157, the runtime refuses it.
-        """
-        from edgec.runtime_py.engines.open_artifact import TorchMethod
-
-        self._forward = TorchMethod(artifact, method)
+    @abstractmethod
+    def logits(self, tokens: tuple[int, ...], call: Call, placed: Placed) -> Tensor:
+        """Logits [K, V] of a call's last rows; ``placed``: of the whole text."""
 
     def plan_logits(self, tokens: tuple[int, ...], plan: Sequence[Call], placed: Placed) -> Tensor:
         """Logits [P, V] at the compared positions of a text."""
@@ -60,11 +46,37 @@ class ExecutedText:
             tokens.append(int(logits.argmax()))
         return rows, tokens[len(prompt) :]
 
+
+class ExecutedText(WrittenText):
+    """The decoder of an artifact in ExecuTorch's runtime, in this process."""
+
+    def __init__(self, artifact: Path, method: str) -> None:
+        """Load the method.
+
+        Raises:
+            InputError: E157, the runtime refuses it.
+        """
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+        self._forward = TorchMethod(artifact, method)
+
     def logits(self, tokens: tuple[int, ...], call: Call, placed: Placed) -> Tensor:
         """Logits [K, V] of a call's last rows; ``placed``: of the whole text."""
         part, ids = placed_part(placed, call.start, call.size), list(tokens[call.start : call.start + call.size])
         places = torch.arange(call.start, call.start + call.size)
-        more = [part[name].contiguous() for name in (FEATURES, SEEN, REACH, MROPE) if name in part]
+        more = [part[name].contiguous() for name in ROW_INPUTS if name in part]
         outputs: Any = self._forward((torch.tensor([ids]), places, *more, last_rows(call)))
         logits: Tensor = outputs[0][0].float().clone()
         return logits
+
+
+class StaticText(WrittenText):
+    """The static methods of an artifact's decoder."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+
+    def logits(self, tokens: tuple[int, ...], call: Call, placed: Placed) -> Tensor:
+        """Logits [1, V] of a call's last token; ``placed``: of the whole text."""
+        with torch.no_grad():
+            return static_logits(self._methods, tokens, call, placed).unsqueeze(0)

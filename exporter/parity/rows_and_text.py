@@ -5,20 +5,25 @@ inputs -> see or hear -> rows -> in the place of some tokens -> forward -> logit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
+from edgec.backends.forms import Form
+from edgec.backends.static_artifact import backend_of
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
-from edgec.exporter.parity.placed_rows import ExecutedText, Placed, placed_part
+from edgec.exporter.parity.placed_rows import ExecutedText, StaticText, WrittenText
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
 from edgec.ir.call_plan import Call
 from edgec.ir.program import Interface
+from edgec.ir.row_inputs import Placed, placed_part
+from edgec.runtime_py.engines.simulated import open_function
 
 
 class RowsProbe(Protocol):
@@ -43,6 +48,10 @@ class RowsProbe(Protocol):
     @property
     def rows(self) -> int:
         """How many rows stand in the text."""
+
+    @property
+    def after_rows(self) -> int:
+        """The position of the first token after the rows."""
 
     def placed(self, rows: Tensor) -> Placed:
         """What the whole text has beside tokens and positions, with these rows [R, width]."""
@@ -104,7 +113,11 @@ class ProbedRows:
 
     def execute(self, artifact: Path) -> Executed:
         """Execute the methods of an artifact, each alone, and both of them from the first inputs to the logits."""
-        methods, probe, (first, forward) = ExecutedRows(artifact, self.names), self.probe, self.names
+        return self.executed(ExecutedRows.of_program(artifact, self.names))
+
+    def executed(self, methods: ExecutedRows) -> Executed:
+        """What executed methods answer, each alone, and both of them from the first inputs to the logits."""
+        probe, (first, forward) = self.probe, self.names
         whole, made = methods.rows(probe.whole), methods.rows(probe.in_text)[: probe.rows]
         written, after_own = (
             methods.text.plan_logits(probe.tokens, probe.plan, probe.placed(rows))
@@ -113,11 +126,21 @@ class ProbedRows:
         return Executed({first: flatten_outputs(whole), forward: written}, after_own)
 
 
+@dataclass(frozen=True)
 class ExecutedRows:
-    """The methods of an artifact in ExecuTorch's runtime, in this process."""
+    """The methods of an artifact, executed on this machine.
 
-    def __init__(self, artifact: Path, names: tuple[str, str]) -> None:
-        """Load the artifact.
+    Attributes:
+        first: the method that makes rows, as a function of its inputs in order.
+        text: the decoder.
+    """
+
+    first: Callable[[Sequence[Tensor]], Sequence[Tensor]]
+    text: WrittenText
+
+    @classmethod
+    def of_program(cls, artifact: Path, names: tuple[str, str]) -> ExecutedRows:
+        """Load an artifact into ExecuTorch's runtime, in this process.
 
         Raises:
             InputError: E157, the runtime refuses it.
@@ -125,9 +148,17 @@ class ExecutedRows:
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
         first, forward = names
-        self._first, self.text = TorchMethod(artifact, first), ExecutedText(artifact, forward)
+        return cls(TorchMethod(artifact, first), ExecutedText(artifact, forward))
+
+    @classmethod
+    def of_form(cls, artifact: Path, names: tuple[str, str], form: Form) -> ExecutedRows:
+        """Load an artifact of any form; one of fixed shapes by what executes it here."""
+        if not form.static:
+            return cls.of_program(artifact, names)
+        text = StaticText(backend_of(form.module).execute(artifact))
+        return cls(open_function(form.backends[0], artifact, names[0]), text)
 
     def rows(self, inputs: Sequence[Tensor]) -> Tensor:
         """All rows of an image or a sound, float32 [T, width]."""
-        rows: Tensor = self._first(list(inputs))[0]
-        return rows.float().clone()
+        with torch.no_grad():
+            return self.first(list(inputs))[0].float().clone()

@@ -13,7 +13,6 @@ from edgec.bundle.entry_points import Ahead, Limits
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
-from edgec.exporter.capture.rows_in_text import MROPE
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
@@ -24,7 +23,8 @@ from edgec.exporter.sources.vision_families import rows_of
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH
-from edgec.ir.call_plan import Call, call_plan, compared_positions
+from edgec.ir.call_plan import Call, call_plan, compared_positions, static_plan
+from edgec.ir.row_inputs import MROPE
 
 # Tokens before an image and, at least, after it.
 _BEFORE, _AFTER = 3, 16
@@ -70,6 +70,11 @@ class ImageProbe:
         return self.tokens.count(self.image_token)
 
     @property
+    def after_rows(self) -> int:
+        """The position of the first token after the rows."""
+        return self.tokens.index(self.image_token) + self.rows
+
+    @property
     def seen(self) -> Tensor:
         """Which tokens are rows, bool [1, L]."""
         return torch.tensor([self.tokens]) == self.image_token
@@ -84,7 +89,9 @@ class ImageProbe:
         return {**rows_placed(self.tokens, self.image_token, rows), **ahead, **mrope}
 
 
-def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProbe:
+def image_probe(
+    eyes: Eyes, rows: int, text: Probe, limits: Limits, *, static: bool = False, window: int = 0
+) -> ImageProbe:
     """Choose a tile and a text; the rows follow the text's first tokens.
 
     Args:
@@ -92,6 +99,8 @@ def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProb
         rows: tokens of a tile.
         text: the ladder's text.
         limits: of the decoder.
+        static: it has methods of fixed shapes.
+        window: tokens that its longest sliding window and what it always keeps hold; 0 where there is none.
 
     Raises:
         InputError: E651, the context cannot hold a tile.
@@ -111,12 +120,13 @@ def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProb
     tokens = (*around[:_BEFORE], *[eyes.image_token] * rows, *around[_BEFORE:])
     pixels = torch.randn(1, *eyes.shape, generator=torch.Generator().manual_seed(0))
     ahead, prompt = eyes.asked.ahead, _BEFORE + rows + _INSIDE
-    plan = call_plan(length, limits.prefill_chunk, limits.logit_rows)
-    plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits)
+    chunk = limits.prefill_chunk
+    plan = static_plan(length, chunk, window) if static else call_plan(length, chunk, limits.logit_rows)
+    plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits, static)
     return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt, eyes.grid)
 
 
-def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
+def _whole_prompt(prompt: int, length: int, limits: Limits, static: bool) -> tuple[Call, ...]:
     """The prompt in one call, then calls of every size; none of them begins again.
 
     Raises:
@@ -130,7 +140,8 @@ def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
             fix=f"write a recipe with prefill_chunk = {prompt} or more, and a --context as long",
             code="E651",
         )
-    after = call_plan(length - prompt, limits.prefill_chunk, limits.logit_rows)
+    left, chunk = length - prompt, limits.prefill_chunk
+    after = static_plan(left, chunk) if static else call_plan(left, chunk, limits.logit_rows)
     again = after[-1].start == 0 and len(after) > 1
     calls = (Call(prompt + call.start, call.size, call.rows) for call in (after[:-1] if again else after))
     return (Call(0, prompt, min(prompt, limits.logit_rows)), *calls)

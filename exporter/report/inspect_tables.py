@@ -71,7 +71,7 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -
 
 
 def _facts(manifest: Manifest, signed: bool) -> WordTable:
-    model, limits, runtime = manifest.model, manifest.limits, manifest.runtime
+    model, limits, runtime = manifest.model, manifest.writing_limits, manifest.runtime
     rows = [
         ("model", f"{model.name} ({model.family}, {model.task}{'' if model.trained else ', random weights'})"),
         ("source", model.source + (f" at {model.revision}" if model.revision else "")),
@@ -89,6 +89,9 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
     if limits:
         calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"
         rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))
+    if sees := manifest.vision_language:
+        tile = f"{sees.channels} x {sees.height} x {sees.width}"
+        rows.append(("images", f"in tiles of {tile} values, each {sees.rows:,} tokens of the context"))
     if prefix := manifest.prefix:
         rows.append(("system prompt", f"{prefix.tokens:,} tokens ({prefix.form}), KV state {prefix.bytes:,} bytes"))
     return _table(manifest.name, ("", ""), rows)

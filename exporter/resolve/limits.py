@@ -34,15 +34,29 @@ def decoder_limits(
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 
 
-def static_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Form) -> Limits:
-    """The limits of a decoder with static methods; ``context``: what the user asked for, or None."""
-    length = min(context or recipe.context or form.context, spec.context)
-    return Limits(context=length, prefill_chunk=max(1, min(recipe.prefill_chunk, form.chunk, length)), logit_rows=1)
+def static_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Form, ahead: bool = False) -> Limits:
+    """The limits of a decoder with static methods.
+
+    Args:
+        spec: its shape.
+        recipe: gives chunk and context.
+        context: what the user asked for, or None.
+        form: of the artifact.
+        ahead: tokens see others after themselves, so that all of an image comes in one call.
+    """
+    longest = longest_with_reach(spec) if ahead else spec.context
+    length = min(context or min(recipe.context or form.context, longest), spec.context)
+    chunk = AHEAD_CHUNK if ahead else min(recipe.prefill_chunk, form.chunk)
+    return Limits(context=length, prefill_chunk=max(1, min(chunk, length)), logit_rows=1)
 
 
-def slots(limits: Limits) -> int:
-    """Positions that a state holds: the context, rounded up to whole chunks, as padding is written too."""
-    return -(-limits.context // limits.prefill_chunk) * limits.prefill_chunk
+def slots(limits: Limits, ahead: bool = False) -> int:
+    """Positions that a state holds: the context, rounded up to whole chunks, as padding is written too.
+
+    ``ahead``: a chunk more, as all of an image comes in one call, wherever it begins.
+    """
+    chunk = limits.prefill_chunk
+    return -(-limits.context // chunk) * chunk + (chunk if ahead else 0)
 
 
 def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt: bool) -> None:

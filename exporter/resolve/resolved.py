@@ -90,7 +90,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         check_held(source, recipe, form_of(asked))
         check_recurrences(source)
     elif source.kind in SEVERAL_METHODS:
-        check_several_methods(source.kind, recipe, form_of(asked), _asked_options(options))
+        check_several_methods(source, recipe, form_of(asked), options)
     else:
         recipe = recipe if asked.name == DEFAULT_TARGET else _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
@@ -104,16 +104,6 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         request, loras=loras, emulation=choose_emulation(request, options.emulate, progress or Progress())
     )
     return Resolved(request, out, "; ".join(filter(None, (choice, fell_back))))
-
-
-def _asked_options(options: ExportOptions) -> dict[str, bool]:
-    """Whether each of the options was given that change what a decoder is."""
-    return {
-        "--draft-heads": options.draft_heads is not None,
-        "--system-prompt": options.system_prompt is not None,
-        "--calibrate": options.calibrate is not None,
-        "--target-bits": options.target_bits is not None,
-    }
 
 
 def _load_target(name: str, format: str | None) -> Target:

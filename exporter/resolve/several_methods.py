@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from edgec.backends.forms import Form
 from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.unheld import check_held
+from edgec.exporter.sources.fixed_eyes import unseen
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
+from edgec.exporter.sources.model_source import ModelSource
 
 _ON_CPUS = "export for a CPU with edgec's kernels (--target host or android-cpu) without this option"
+_FIXED = "its methods have fixed shapes, which edgec cannot give to these models yet"
 _OR_TEXT = ", or only the text part with --task text-generation"
 
 
@@ -61,6 +66,7 @@ _KINDS = {
             "--draft-heads": "draft heads were trained on texts without images",
             "--system-prompt": "its state is computed by a decoder without eyes",
             "--calibrate": "calibration would need images as well as text",
+            "--adapter": "adapters were made for models without eyes",
             **_BITS,
         },
         _ON_CPUS + _OR_TEXT,
@@ -84,28 +90,42 @@ _KINDS = {
 SEVERAL_METHODS = tuple(_KINDS)
 
 
-def check_several_methods(kind: str, recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
+def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, options: ExportOptions) -> None:
     """Refuse targets, kernels and options for which the methods of such a model do not exist.
 
     Args:
-        kind: one of SEVERAL_METHODS.
+        source: of one of the kinds SEVERAL_METHODS.
         recipe: with the kernels that the artifact will call.
         form: of the target's artifact.
-        given: whether each of the options in question was given.
+        options: of the export.
 
     Raises:
-        InputError: E534 for an encoder-decoder, E652 for a vision-language model, E752 for a speech-language model.
+        InputError: E534 for an encoder-decoder, E652 for a vision-language model, E752 for a speech-language model; as
+            ``check_held``, where shapes are fixed.
     """
-    model = _KINDS[kind]
+    model, given = _KINDS[source.kind], _asked_options(options)
     refusals = {
-        "--target": form.static and "its methods have fixed shapes, which edgec cannot give to these models yet",
-        "--kernels": recipe.kernels != "edgec" and model.kernels,
+        "--target": unseen(form) if source.eyes else form.static and _FIXED,
+        "--kernels": not form.static and recipe.kernels != "edgec" and model.kernels,
         **{option: given.get(option, False) and why for option, why in model.options.items()},
         **{f"recipe {recipe.name}, {name}": _holds(recipe, name) and why for name, why in model.entries.items()},
     }
     for where, why in refusals.items():
         if why:
             raise InputError(f"{model.model} cannot be exported this way", where, why, model.fix, model.code)
+    if form.static:
+        check_held(source, recipe, form)
+
+
+def _asked_options(options: ExportOptions) -> dict[str, bool]:
+    """Whether each of the options was given that change what a decoder is."""
+    return {
+        "--draft-heads": options.draft_heads is not None,
+        "--system-prompt": options.system_prompt is not None,
+        "--calibrate": options.calibrate is not None,
+        "--target-bits": options.target_bits is not None,
+        "--adapter": bool(options.adapters),
+    }
 
 
 def _holds(recipe: Recipe, entry: str) -> bool:

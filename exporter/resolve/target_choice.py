@@ -13,12 +13,15 @@ from edgec.devices.prediction.parameters import DecoderShape
 from edgec.devices.targets import Target, all_targets
 from edgec.errors import InputError
 from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, VISION_LANGUAGE
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
     from edgec.exporter.sources.model_source import ModelSource
 
 _KV_BITS = 16
+# Kinds of models that keep keys and values of a text.
+_DECODERS = (DECODER, VISION_LANGUAGE, AUDIO_LANGUAGE)
 
 
 def plan_target(
@@ -72,7 +75,7 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float
     from edgec.exporter.resolve.memory_forecast import expected_artifact_bytes
 
     weights = expected_artifact_bytes(source, recipe, float_bits)
-    if source.kind != "decoder":
+    if source.kind not in _DECODERS:
         return weights
     spec = model_spec(source.config)
     return weights + kv_bytes(spec, _KV_BITS, min(context or spec.context, spec.context))
@@ -80,7 +83,7 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float
 
 def default_context(target: Target, source: ModelSource) -> int | None:
     """Positions that a decoder's static cache holds by default; None where the model's own length counts."""
-    if source.kind != "decoder" or not form_of(target).static:
+    if source.kind not in _DECODERS or not form_of(target).static:
         return None
     return min(form_of(target).context, model_spec(source.config).context)
 

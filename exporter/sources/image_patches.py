@@ -81,13 +81,13 @@ def refuse_size(asked: Size | None, model_type: str) -> None:
 
 
 def cut_patches(patches: PatchesInfo | None, pixels: Tensor) -> dict[str, Tensor]:
-    """A tile [1, C, H, W] as the processor of Qwen2-VL would hand it over; no value has more than six dimensions."""
+    """A tile [1, C, H, W] as the processor of Qwen2-VL would hand it over; no value has more than five dimensions."""
     assert patches is not None
     _, channels, height, width = pixels.shape
     step, merge, size = patches.size * patches.merge, patches.merge, patches.size
-    blocks = pixels.reshape(channels, height // step, step, width // step, step).permute(1, 3, 0, 2, 4)
-    cut = blocks.reshape(-1, channels, merge, size, merge, size).permute(0, 2, 4, 1, 3, 5)
-    frames = cut.reshape(-1, channels, 1, size * size).expand(-1, -1, patches.frames, -1)
+    lines = pixels.reshape(channels, height // size, size, width // size, size).permute(1, 3, 0, 2, 4)
+    blocks = lines.reshape(height // step, merge, width // step, merge, -1).permute(0, 2, 1, 3, 4)
+    frames = blocks.reshape(-1, channels, 1, size * size).expand(-1, -1, patches.frames, -1)
     return {"pixel_values": frames.reshape(frames.shape[0], -1), "image_grid_thw": _grid(patches, height, width)}
 
 

@@ -10,12 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.backends.forms import Form
 from edgec.devices.prediction.parameters import DecoderShape, EncoderShape
 from edgec.exporter.capture.attention import NAME, register
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.encoder_decoder import source_of, with_decoder_numbers
 from edgec.exporter.sources.encoder_run import EncoderRun, InputForms, run_of
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
+from edgec.exporter.sources.fixed_eyes import unseen
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
     DECODER,
@@ -39,7 +41,7 @@ _SENSES = {VISION_LANGUAGE: "eyes", AUDIO_LANGUAGE: "ears"}
 def model_shape(
     config: Mapping[str, Any],
     *,
-    static: bool = False,
+    form: Form | None = None,
     task: str | None = None,
     context: int | None = None,
     folder: Path | None = None,
@@ -48,8 +50,7 @@ def model_shape(
 
     Args:
         config: as plain data.
-        static: of a target whose artifacts have fixed shapes: edgec exports only the text part of models with eyes or
-            ears for it.
+        form: of the target's artifact, which may hold the text part alone of models with eyes or ears; None: holds all.
         task: as ``edgec export --task``; None: as the config says.
         context: the most tokens of an encoder's text; None: as many as it has positions for.
         folder: where descriptions of its inputs may lie.
@@ -66,14 +67,14 @@ def model_shape(
     if kind == ENCODER_DECODER:
         return _encoder_decoder(whole, config, folder)
     if kind in _SENSES:
-        return _with_senses(kind, whole, config, static)
+        return _with_senses(kind, whole, config, form)
     return _encoder(whole, config, task, context, folder)
 
 
-def _with_senses(kind: str, whole: Any, config: Mapping[str, Any], static: bool) -> DecoderShape:
+def _with_senses(kind: str, whole: Any, config: Mapping[str, Any], form: Form | None) -> DecoderShape:
     """A decoder with the parameters of its eyes or ears beside it."""
     text, sense = decoder_shape(config), _SENSES[kind]
-    if static:
+    if form is not None and form.static and (kind != VISION_LANGUAGE or unseen(form)):
         remark = f"its {sense} are not counted: edgec exports only its text part for this target's format"
         return replace(text, remarks=(remark,))
     model = build_generating(kind, whole, "meta", "eager", torch.float32, False)

@@ -15,7 +15,7 @@ from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.findings import Delegation, LintFinding, Rung
 from edgec.bundle.manifest import PassInfo
 from edgec.bundle.part import JsonPart
-from edgec.ir.program import Change, Dynamic, Interface, State, TensorType
+from edgec.ir.program import Change, Dynamic, Interface, Program, State, TensorType
 
 ARTIFACT = "model.pte"
 _FACTS, _LOGITS = "facts.json", "logits.safetensors"
@@ -130,3 +130,9 @@ def pass_info(change: Change) -> PassInfo:
         bytes_before=change.bytes_before,
         bytes_after=change.bytes_after,
     )
+
+
+def passes_of(program: Program, method: str = "") -> list[PassInfo]:
+    """The passes of a program for the manifest; ``method`` stands among their options where a model has several."""
+    passes, named = [pass_info(change) for change in program.history], {"method": method} if method else {}
+    return [info.model_copy(update={"options": {**named, **info.options}}) for info in passes]

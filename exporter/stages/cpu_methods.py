@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgec.bundle.entry_points import Limits
-from edgec.bundle.manifest import PassInfo
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.adapter_targets import adapter_targets
-from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, pass_info, save_facts, state_info
+from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, passes_of, save_facts, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Program
 
@@ -59,8 +58,9 @@ def block_rows(request: ExportRequest) -> BlockRows | None:
 def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | None) -> Facts:
     weights = {name: weight_facts(program, lowered.stored_by_method[name]) for name, program in programs.items()}
     states = [state for program in programs.values() for state in program.interface.states]
+    several = len(programs) > 1
     return Facts(
-        passes=[info for name, program in programs.items() for info in _passes(program, name, len(programs) > 1)],
+        passes=[info for name, program in programs.items() for info in passes_of(program, name if several else "")],
         methods=[method_info(program.interface, name) for name, program in programs.items()],
         states=[state_info(state, lowered.state_offsets.get(state.buffer)) for state in states],
         limits=limits,
@@ -70,11 +70,3 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
         adapter_targets=adapter_targets(programs[FORWARD], lowered.stored) if limits is not None else None,
     )
-
-
-def _passes(program: Program, method: str, named: bool) -> list[PassInfo]:
-    """The passes of one method, which is ``named`` among their options where there are several."""
-    passes = [pass_info(change) for change in program.history]
-    return [
-        info.model_copy(update={"options": {"method": method, **info.options}}) if named else info for info in passes
-    ]

@@ -19,6 +19,7 @@ from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
 from edgec.exporter.parity.metrics import difference
 from edgec.ir.call_plan import static_plan
+from edgec.ir.row_inputs import ROW_INPUTS
 from edgec.ir.static_methods import Methods, run_static
 
 _NAMES = ("compile", "predict", "placement")
@@ -135,7 +136,7 @@ def _predict(
     tokens: Sequence[int],
 ) -> DeviceCheck:
     if load is None:
-        return _skip_prediction(tools, "the model is not a decoder")
+        return _skip_prediction(tools, "the model is not a decoder of text alone")
     expected = reference()
     plan = static_plan(len(tokens), expected.chunk)
     wanted = run_static(expected, tokens, plan)
@@ -147,8 +148,9 @@ def _predict(
 
 
 def mac_methods_of(methods: Sequence[MethodInfo], states: Sequence[str]) -> Callable[[Tools, Path], MacMethods] | None:
-    """How to load a decoder's methods; None for models without them."""
-    if {"prefill", "decode"} <= {method.name for method in methods}:
+    """How to load a decoder's methods; None for models without them, or that read more than tokens."""
+    alone = not any(tensor.name in ROW_INPUTS for method in methods for tensor in method.inputs)
+    if alone and {"prefill", "decode"} <= {method.name for method in methods}:
         return lambda tools, compiled: mac_methods(tools, compiled, methods, states)
     return None
 

@@ -41,6 +41,7 @@ from edgec.passes.static.five_dimensions import FiveDimensions
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.merge_dimensions import MergeDimensions
+from edgec.passes.static.mrope_tables import MropeTables
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
@@ -52,6 +53,8 @@ MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
 
 # A cast to float32 doubles a bfloat16 weight; the backend stores float16 anyway.
 _GROWTH = 1.5
+# LFM2-VL stretches 16 x 16 learned positions to four times as many patches, and 16 bits to float32.
+_STRETCHED = 8.0
 
 
 def decoder_passes(
@@ -116,8 +119,7 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
         FuseRmsNorm(heads=True),
         BatchDimension(),
         *passes_for(recipe),
-        # LFM2-VL stretches 16 x 16 learned positions to four times as many patches, and 16 bits to float32.
-        FoldConstants(growth=8.0),
+        FoldConstants(growth=_STRETCHED),
     ]
     return {"see": see, "forward": decoder_passes(recipe, limits)}
 
@@ -141,10 +143,16 @@ def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[P
     return {"hear": hear, "forward": decoder_passes(recipe, limits)}
 
 
-def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
-    """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text."""
+def static_decoder_passes(
+    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), ahead: bool = False
+) -> list[Pass]:
+    """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text.
+
+    ``ahead``: tokens see others after themselves.
+    """
     known = Calibration(calibration, context=limits.context)
-    cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
+    held = slots(limits, ahead)
+    cache = KvCache(held, limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
     return [
         RemoveNoops(),
         MatmulToLinear(),
@@ -160,17 +168,31 @@ def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[
     ]
 
 
-def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pass]:
-    """The passes of one static method, in order; all of them are exact."""
+def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
+    """The passes of one static method, in order; all of them are exact. ``held``: positions that the states hold."""
     return [
         StaticMethod(name, tokens),
-        PositionTables(slots(limits)),
+        PositionTables(held),
+        MropeTables(held),
         StaticStates(form.state_multiple, form.updates),
         StaticCache(form.state_multiple, form.updates),
         *([Fp16SafeNorm()] if form.half else []),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
         FiniteMask(),
+    ]
+
+
+def static_see_passes(recipe: Recipe, form: Form) -> list[Pass]:
+    """The passes of the image encoder of a vision-language model with methods of fixed shapes, in order."""
+    return [
+        RemoveNoops(),
+        # Position tables that code makes from ranges are constants before their weights are rounded.
+        FoldConstants(growth=_GROWTH),
+        PatchesToLinear(planes=False),
+        *static_module_passes(recipe, form),
+        # As on CPUs, where the converter would not compute them.
+        FoldConstants(growth=_STRETCHED),
     ]
 
 

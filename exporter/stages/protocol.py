@@ -47,6 +47,7 @@ _STAGES: Mapping[tuple[str, bool, bool], tuple[str, str]] = {
     ("decoder", True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
     ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
     ("vision-language", False, False): (f"{_HERE}.vision_language", "vision_language_stages"),
+    ("vision-language", True, False): (f"{_HERE}.static_vision_language", "StaticVisionLanguageStages"),
     ("audio-language", False, False): (f"{_HERE}.audio_language", "audio_language_stages"),
     ("module", False, False): (f"{_HERE}.module", "ModuleStages"),
     ("module", True, False): (f"{_HERE}.static_module", "StaticModuleStages"),

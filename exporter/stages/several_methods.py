@@ -38,7 +38,7 @@ from edgec.ir.program import Program
 from edgec.passes.contract import run_passes
 
 _EXECUTED = "executed by ExecuTorch on this machine"
-_REFERENCE = "transformers float32"
+REFERENCE = "transformers float32"
 
 Programs = dict[str, Program]
 
@@ -72,36 +72,16 @@ class SeveralMethodsStages:
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
-        weights = hold_weights(self.request.source)
-        captured, probed = self.kind.begin(self.request, weights, progress)
-        weights.let_go()
-
-        def capture(name: str) -> Program:
-            """The captured program, which its passes use up; traced again where a failure has to be located."""
-            return captured.pop(name, None) or self.kind.capture(self.request, weights, progress)[name]
-
-        done = {
-            name: self._rewrite(method, partial(capture, name), progress) for name, method in probed.methods().items()
-        }
+        done, probed = rewrite_methods(self.request, self.kind, progress)
         self.programs = {name: each.program for name, each in done.items()}
-        _keep(folder, done, probed)
-
-    def _rewrite(self, method: ProbedMethod, capture: Callable[[], Program], progress: Progress) -> Rewritten:
-        request, eager = self.request, Stage(_REFERENCE, method.wanted)
-        passes = self.kind.passes(request.recipe, request.limits)[method.name]
-        measure = method_measure(method, request.recipe, request.source.trained)
-        return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
+        keep_rewritten(folder, done, probed)
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graphs; leave the artifact and its facts in ``folder``."""
-        lower_to_folder(self.programs or self._rewrite_again(progress), self.request, folder, progress)
+        lower_to_folder(
+            self.programs or rewrite_again(self.request, self.kind, progress), self.request, folder, progress
+        )
         self.programs = None
-
-    def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
-        """Rewrite without measuring, for an export that was interrupted after its rungs were measured."""
-        captured = self.kind.capture(self.request, hold_weights(self.request.source), progress)
-        passes = self.kind.passes(self.request.recipe, self.request.limits)
-        return {name: run_passes(program, passes[name], in_place=True) for name, program in captured.items()}
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute each method and compare it with its graph, then all of them together with the float model."""
@@ -122,7 +102,7 @@ class SeveralMethodsStages:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.lower import lower_methods
 
-        programs, rows = self.programs or self._rewrite_again(Progress()), block_rows(self.request)
+        programs, rows = self.programs or rewrite_again(self.request, self.kind, Progress()), block_rows(self.request)
         program = programs[method.name]
 
         def lower(exposed: Program) -> bytes:
@@ -131,6 +111,39 @@ class SeveralMethodsStages:
 
         layer = first_layer_lowered_otherwise(program, method.layers(program), method.executed_layers, lower)
         return rung.model_copy(update={"first_diverging_layer": layer})
+
+
+def rewrite_methods(
+    request: ExportRequest, kind: SeveralMethodsKind, progress: Progress
+) -> tuple[dict[str, Rewritten], Probed]:
+    """Run the reference, capture the model and apply the passes of each method; also returns the probe.
+
+    Raises:
+        BudgetError: E201, E210 as ``rewrite``.
+        InputError: the model cannot be captured, or a pass is not legal on it.
+    """
+    weights = hold_weights(request.source)
+    captured, probed = kind.begin(request, weights, progress)
+    weights.let_go()
+
+    def capture(name: str) -> Program:
+        """The captured program, which its passes use up; traced again where a failure has to be located."""
+        return captured.pop(name, None) or kind.capture(request, weights, progress)[name]
+
+    def rewritten(method: ProbedMethod) -> Rewritten:
+        passes = kind.passes(request.recipe, request.limits)[method.name]
+        measure = method_measure(method, request.recipe, request.source.trained)
+        eager = Stage(REFERENCE, method.wanted)
+        return rewrite(partial(capture, method.name), eager, group_exact_passes(passes), measure, progress)
+
+    return {name: rewritten(method) for name, method in probed.methods().items()}, probed
+
+
+def rewrite_again(request: ExportRequest, kind: SeveralMethodsKind, progress: Progress) -> dict[str, Program]:
+    """Rewrite without measuring, for an export that was interrupted after its rungs were measured."""
+    captured = kind.capture(request, hold_weights(request.source), progress)
+    passes = kind.passes(request.recipe, request.limits)
+    return {name: run_passes(program, passes[name], in_place=True) for name, program in captured.items()}
 
 
 def method_measure(method: ProbedMethod, recipe: Recipe, trained: bool) -> Measure:
@@ -142,11 +155,11 @@ def method_measure(method: ProbedMethod, recipe: Recipe, trained: bool) -> Measu
     return replace(measure, method=method.name)
 
 
-def _keep(folder: Path, done: Mapping[str, Rewritten], probed: Probed) -> None:
+def keep_rewritten(folder: Path, done: Mapping[str, Rewritten], probed: Probed) -> None:
     """Leave the rungs of all methods in ``folder``, their last outputs, and what their reference computed."""
     outputs = {f"{name}.final": each.final.logits for name, each in done.items()}
     rungs = [rung for each in done.values() for rung in each.rungs]
-    names = Rewrite(rungs=rungs, reference=_REFERENCE, final=done[FORWARD].final.name)
+    names = Rewrite(rungs=rungs, reference=REFERENCE, final=done[FORWARD].final.name)
     save_rewrite(folder, names, {**outputs, **probed.tensors(), "reference": done[FORWARD].reference.logits})
 
 
@@ -162,7 +175,7 @@ def _lowering_rung(method: ProbedMethod, final: Stage, artifact: Stage, recipe: 
 
 def _whole_rung(wanted: Tensor, whole: Stage, request: ExportRequest) -> Rung:
     """The artifact, all methods one after the other, against transformers' own model."""
-    original, recipe = Stage(_REFERENCE, wanted), request.recipe
+    original, recipe = Stage(REFERENCE, wanted), request.recipe
     if rounds_values(recipe):
         return quality_rung(original, whole, quality_budget(recipe), gated=request.source.trained, note=_EXECUTED)
     return lowering_rung(original, whole, {**ladder.WHOLE_LOWERING, **recipe.budgets}, note=_EXECUTED)

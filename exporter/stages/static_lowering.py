@@ -16,7 +16,7 @@ from edgec.bundle.findings import LintFinding
 from edgec.errors import InputError
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, save_facts, state_info
+from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, passes_of, save_facts, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, static_weight_facts
 from edgec.ir.program import Program
 from edgec.ir.static_methods import STATIC_METHODS, function_name
@@ -31,6 +31,7 @@ def lower_methods(
     progress: Progress,
     calls: MethodCalls,
     examples: Sequence[Sequence[Tensor]] = (),
+    groups: Mapping[str, Mapping[str, Program]] | None = None,
 ) -> None:
     """Lower methods; leave the artifact and its facts in ``folder``.
 
@@ -41,19 +42,28 @@ def lower_methods(
         progress: told of each step of the backend.
         calls: inputs of some calls by method, on which values are measured against float16's range.
         examples: inputs of a non-decoder model, one tuple per call; a chip's ranges are measured on them.
+        groups: the methods that were made of one program each, by its name; None where all were made of one.
 
     Raises:
         InputError: E406, Core ML cannot express something.
     """
-    form = request.form
+    form, groups = request.form, groups or {"": methods}
     progress.enter("lower")
-    weights = static_weight_facts(methods, form.half, form.index_bits)
+    held = {name: static_weight_facts(group, form.half, form.index_bits) for name, group in groups.items()}
+    weights = [fact for facts in held.values() for fact in facts]
     lint = lint_findings(methods, weights, calls) if form.neural_engine else []
     artifact = _lower(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None
     under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}
     own = {name: each for name, each in artifact.interfaces.items() if name not in under}
-    save_facts(folder, _facts(methods, replace(artifact, interfaces=own), limits, weights, lint))
+    expected = sum(expected_bytes(held[name], _first(group)) for name, group in groups.items())
+    facts = _facts(groups, replace(artifact, interfaces=own), limits, lint)
+    save_facts(folder, facts.model_copy(update={"weights": weights, "expected_weight_bytes": expected}))
+
+
+def _first(group: Mapping[str, Program]) -> Program:
+    """The program whose passes are told of a group's methods."""
+    return next(iter(group.values()))
 
 
 def lint_findings(
@@ -111,23 +121,21 @@ def _lower(
 
 
 def _facts(
-    methods: Mapping[str, Program],
+    groups: Mapping[str, Mapping[str, Program]],
     artifact: StaticArtifact,
     limits: Limits | None,
-    weights: list[WeightFact],
     lint: list[LintFinding],
 ) -> Facts:
-    """What manifest and ledger say about the artifact."""
-    first = next(iter(methods.values()))
-    states = next(iter(artifact.interfaces.values())).states
+    """What manifest and ledger say about the artifact, but its weights."""
+    states = {state.buffer: state for interface in artifact.interfaces.values() for state in interface.states}
     return Facts(
-        passes=[pass_info(change) for change in first.history],
+        passes=[info for name, group in groups.items() for info in passes_of(_first(group), name)],
         methods=[method_info(interface, name) for name, interface in artifact.interfaces.items()],
-        states=[state_info(state) for state in states],
+        states=[state_info(state) for state in states.values()],
         limits=limits,
         delegation=artifact.delegation,
         operators=list(artifact.operators),
-        weights=weights,
-        expected_weight_bytes=expected_bytes(weights, first),
+        weights=[],
+        expected_weight_bytes=0,
         lint=lint,
     )

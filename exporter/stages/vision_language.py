@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS
+from edgec.bundle.entry_points import SEE, VISION_LANGUAGE_METHODS
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.vision_language import capture_vision_language
@@ -25,25 +25,31 @@ from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.pass_orders import vision_language_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 
-SEE, _ = VISION_LANGUAGE_METHODS
-
 
 def vision_language_stages(request: ExportRequest) -> SeveralMethodsStages:
     """The stages of a vision-language model."""
-    return SeveralMethodsStages(request, SeveralMethodsKind("pixels", _begin, _capture, _read, vision_language_passes))
+    return SeveralMethodsStages(
+        request, SeveralMethodsKind("pixels", begin, capture, read_probed, vision_language_passes)
+    )
 
 
-def _begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
+def begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
+    """Capture both methods, and run transformers' own model on the probe.
+
+    Raises:
+        InputError: E109, the model cannot be traced; E651, E660, the context.
+    """
     refuse_windows(request)
-    captured = _capture(request, weights, progress)
+    captured = capture(request, weights, progress)
     progress.enter("reference")
     rows = captured[SEE].interface.outputs[0].shape[0]
     assert isinstance(rows, int)
-    probe = _probe(request, rows)
+    probe = image_probe_of(request, rows)
     return captured, ProbedRows(VISION_LANGUAGE_METHODS, probe, EagerModel(request.source, weights).reference(probe))
 
 
-def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
+def capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
+    """Trace both methods and bind their weights."""
     progress.enter("capture")
     source = request.source
     assert source.eyes is not None
@@ -52,14 +58,17 @@ def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -
     return capture_vision_language(build, source.eyes, request.spec, weights, context)
 
 
-def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
+def read_probed(request: ExportRequest, kept: Mapping[str, Tensor]) -> ProbedRows:
+    """What ``begin`` made of the probe, from the tensors that were stored."""
     reference = RowsReference.read(kept)
-    return ProbedRows(VISION_LANGUAGE_METHODS, _probe(request, len(reference.whole)), reference)
+    return ProbedRows(VISION_LANGUAGE_METHODS, image_probe_of(request, len(reference.whole)), reference)
 
 
-def _probe(request: ExportRequest, rows: int) -> ImageProbe:
+def image_probe_of(request: ExportRequest, rows: int) -> ImageProbe:
+    """The tile and the text on which a request's forms are compared; ``rows``: of a tile."""
     assert request.source.eyes is not None
-    return image_probe(request.source.eyes, rows, request.probe, request.limits)
+    static, window = request.form.static, request.window
+    return image_probe(request.source.eyes, rows, request.probe, request.limits, static=static, window=window)
 
 
 def refuse_windows(request: ExportRequest) -> None:

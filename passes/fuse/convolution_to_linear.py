@@ -111,5 +111,5 @@ def matrix_parameter(graph: GraphModule, emit: Emitter, weight: Node, value: Ten
     name = f"{source.target}".replace(".", "_") + "_matrix"
     graph.register_parameter(name, nn.Parameter(value, requires_grad=False))
     node = emit.graph.get_attr(name)
-    node.meta["val"] = weight.meta["val"].fake_mode.from_tensor(value)
+    node.meta["val"] = weight.meta["val"].fake_mode.from_tensor(value, static_shapes=True)
     return node if value.dtype == torch.float32 else emit(aten.to.dtype, node, torch.float32)

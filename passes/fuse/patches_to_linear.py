@@ -46,8 +46,13 @@ class _Convolution:
 
 @dataclass(frozen=True)
 class PatchesToLinear:
-    """Replace convolutions over patches by linear layers; exact."""
+    """Replace convolutions over patches by linear layers; exact.
 
+    Attributes:
+        planes: those of two dimensions as well; the Neural Engine has these, and none of three.
+    """
+
+    planes: bool = True
     name: str = "patches_to_linear"
     effect: Effect = Effect.EXACT
 
@@ -56,7 +61,8 @@ class PatchesToLinear:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace each convolution that is legal."""
-        for node in nodes_of(graph, aten.conv2d.default, aten.conv2d.padding, aten.conv3d.default):
+        planes = (aten.conv2d.default, aten.conv2d.padding) if self.planes else ()
+        for node in nodes_of(graph, *planes, aten.conv3d.default):
             arguments: Any = node.args
             call = _Convolution(*arguments)
             patches = node.target is aten.conv3d.default

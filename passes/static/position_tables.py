@@ -12,23 +12,17 @@ examples/tiny-stories (8 layers, 512 slots): two tables of 32 KB in float16, and
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
-from edgec.ir.attributes import attribute
 from edgec.ir.program import Effect, Interface, Program
-from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
+from edgec.passes.static.parts.position_values import computed, frontier, positional
 
 aten = torch.ops.aten
-# Angles, and the logarithm by which Ministral 3 and Llama 4 scale queries.
-_COMPUTED = (aten.cos.default, aten.sin.default, aten.log.default)
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class PositionTables:
         """Replace the last values that depend on positions alone."""
         for positions in _positions(graph):
             tables = _Tables(graph, positions)
-            for node in _frontier(graph, _positional(graph, positions)):
+            for node in frontier(graph, positional(graph, positions)):
                 table = _table(graph, node, positions, self.slots)
                 if table is not None:
                     tables.look_up(node, table)
@@ -68,25 +62,6 @@ def _positions(graph: GraphModule) -> list[Node]:
     return [every, *(user for node in shaped for user in node.users if user.target is aten.index_select.default)]
 
 
-def _positional(graph: GraphModule, positions: Node) -> set[Node]:
-    """The values that depend on positions and on nothing else that varies."""
-    positional = {positions}
-    for node in graph.graph.nodes:
-        sources = [source for source in node.all_input_nodes if source.op != "get_attr"]
-        if node.op == "call_function" and sources and all(source in positional for source in sources):
-            positional.add(node)
-    return positional
-
-
-def _frontier(graph: GraphModule, positional: Collection[Node]) -> list[Node]:
-    """The positional values that hold a sine, cosine or logarithm and are read by something else."""
-    computed: set[Node] = set(nodes_of(graph, *_COMPUTED)) & set(positional)
-    for node in graph.graph.nodes:
-        if node in positional and any(source in computed for source in node.all_input_nodes):
-            computed.add(node)
-    return [n for n in graph.graph.nodes if n in computed and any(user not in positional for user in n.users)]
-
-
 def _table(graph: GraphModule, node: Node, positions: Node, slots: int) -> Tensor | None:
     """The value's rows for all positions, [slots, R]; None where a row depends on more than its own position."""
     order = torch.arange(slots, dtype=torch.int32)
@@ -100,29 +75,9 @@ def _table(graph: GraphModule, node: Node, positions: Node, slots: int) -> Tenso
 def _rows(graph: GraphModule, node: Node, positions: Node, order: Tensor, chunk: int) -> Tensor:
     """The value computed for ``order``, chunk by chunk, as its shapes are fixed."""
     padded = torch.cat([order, order[:1].expand(-len(order) % chunk)])
-    parts = [_computed(graph, node, positions, part) for part in padded.split(chunk)]
+    shape = positions.meta["val"].shape
+    parts = [computed(graph, node, {positions: part.reshape(shape)}) for part in padded.split(chunk)]
     return torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])[: len(order)]
-
-
-def _computed(graph: GraphModule, node: Node, positions: Node, at: Tensor) -> Tensor:
-    memo: dict[Node, Any] = {positions: at.reshape(positions.meta["val"].shape)}
-
-    def value(source: Node) -> Any:
-        if source not in memo:
-            memo[source] = _evaluate(graph, source, value)
-        return memo[source]
-
-    with torch.no_grad():
-        result: Tensor = value(node)
-    return result
-
-
-def _evaluate(graph: GraphModule, node: Node, value: Any) -> Any:
-    if node.op == "get_attr":
-        return attribute(graph, str(node.target))
-    args, kwargs = map_arg((node.args, node.kwargs), value)
-    function: Any = node.target
-    return function(*args, **kwargs)
 
 
 @dataclass

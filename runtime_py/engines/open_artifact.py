@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def open_artifact(bundle: Bundle, engine: EngineName, method: str = "forward") -> Executor:
     """Load a bundle's artifact. Raises as ``open_executor`` and ``open_simulated``."""
     if engine == "simulated":
-        return open_simulated(bundle)
+        return open_simulated(bundle, method)
     return open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from edgec.bundle.entry_points import MethodInfo
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, Executor
+
+FORWARD: Final = "forward"
+"""What `open_simulated` calls a decoder's methods of fixed shapes, as those of varying shapes are called."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,18 +40,21 @@ def simulator_threads(threads: int | None) -> int:
     return torch.get_num_threads()
 
 
-def open_simulated(bundle: Bundle) -> Executor:
-    """Load a bundle's artifact: a decoder's static methods, or its one function.
+def open_simulated(bundle: Bundle, method: str = FORWARD) -> Executor:
+    """Load a bundle's artifact: a decoder's static methods, or one function.
+
+    Args:
+        bundle: of a unit that this machine lacks.
+        method: ``forward`` for a decoder's methods, or for the function of a model that is none; else a function.
 
     Raises:
         InputError: E42x, the artifact cannot be executed here; E428, its backends are unknown.
         ToolError: E43x, what executes it is not installed.
     """
     manifest = bundle.manifest
-    if manifest.limits is None:
-        if manifest.runtime.backends[0] not in _FUNCTIONS:
-            raise _unknown(manifest)
-        return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path), manifest.methods[0])
+    limits = manifest.writing_limits
+    if limits is None or method != FORWARD:
+        return _open_function(bundle, method)
     # Imports torch.
     from edgec.backends.static_artifact import backend_of
     from edgec.runtime_py.engines.static_decoder import StaticDecoder
@@ -57,7 +63,27 @@ def open_simulated(bundle: Bundle) -> Executor:
     if form is None:
         raise _unknown(manifest)
     recurrent = any(state.layout == "recurrent" for state in manifest.states)
-    return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), manifest.limits, recurrent)
+    slots = min((state.slots for state in manifest.states if state.layout == "full"), default=0)
+    methods = backend_of(form.module).execute(bundle.artifact_path)
+    return StaticDecoder(methods, limits, recurrent, _row_inputs(manifest), slots)
+
+
+def _open_function(bundle: Bundle, method: str) -> Executor:
+    """A function of the artifact; the only one, or one beside a decoder's methods."""
+    manifest = bundle.manifest
+    if manifest.runtime.backends[0] not in _FUNCTIONS:
+        raise _unknown(manifest)
+    info = next((each for each in manifest.methods if each.name == method), manifest.methods[0])
+    named = info.name if len(manifest.methods) > 1 else None
+    return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path, named), info)
+
+
+def _row_inputs(manifest: Manifest) -> list[str]:
+    """What the decoder's methods read beside tokens and positions, in their order."""
+    from edgec.ir.row_inputs import ROW_INPUTS
+
+    given = [{tensor.name for tensor in method.inputs} for method in manifest.methods]
+    return [name for name in ROW_INPUTS if any({name, "tokens"} <= names for names in given)]
 
 
 def _unknown(manifest: Manifest) -> InputError:
@@ -93,35 +119,39 @@ class FunctionExecutor:
         return None
 
 
-def _package(path: Path) -> TensorFunction:
-    from edgec.backends.coreml.interpreter import load_package
+def _package(path: Path, method: str | None) -> TensorFunction:
+    from edgec.backends.coreml.mlpackage import function_of
 
-    package = load_package(path)
-    return _by_order(package.functions[package.default_function])
+    return _by_order(function_of(path, method))
 
 
-def _pte(path: Path) -> TensorFunction:
+def _pte(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreml.pte_program import open_pte
 
-    return next(iter(open_pte(path).methods.values())).run
+    return _named(open_pte(path).methods, method).run
 
 
-def _aimodel(path: Path) -> TensorFunction:
+def _aimodel(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreai.execute import load_model
 
-    return _by_order(next(iter(load_model(path).functions.values())))
+    return _by_order(_named(load_model(path).functions, method))
 
 
-def _onnx(path: Path) -> TensorFunction:
+def _onnx(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.onnx.methods import open_function
 
-    return open_function(path)
+    return open_function(path, method)
 
 
-def _qnn(path: Path) -> TensorFunction:
+def _qnn(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.qnn.function import open_function
 
     return open_function(path)
+
+
+def _named(functions: Mapping[str, Any], name: str | None) -> Any:
+    """A function of an artifact; the first where no name is given."""
+    return functions[name] if name else next(iter(functions.values()))
 
 
 def _by_order(function: Any) -> TensorFunction:
@@ -133,12 +163,18 @@ def _by_order(function: Any) -> TensorFunction:
     return call
 
 
-def open_function(backend: str, artifact: Path) -> TensorFunction:
-    """Open an artifact's one function, called with tensors in order; ``backend`` as its runtime names it."""
-    return _FUNCTIONS[backend](artifact)
+def open_function(backend: str, artifact: Path, method: str | None = None) -> TensorFunction:
+    """Open a function of an artifact, called with tensors in order.
+
+    Args:
+        backend: as its runtime names it.
+        artifact: the file or folder.
+        method: the function's name; None where there is one alone.
+    """
+    return _FUNCTIONS[backend](artifact, method)
 
 
-_FUNCTIONS: Mapping[str, Callable[[Path], TensorFunction]] = {
+_FUNCTIONS: Mapping[str, Callable[[Path, str | None], TensorFunction]] = {
     "CoreMLBackend": _pte,
     "CoreML": _package,
     "CoreAI": _aimodel,

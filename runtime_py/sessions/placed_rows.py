@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.folder import Bundle
+from edgec.bundle.manifest import Manifest
 from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.generate import Memory
 from edgec.runtime_py.sessions.session import Session
@@ -20,9 +21,7 @@ class RowsSession(Session):
     def __init__(self, bundle: Bundle, threads: int | None = None, engine: EngineName | None = None) -> None:
         """Load the decoder, as ``Session`` does."""
         super().__init__(bundle, threads, engine)
-        forward = next(method for method in bundle.manifest.methods if method.name == "forward")
-        features = next(tensor for tensor in forward.inputs if tensor.name == "features")
-        self._width = int(features.shape[-1])
+        self._width = row_width(bundle.manifest)
         # Rows by the tokens whose places they take; -1: the token's own embedding is read there.
         self._rows = np.zeros((0, self._width), np.float32)
         self._place = np.full(self.limits.context, -1, np.int64)
@@ -49,6 +48,13 @@ class RowsSession(Session):
     def _beside(self, start: int, count: int) -> tuple[Array, ...]:
         """What else ``forward`` reads of so many tokens, in its order."""
         return ()
+
+
+def row_width(manifest: Manifest) -> int:
+    """The values of a row, as the decoder's methods read it."""
+    # What hears has features of sound among its inputs; what writes has tokens beside its rows.
+    named = ({tensor.name: tensor.shape for tensor in method.inputs} for method in manifest.methods)
+    return int(next(shapes["features"] for shapes in named if {"tokens", "features"} <= set(shapes))[-1])
 
 
 def taking(memory: Memory, session: object, prompt: Any, resume: bool) -> Memory:

@@ -34,7 +34,7 @@ from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
 from edgec.runtime_py.verify.signing import signature_check
-from edgec.runtime_py.vision_language.session import VisionLanguageSession
+from edgec.runtime_py.vision_language.session import VisionLanguageSession, seen_rows
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
@@ -266,8 +266,9 @@ def _rows(session: Stepper, vector: OutputVector) -> Iterator[Any]:
 
 
 def function_fault(model: Model, vector: FunctionVector) -> str | None:
-    """How the outputs of a non-decoder model differ, or None."""
-    method = model.bundle.manifest.methods[0]
+    """How the outputs of a non-decoder model, or of an image encoder, differ, or None."""
+    methods = model.bundle.manifest.methods
+    method = next((each for each in methods if each.name == vector.method), methods[0])
     try:
         inputs = {
             each.name: probe_values(method.largest(each), each.dtype, vector.bounds.get(each.name, 0))
@@ -275,7 +276,8 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
         }
     except (TypeError, ValueError, OverflowError) as error:
         return f"no inputs can be made: {error}"
-    outputs = model.run(**inputs)
+    sees = model.bundle.manifest.vision_language is not None
+    outputs = seen_rows(model.session, method, inputs) if sees else model.run(**inputs)
     for name, indices in vector.indices.items():
         if name not in outputs or max(indices) >= outputs[name].size:
             return f"the model has no output {name!r} with that many values"

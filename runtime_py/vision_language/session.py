@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
+from edgec.bundle.entry_points import SEE, Limits, MethodInfo, VisionLanguageInfo
 from edgec.bundle.folder import Bundle
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of, whole_calls
@@ -15,10 +15,9 @@ from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.sessions.placed_rows import RowsSession
+from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.stepper import Logits, check_context
 from edgec.runtime_py.vision_language.processor import Prompt
-
-SEE, _ = VISION_LANGUAGE_METHODS
 
 
 class VisionLanguageSession(RowsSession):
@@ -134,6 +133,12 @@ class VisionLanguageSession(RowsSession):
         if self.info.grid is None:
             return np.zeros((3, 0), np.int64)
         return mrope_positions(tokens, self.info.image_token, self.info.grid, self.limits.context)
+
+
+def seen_rows(session: Session, method: MethodInfo, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The output of a model's image encoder for its one input, both by their names in ``method``."""
+    assert isinstance(session, VisionLanguageSession)
+    return {method.outputs[0].name: session.see(inputs[method.inputs[0].name])}
 
 
 def refuse_without_images(info: VisionLanguageInfo) -> None:

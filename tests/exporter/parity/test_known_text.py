@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.parity import ladder
-from edgec.exporter.parity.known_text import knows_text
+from edgec.exporter.parity.known_text import knows_text, knows_tokens
 from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.stages.static_decoder import lowering_budget
-from edgec.ir.call_plan import compared_positions
+from edgec.ir.call_plan import Call, compared_positions
 from tests.families import FAMILIES, build
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 from tests.tiny_llama import tiny_llama
@@ -79,3 +79,13 @@ def test_only_few_bits_in_float16_of_untrained_weights_get_a_wider_budget() -> N
     assert lowering_budget(few, half=True, untrained=True) == ladder.UNTRAINED_HALF_LOWERING
     for recipe, half in ((few, False), (none, True), (none, False)):
         assert lowering_budget(recipe, half=half, untrained=True) == lowering_budget(recipe, half=half, untrained=False)
+
+
+def test_only_tokens_from_the_first_on_are_text() -> None:
+    tokens = [5, 5, 5, 5, 1, 2, 3, 4, 5]
+    plan = tuple(Call(place, 1, 1) for place in range(len(tokens)))
+    logits = torch.zeros(len(tokens), 128)
+    for place, token in enumerate(tokens[1:]):
+        # The rows of an image, which nothing predicts, and words that are certain.
+        logits[place, token if place >= 4 else 99] = 30.0
+    assert knows_tokens(logits, tokens, plan, 4) and not knows_tokens(logits, tokens, plan)

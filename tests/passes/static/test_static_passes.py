@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.fx import symbolic_trace
@@ -15,7 +17,7 @@ from edgec.exporter.recipes.recipe import for_backend
 from edgec.ir.operators import RMS_NORM
 from edgec.ir.program import Interface, Program, TensorType
 from edgec.passes.cleanup.narrow_inputs import NarrowInputs
-from edgec.passes.contract import Pass, nodes_of, run_pass
+from edgec.passes.contract import Pass, clone, nodes_of, run_pass
 from edgec.passes.static.finite_mask import HIDDEN, FiniteMask
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.half_precision import HalfPrecision
@@ -48,6 +50,34 @@ def test_no_size_varies_any_more() -> None:
         ("start", (1,), torch.int32),
         ("last", (1,), torch.int32),
     ]
+
+
+def test_rows_in_the_place_of_tokens_stay_inputs_and_truth_values_become_numbers() -> None:
+    program = applied(with_rows(cached("llama")), [StaticMethod("prefill", CHUNK)])
+    assert [(t.name, t.shape, t.dtype) for t in program.interface.inputs] == [
+        ("tokens", (1, CHUNK), torch.int32),
+        ("start", (1,), torch.int32),
+        ("features", (1, CHUNK, 4), torch.float32),
+        ("seen", (1, CHUNK, 1), torch.float32),
+        ("last", (1,), torch.int32),
+    ]
+    (compared,) = nodes_of(program.graph, aten.gt.Scalar)
+    assert compared.args[0].target == "seen"  # type: ignore[union-attr]
+
+
+def with_rows(program: Program) -> Program:
+    """A decoder's program that takes rows as well, and reads where they are."""
+    graph, size = clone(program.graph), program.interface.inputs[0].shape[1]
+    rows = (TensorType("features", torch.float32, (1, size, 4)), TensorType("seen", torch.bool, (1, size, 1)))
+    (last,) = [node for node in graph.graph.nodes if node.op == "placeholder" and node.target == "logit_index"]
+    with graph.graph.inserting_before(last):
+        _, seen = [graph.graph.placeholder(each.name) for each in rows]
+    (embedded,) = nodes_of(graph, aten.embedding.default)
+    with graph.graph.inserting_after(embedded):
+        kept = graph.graph.call_function(aten.masked_fill.Scalar, (embedded, seen, 0.0))
+    embedded.replace_all_uses_with(kept, delete_user_cb=lambda user: user is not kept)
+    *before, wanted = program.interface.inputs
+    return replace(program, graph=graph, interface=replace(program.interface, inputs=(*before, *rows, wanted)))
 
 
 def test_layers_that_turn_alike_share_one_table() -> None:

@@ -85,6 +85,26 @@ def test_a_recurrence_takes_each_token_in_once(rows: list[int], calls: list[tupl
         assert np.allclose(actual, expected_row([1, 2, 3, 4][: row + 1]))
 
 
+def test_rows_in_the_place_of_tokens_are_padded_and_cut_with_them() -> None:
+    given: list[tuple[str, Mapping[str, Tensor]]] = []
+
+    class Seeing(Remembering):
+        def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+            given.append((method, {name: inputs[name] for name in ("features", "seen")}))
+            return super().call(method, {name: inputs[name] for name in ("tokens", "start", "last")})
+
+    toy, limits = Seeing(held=dict.fromkeys(range(12), 0)), Limits(context=10, prefill_chunk=CHUNK, logit_rows=1)
+    decoder = StaticDecoder(toy, limits, row_inputs=["features", "seen"])
+    features = np.arange(6, dtype=np.float32).reshape(1, 3, 2)
+    rows = [features, np.array([[[True], [False], [True]]])]
+    for start in (0, 9):
+        decoder.run([np.array([[1, 2, 3]]), np.arange(start, start + 3), *rows, np.array([2])])
+    assert [method for method, _ in given] == ["prefill", "decode", "decode", "decode"]
+    whole, first, _, last = (inputs for _, inputs in given)
+    assert whole["features"].tolist() == [[[0, 1], [2, 3], [4, 5], [0, 0]]] and whole["seen"].shape == (1, CHUNK, 1)
+    assert first["features"].tolist() == [[[0, 1]]] and last["seen"].tolist() == [[[1.0]]]
+
+
 def test_padding_never_leaves_the_states() -> None:
     toy = Remembering()
     decoder = _decoder(toy)
