@@ -33,11 +33,13 @@ QUICK, CONTEXT, COUNT = "llava", 160, 16
 PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
 SLOW = [
     *((family, "mlpackage") for family in FAMILIES if family != QUICK),
-    *((family, "onnx") for family in ("gemma3", "paligemma", "qwen2_vl", "qwen3_5", "lfm2_vl")),
+    *((family, "onnx") for family in (QUICK, "gemma3", "paligemma", "qwen2_vl", "qwen3_5", "lfm2_vl")),
     *((family, format) for family in (QUICK, "gemma3") for format in ("pte", "aimodel")),
 ]
 # Shares of the largest logit. Measured: 0.063 for PaliGemma, whose random weights let rounding grow, 0.057 for Gemma 3.
 MOST_UNSURE = 0.075
+# What sums of float32 in another order may move, where an artifact computes in float32.
+FLOAT32 = 1e-4
 # Tokens compared of 48 at least; of PaliGemma's few lead by more than rounding moves.
 FEWEST = {"paligemma": 1}
 EACH = [(QUICK, "mlpackage"), *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
@@ -68,6 +70,19 @@ class Fixed:
         tokens: list[int] = out.sequences[0, given["input_ids"].shape[1] :].tolist()
         return tokens[:sure]
 
+    @property
+    def most_moved(self) -> float:
+        """The share of the largest logit by which rounding moves one about other images; measured: half of it."""
+        return 2 * self.unsure
+
+    def moved(self, model: Any, text: str, images: list[Any]) -> float:
+        """How far a bundle's logits after a prompt are from transformers' own, as a share of the largest."""
+        with torch.no_grad():
+            wanted = tiny_vision_language(self.family)(**asked(self.family, text, images)).logits[0, -1].numpy()
+        prompt = model.see(text.replace("<image>", processor(self.family).image_token), images)
+        model.session.take(prompt.tokens, prompt)
+        return float(np.abs(model.session.prefill(prompt.tokens, 0) - wanted).max() / np.abs(wanted).max())
+
 
 @pytest.fixture(scope="module", params=EACH, ids="-".join)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixed:
@@ -79,7 +94,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     whole = open_bundle(bundle).manifest.parity[-1]
     assert whole.max_abs is not None and whole.reference_max_abs is not None
     # Both of two logits may move by what the ladder measured, and by half as much again about other images.
-    return Fixed(family, bundle, 3 * whole.max_abs / whole.reference_max_abs)
+    return Fixed(family, bundle, max(3 * whole.max_abs / whole.reference_max_abs, FLOAT32))
 
 
 def said(model: Any, text: str, images: list[Any], wanted: list[int], **options: Any) -> list[int]:
@@ -93,12 +108,14 @@ def test_the_words_are_those_of_transformers_about_one_image_and_about_two(expor
         image = picture(*shape, seed=index)
         wanted = exported.words("<image>what is this", [image])
         assert said(model, "what is this", [image], wanted) == wanted
+        assert exported.moved(model, "<image>what is this", [image]) < exported.most_moved
         compared += len(wanted)
     # Its tokenizer drops these words, and transformers cannot number images with nothing between them.
     if family != "qwen3_5":
         text, images = "what <image> is this <image> here", [picture(seed=1), picture(seed=2)]
         wanted = exported.words(text, images)
         assert said(model, text.replace("<image>", processor(family).image_token), images, wanted) == wanted
+        assert exported.moved(model, text, images) < exported.most_moved
         compared += len(wanted)
     # A wrong artifact makes its own error large, and would have no token compared.
     assert exported.unsure < MOST_UNSURE and compared >= FEWEST.get(family, 10)
@@ -108,16 +125,18 @@ def test_an_image_that_lies_across_two_calls_has_each_row_at_its_place(exported:
     family, image = exported.family, picture(seed=5)
     if family in ("gemma3", "paligemma", "qwen3_5"):
         pytest.skip("an image comes in one call, or the tokenizer drops these words")
-    model, place = edgec.load(exported.bundle), processor(family).image_token
-    chunk, mark = model.session.limits.prefill_chunk, model.session.info.image_token
-    for count in range(chunk):
-        text = "is " * count + "<image> here"
-        ids = asked(family, text, [image])["input_ids"][0].tolist()
-        if ids[chunk - 1 : chunk + 1] == [mark, mark]:
-            break
-    assert ids[chunk - 1 : chunk + 1] == [mark, mark]
-    wanted = exported.words(text, [image])
-    assert wanted and said(model, text.replace("<image>", place), [image], wanted) == wanted
+    model = edgec.load(exported.bundle)
+    text = across(family, image, model.session.limits.prefill_chunk, model.session.info.image_token)
+    # Random weights often choose the same tokens after wrong rows: logits tell.
+    assert exported.moved(model, text, [image]) < exported.most_moved
+
+
+def across(family: str, image: Any, chunk: int, mark: int) -> str:
+    """A text whose first call ends within the rows of its image, as near to their middle as may be."""
+    texts = ["is " * count + "<image> here" for count in range(chunk)]
+    ids = {text: asked(family, text, [image])["input_ids"][0].tolist() for text in texts}
+    within = [text for text in texts if ids[text][chunk - 1 : chunk + 1] == [mark, mark]]
+    return min(within, key=lambda text: abs(2 * ids[text][:chunk].count(mark) - ids[text].count(mark)))
 
 
 def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: Fixed) -> None:
