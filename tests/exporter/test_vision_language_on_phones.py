@@ -126,7 +126,8 @@ def test_an_image_that_lies_across_two_calls_has_each_row_at_its_place(exported:
     if family in ("gemma3", "paligemma", "qwen3_5"):
         pytest.skip("an image comes in one call, or the tokenizer drops these words")
     model = edgec.load(exported.bundle)
-    text = across(family, image, model.session.limits.prefill_chunk, model.session.info.image_token)
+    session: Any = model.session
+    text = across(family, image, session.limits.prefill_chunk, session.info.image_token)
     # Random weights often choose the same tokens after wrong rows: logits tell.
     assert exported.moved(model, text, [image]) < exported.most_moved
 
@@ -140,15 +141,16 @@ def across(family: str, image: Any, chunk: int, mark: int) -> str:
 
 
 def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: Fixed) -> None:
-    model = edgec.load(exported.bundle)
-    info, golden = model.session.info, open_bundle(exported.bundle).golden_path
+    model, golden = edgec.load(exported.bundle), open_bundle(exported.bundle).golden_path
+    session: Any = model.session
+    info, rows = session.info, session._see
     tile = np.zeros((1, info.channels, info.height, info.width), np.float32)
-    right, rows = model.session.see(tile), model.session._see
-    assert right.shape[0] == info.rows
+    right = session.see(tile)
+    assert len(right) == info.rows
     for wrong in (right[:-1], right[:, :-1], right[None]):
-        model.session._see = SimpleNamespace(run=lambda inputs, wrong=wrong: [wrong])
-        assert code_of(lambda: model.session.see(tile)) == "E157"
-    model.session._see = rows
+        session._see = SimpleNamespace(run=lambda inputs, wrong=wrong: [wrong])
+        assert code_of(lambda: session.see(tile)) == "E157"
+    session._see = rows
     assert golden is not None
     (seen,) = read_golden(golden).functions
     assert function_fault(model, seen) is None
