@@ -152,7 +152,7 @@ def seen_rows(session: Session, method: MethodInfo, inputs: Mapping[str, Array])
     """The output of a model's image encoder for its one input, both by their names in ``method``.
 
     Raises:
-        InputError: E152, the method is no image encoder, or the tile does not have its shape; E157 as ``see``.
+        InputError: E152, the method makes no rows of a tile, or the tile does not have its shape; E157 as ``see``.
     """
     assert isinstance(session, VisionLanguageSession)
     if method.name != SEE or (len(method.inputs), len(method.outputs)) != (1, 1):
