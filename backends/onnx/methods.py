@@ -60,10 +60,18 @@ class OnnxMethods:
 
 
 def named_outputs(session: InferenceSession, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Execute a model once; what it does not take is left out, and integers get the width that it takes."""
+    """Execute a model once; what it does not take is left out, and integers get the width that it takes.
+
+    Raises:
+        InputError: E583, ONNX Runtime refuses the values: they have other shapes than its inputs.
+    """
     feeds = {each.name: given[each.name].to(_TYPES[each.type]).contiguous().numpy() for each in session.get_inputs()}
     names = [each.name for each in session.get_outputs()]
-    return dict(zip(names, map(torch.from_numpy, session.run(names, feeds)), strict=True))
+    try:
+        results = session.run(names, feeds)
+    except Exception as error:  # as in cpu_session
+        raise refused_by_runtime(", ".join(feeds), error) from error
+    return dict(zip(names, map(torch.from_numpy, results), strict=True))
 
 
 def cpu_session(model: Path) -> InferenceSession:
@@ -85,7 +93,7 @@ def cpu_session(model: Path) -> InferenceSession:
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common class.
-        raise refused_by_runtime(model, error) from error
+        raise refused_by_runtime(model.name, error) from error
 
 
 TensorFunction = Callable[[Sequence[Tensor]], Sequence[Tensor]]
@@ -103,11 +111,11 @@ def open_function(path: Path, method: str | None = None) -> TensorFunction:
     return lambda inputs: list(named_outputs(session, dict(zip(names, inputs, strict=True))).values())
 
 
-def refused_by_runtime(model: Path, error: Exception) -> InputError:
-    """The error for a model that ONNX Runtime cannot load (E583)."""
+def refused_by_runtime(where: str, error: Exception) -> InputError:
+    """The error for a model that ONNX Runtime cannot load, or values that it cannot execute it with (E583)."""
     return InputError(
         what="ONNX Runtime refuses the model",
-        where=model.name,
+        where=where,
         why=" ".join(str(error).split())[:300],
         fix="export again; report it if it happens again",
         code="E583",

@@ -121,7 +121,9 @@ def image_probe(
     pixels = torch.randn(1, *eyes.shape, generator=torch.Generator().manual_seed(0))
     ahead, prompt = eyes.asked.ahead, _BEFORE + rows + _INSIDE
     chunk = limits.prefill_chunk
-    plan = static_plan(length, chunk, window) if static else call_plan(length, chunk, limits.logit_rows)
+    # Whole chunks go on behind the image, however many rows it has: what follows it is compared as well.
+    beyond = max(window, prompt)
+    plan = static_plan(length, chunk, beyond) if static else call_plan(length, chunk, limits.logit_rows)
     plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits, static)
     return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt, eyes.grid)
 

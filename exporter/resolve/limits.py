@@ -46,7 +46,7 @@ def static_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Fo
     """
     longest = longest_with_reach(spec) if ahead else spec.context
     length = min(context or min(recipe.context or form.context, longest), spec.context)
-    chunk = AHEAD_CHUNK if ahead else min(recipe.prefill_chunk, form.chunk)
+    chunk = max(recipe.prefill_chunk, AHEAD_CHUNK) if ahead else min(recipe.prefill_chunk, form.chunk)
     return Limits(context=length, prefill_chunk=max(1, min(chunk, length)), logit_rows=1)
 
 

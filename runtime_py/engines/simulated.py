@@ -74,7 +74,8 @@ def _open_function(bundle: Bundle, method: str) -> Executor:
     if manifest.runtime.backends[0] not in _FUNCTIONS:
         raise _unknown(manifest)
     info = next((each for each in manifest.methods if each.name == method), manifest.methods[0])
-    named = info.name if len(manifest.methods) > 1 else None
+    # A name of edgec's own, never one that the manifest gives: ONNX models are opened by their file names.
+    named = None if method == FORWARD else method
     return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path, named), info)
 
 
@@ -150,8 +151,17 @@ def _qnn(path: Path, method: str | None) -> TensorFunction:
 
 
 def _named(functions: Mapping[str, Any], name: str | None) -> Any:
-    """A function of an artifact; the first where no name is given."""
-    return functions[name] if name else next(iter(functions.values()))
+    """A function of an artifact; the first where no name is given.
+
+    Raises:
+        InputError: E157, there is none of this name.
+    """
+    if name is None:
+        return next(iter(functions.values()))
+    if name not in functions:
+        what, why = f"The artifact has no function {name!r}.", f"it has {', '.join(sorted(functions)) or 'none'}"
+        raise InputError(what, where=name, why=why, fix="export the model again", code="E157")
+    return functions[name]
 
 
 def _by_order(function: Any) -> TensorFunction:

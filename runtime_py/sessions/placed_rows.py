@@ -52,9 +52,8 @@ class RowsSession(Session):
 
 def row_width(manifest: Manifest) -> int:
     """The values of a row, as the decoder's methods read it."""
-    # What hears has features of sound among its inputs; what writes has tokens beside its rows.
-    named = ({tensor.name: tensor.shape for tensor in method.inputs} for method in manifest.methods)
-    return int(next(shapes["features"] for shapes in named if {"tokens", "features"} <= set(shapes))[-1])
+    # What hears has features of sound among its inputs; what writes comes last, and a manifest has checked its rows.
+    return next(int(tensor.shape[-1]) for tensor in manifest.methods[-1].inputs if tensor.name == "features")
 
 
 def taking(memory: Memory, session: object, prompt: Any, resume: bool) -> Memory:

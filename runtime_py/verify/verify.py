@@ -268,7 +268,9 @@ def _rows(session: Stepper, vector: OutputVector) -> Iterator[Any]:
 def function_fault(model: Model, vector: FunctionVector) -> str | None:
     """How the outputs of a non-decoder model, or of an image encoder, differ, or None."""
     methods = model.bundle.manifest.methods
-    method = next((each for each in methods if each.name == vector.method), methods[0])
+    method = next((each for each in methods if each.name == (vector.method or methods[0].name)), None)
+    if method is None:
+        return f"the model has no method {vector.method!r}"
     try:
         inputs = {
             each.name: probe_values(method.largest(each), each.dtype, vector.bounds.get(each.name, 0))

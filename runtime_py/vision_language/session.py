@@ -43,7 +43,7 @@ class VisionLanguageSession(RowsSession):
         """The rows of tiles: float32 [N, C, H, W] -> [N * rows, hidden].
 
         Raises:
-            InputError: E152, the tiles have another shape or type.
+            InputError: E152, the tiles have another shape or type; E157, the artifact's rows are not the manifest's.
         """
         wanted = (self.info.channels, self.info.height, self.info.width)
         if pixels.dtype != np.float32 or pixels.ndim != 4 or pixels.shape[1:] != wanted:
@@ -51,8 +51,21 @@ class VisionLanguageSession(RowsSession):
             raise InputError(what, where="see", fix=fix, code="E152")
         if self._see is None:
             self._see = open_artifact(self.bundle, self.engine, SEE)
-        rows = [self._see.run([tile[None]])[0] for tile in pixels]
+        rows = [self._rows_of(tile, self._see) for tile in pixels]
         return np.concatenate([np.zeros((0, self._width), np.float32), *rows])
+
+    def _rows_of(self, tile: Array, see: Executor) -> Array:
+        """The rows of one tile, as many and as wide as the manifest says.
+
+        Raises:
+            InputError: E157.
+        """
+        rows, wanted = see.run([tile[None]])[0], (self.info.rows, self._width)
+        if rows.shape != wanted:
+            what, fix = "The image encoder does not fit its bundle.", "export the model again"
+            why = f"it makes rows {list(rows.shape)} of a tile, and the manifest has {list(wanted)}"
+            raise InputError(what, where=SEE, why=why, fix=fix, code="E157")
+        return rows
 
     def look(self, tokens: Sequence[int], pixels: Array | None) -> None:
         """Put images in the place of a prompt's image tokens; what the KV cache holds from there on is forgotten.
@@ -136,8 +149,15 @@ class VisionLanguageSession(RowsSession):
 
 
 def seen_rows(session: Session, method: MethodInfo, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """The output of a model's image encoder for its one input, both by their names in ``method``."""
+    """The output of a model's image encoder for its one input, both by their names in ``method``.
+
+    Raises:
+        InputError: E152, the method makes no rows of a tile, or the tile does not have its shape; E157 as ``see``.
+    """
     assert isinstance(session, VisionLanguageSession)
+    if method.name != SEE or (len(method.inputs), len(method.outputs)) != (1, 1):
+        what, fix = f"{method.name} takes no tile alone.", "export the model again"
+        raise InputError(what, where=method.name, why="an image encoder makes rows of a tile", fix=fix, code="E152")
     return {method.outputs[0].name: session.see(inputs[method.inputs[0].name])}
 
 

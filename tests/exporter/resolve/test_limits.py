@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from edgec.backends.forms import FORMS
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.limits import AHEAD_CHUNK, static_limits
 from edgec.exporter.resolve.resolved import resolve_options
 from edgec.exporter.stages.vision_language import refuse_windows
 from tests.vision_language import save_vision_language, tiny_vision_language
@@ -54,3 +57,12 @@ def test_a_window_bounds_no_context_where_all_see_back_alone(tmp_path: Path) -> 
     request = request_for(folder)
     assert min(layer.window or 999 for layer in request.spec.layers) < request.limits.context == request.spec.context
     refuse_windows(request)
+
+
+def test_a_recipe_may_ask_for_longer_calls_of_fixed_shapes_where_rows_see_ahead(tmp_path: Path) -> None:
+    request = request_for(save_vision_language("gemma3", tmp_path / "gemma3"))
+    form, spec = FORMS["coreml", "mlpackage"], replace(request.spec, context=4096)
+    for asked, given in ((64, AHEAD_CHUNK), (1100, 1100)):
+        recipe = replace(request.recipe, prefill_chunk=asked)
+        assert static_limits(spec, recipe, 2048, form, ahead=True).prefill_chunk == given
+        assert static_limits(spec, recipe, 2048, form).prefill_chunk == form.chunk
