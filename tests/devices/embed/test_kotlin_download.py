@@ -25,7 +25,10 @@ SOURCES = (
     *("BundleDownload", "BundleFiles", "BundleFit", "DownloadFolder", "EdgecException", "LoadStep", "ModelFacts"),
     *("PartFetch", "PartsList", "PinnedKey", "SignatureFile", "SignedBundle"),
 )
-ANDROID = tuple(STAND_INS / name for name in ("AssetManager.kt", "Context.kt", "JsonReader.kt", "Os.kt"))
+ANDROID = tuple(
+    STAND_INS / name
+    for name in ("AssetManager.kt", "ContentResolver.kt", "Context.kt", "JsonReader.kt", "Os.kt", "Uri.kt")
+)
 
 
 @pytest.fixture(scope="module")
