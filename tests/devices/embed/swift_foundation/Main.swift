@@ -36,9 +36,9 @@ actor Ear {
         let call = "Let me see.\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\", \"days\": 3}}\n</tool_call>"
         let coat = "[tools]<system>Be brief.\n<user>Coat?\n<assistant>"
         func tokens(_ text: String) -> [Int] { Array(text.utf8).map { Int($0) } }
-        // A prompt may begin with another one; the longer one is meant. The tokenizer begins every text with a 1.
+        // A prompt may begin with another one; the longer one is meant. A template writes its own first tokens.
         let said = [
-            ([1] + tokens(coat + call + "\n<tool>Rain\n<assistant>"), "It rains."), ([1] + tokens(coat), call),
+            (tokens(coat + call + "\n<tool>Rain\n<assistant>"), "It rains."), (tokens(coat), call),
             (tokens("<system>Be brief.\n<user>Think\n<assistant>"), "<t>Hm, so.</t>Yes."),
         ]
         let scripted = ScriptedModel(said.map { Script(prompt: $0.0, answer: tokens($0.1) + [2]) })
