@@ -180,7 +180,7 @@ private struct Talks {
     static func main() async throws {
         let cases = try JSONDecoder().decode(Cases.self, from: Data(contentsOf: URL(fileURLWithPath: "cases.json")))
         let scripts = cases.talks.scripts.map {
-            Script(prompt: [1] + $0.prompt.utf8.map { Int($0) }, answer: $0.answer.utf8.map { Int($0) } + [2])
+            Script(prompt: $0.prompt.utf8.map { Int($0) }, answer: $0.answer.utf8.map { Int($0) } + [2])
         }
         let scripted = ScriptedModel(scripts)
         Module.answers.names = Set(ModelFacts.methods.map(\.name))
