@@ -15,6 +15,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -135,11 +136,10 @@ def measure(
     shop: Workshop, options: Options, subjects: Sequence[Subject], say: Callable[[str], None]
 ) -> tuple[list[Row], dict[str, str]]:
     """The rows of all subjects, and of those that were not run why."""
-
-    def runs(subject: Subject, worker: str) -> Run:
-        return lambda: _rows(shop, options, subject, worker)
-
-    named = {name: runs(subject, worker) for name, subject, worker in _workers(subjects, options.servers)}
+    named = {
+        name: partial(_rows, shop, options, subject, worker)
+        for name, subject, worker in _workers(subjects, options.servers)
+    }
     return in_turns(named, options.rounds, say)
 
 

@@ -73,15 +73,17 @@ def _delegation(written: Sequence[Path]) -> Delegation:
 
 def _packages(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Program]]:
     """The functions of each package: all in one where it is small enough."""
-    beside = {name: program for name, program in methods.items() if not _reads_tokens(program)}
-    parts = _parts({name: program for name, program in methods.items() if name not in beside}, part_bytes)
-    if not beside or not any(parts):
-        return parts if any(parts) else [dict(methods)]
-    sizes = [stored_sizes(program, packed=True) for program in (*beside.values(), *parts[0].values())]
-    alone = (
-        len(parts) == 1 and sum({name: size for each in sizes for name, size in each.items()}.values()) <= part_bytes
-    )
-    return [dict(methods)] if alone else [beside, *parts]
+    decoder = {name: program for name, program in methods.items() if _reads_tokens(program)}
+    beside = {name: program for name, program in methods.items() if name not in decoder}
+    if not decoder:
+        return [beside]
+    parts = _parts(decoder, part_bytes)
+    if not beside:
+        return parts
+    # Equal weights are stored once.
+    sizes = {name: size for program in methods.values() for name, size in stored_sizes(program, packed=True).items()}
+    together = len(parts) == 1 and sum(sizes.values()) <= part_bytes
+    return [dict(methods)] if together else [beside, *parts]
 
 
 def _reads_tokens(program: Program) -> bool:
@@ -90,8 +92,6 @@ def _reads_tokens(program: Program) -> bool:
 
 def _parts(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Program]]:
     """The methods' parts, side by side; a part of every method is in one package and shares its weights."""
-    if not methods:
-        return [{}]
     sizes = {name: stored_sizes(program, packed=True) for name, program in methods.items()}
     # Without what adapters add, all methods are cut at the same places.
     shared = {name: {key: size for key, size in each.items() if not is_added(key)} for name, each in sizes.items()}
