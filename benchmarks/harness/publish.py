@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.harness.plots import context_plot, speed_plot
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.readme import inserted, plot_of, section
-from benchmarks.harness.results import FOLDER, PROCESSORS, Results, committed, processor_of, read_results
+from benchmarks.harness.results import FOLDER, PROCESSORS, Results, committed_runs, processor_of, read_results
 from benchmarks.harness.subjects import USUAL
 
 SPEED_PAGE = ROOT / "docs" / "speed.md"
@@ -24,7 +24,7 @@ _PLOTTED = ("edgec", "OpenVINO 4 bit", "ExecuTorch 8da4w", "llama.cpp Q4_0", "MN
 
 
 def publish(results: Results, folder: Path) -> Path:
-    """Write the results and their plot, and return the results file, named by date, machine and class of processor.
+    """Write the results and their plot, and return the file, named by time, machine and class of processor.
 
     Raises:
         ValueError: the run was a quick one, which says nothing about speed.
@@ -32,7 +32,8 @@ def publish(results: Results, folder: Path) -> Path:
     if results.quick:
         raise ValueError("a quick run is not for publishing")
     machine = re.sub(r"[^a-z0-9]+", "-", f"{results.machine.cpu} {results.machine.cores} cores".lower()).strip("-")
-    path = folder / f"{results.date[:10]}-{machine}-{processor_of(results.machine).replace('_', '-')}.json"
+    began, kind = results.date[:16].replace(":", ""), processor_of(results.machine).replace("_", "-")
+    path = folder / f"{began}-{machine}-{kind}.json"
     folder.mkdir(exist_ok=True)
     path.write_text(results.model_dump_json(indent=1) + "\n")
     if results.contexts:
@@ -41,18 +42,20 @@ def publish(results: Results, folder: Path) -> Path:
 
 
 def with_newest_sections(page: str) -> str:
-    """The speed page with the sections of the newest committed results of every class of processors."""
+    """The speed page with the newest committed results of every model in every class of processors."""
     for processor in PROCESSORS:
-        page = inserted(page, processor, _newest_section(processor))
+        page = inserted(page, processor, _sections(processor))
     return page
 
 
-def _newest_section(processor: str) -> str:
-    path = committed(processor)
-    if path is None:
+def _sections(processor: str) -> str:
+    """Each model of a class from the newest run that has it; the plot is the newest run's."""
+    runs = committed_runs(processor)
+    if not runs:
         return section(None, None)
-    plot = plot_of(path)
-    return section(read_results(path), Path(relpath(plot, SPEED_PAGE.parent)).as_posix() if plot.is_file() else None)
+    plot = plot_of(runs[0][0])
+    shown = Path(relpath(plot, SPEED_PAGE.parent)).as_posix() if plot.is_file() else None
+    return "\n\n".join(section(run, None if index else shown) for index, (_, run) in enumerate(runs))
 
 
 def readme_plot(results: Results) -> str:

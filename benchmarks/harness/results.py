@@ -5,6 +5,7 @@ Null is unavailable. Every figure was measured, except where a field's name says
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 from typing import Any, Literal
 
@@ -223,7 +224,26 @@ def processor_of(machine: Machine) -> str:
     return next((name for name in PROCESSORS if name in machine.features), "other")
 
 
-def committed(processor: str, folder: Path = FOLDER) -> Path | None:
-    """The newest results file of a class of processors that is part of the repository, or None."""
-    files = sorted(folder.glob("*.json"), reverse=True)
-    return next((file for file in files if processor_of(read_results(file).machine) == processor), None)
+def committed_runs(processor: str, folder: Path = FOLDER) -> list[tuple[Path, Results]]:
+    """The runs of a class of processors in the repository, newest first, each with models that no newer one has."""
+    runs, known = list[tuple[Path, Results]](), set[str]()
+    for path in sorted(folder.glob("*.json"), reverse=True):
+        results = read_results(path)
+        own = {model.name for model in results.models} - known
+        if processor_of(results.machine) == processor and own:
+            runs.append((path, of_models(results, own)))
+            known |= own
+    return runs
+
+
+def of_models(results: Results, names: Set[str]) -> Results:
+    """The results of some models of a run."""
+    kept = {
+        "models": [model for model in results.models if model.name in names],
+        "artifacts": [each for each in results.artifacts if each.model in names],
+        "exports": [each for each in results.exports if each.model in names],
+        "speeds": [each for each in results.speeds if each.model in names],
+        "memory": [each for each in results.memory if each.model in names],
+        "failures": [each for each in results.failures if each.part == TIME or each.part.split(":")[0] in names],
+    }
+    return results.model_copy(update=kept)

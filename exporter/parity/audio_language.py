@@ -14,6 +14,7 @@ from torch import Tensor
 from edgec.bundle.audio_language import AudioLanguageInfo
 from edgec.errors import InputError
 from edgec.exporter.parity.float32_mode import InFloat32
+from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.rows_and_text import RowsReference
@@ -141,10 +142,15 @@ class HearingModel:
         return kept[0]
 
     def reference(self, probe: SoundProbe) -> RowsReference:
-        """The model's own answers from features and tokens, without a cache."""
+        """The model's own answers from features and tokens, without a cache.
+
+        Raises:
+            InputError: E751, as ``rows``; E769, the model's code fails.
+        """
         info, features = probe.info, probe.features
-        window, heard = (self.rows(info, features, frames) for frames in (info.sound.frames, probe.frames))
-        logits = self._call(probe.tokens, features, probe.frames).logits
+        with own_code(self._model, "a sound and a text"):
+            window, heard = (self.rows(info, features, frames) for frames in (info.sound.frames, probe.frames))
+            logits = self._call(probe.tokens, features, probe.frames).logits
         return RowsReference(window, heard, logits[0, compared_positions(probe.plan)].float())
 
     def _call(self, tokens: Sequence[int], features: Tensor, frames: int) -> Any:

@@ -14,6 +14,7 @@ from edgec.bundle.entry_points import ENCODER_DECODER_METHODS
 from edgec.exporter.capture.encoder_decoder import decode, remembering_cache
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
+from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
@@ -88,11 +89,15 @@ class EncoderDecoderReference:
 def eager_reference(
     source: ModelSource, weights: Weights, sources: SourceProbe, probe: Probe
 ) -> EncoderDecoderReference:
-    """Run transformers' own model in float32 over the weights as they are stored, without its own cache."""
+    """Run transformers' own model in float32 over the weights as they are stored, without its own cache.
+
+    Raises:
+        InputError: E769, its code fails.
+    """
     model = source.build_on("cpu", attn_implementation="eager")
     put_weights(model, weights, as_stored=True)
     tokens, rows = torch.tensor([list(probe.tokens)]), compared_positions(probe.plan)
-    with torch.no_grad(), InFloat32(None):
+    with own_code(model, "a source and a text"), torch.no_grad(), InFloat32(None):
         states = tuple(model.get_encoder()(**{sources.name: each}).last_hidden_state for each in sources.sources)
         cache = remembering_cache()
         decode(model, tokens[:, :2], states[0], cache)

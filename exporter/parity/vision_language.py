@@ -14,6 +14,7 @@ from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
 from edgec.exporter.parity.float32_mode import InFloat32
+from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.rows_and_text import RowsReference
@@ -159,14 +160,22 @@ class EagerModel:
         put_weights(self._model, weights, as_stored=True)
 
     def features(self, pixels: Tensor) -> Tensor:
-        """The rows of a tile, float32 [T, hidden], by the model's own function."""
-        with torch.no_grad(), InFloat32(None):
+        """The rows of a tile, float32 [T, hidden], by the model's own function.
+
+        Raises:
+            InputError: E769, it fails.
+        """
+        with own_code(self._model, "an image"), torch.no_grad(), InFloat32(None):
             given = self.eyes.asked.given(self.eyes.patches, pixels)
             return rows_of(self._model.get_image_features(**given, return_dict=True)).float()
 
     def reference(self, probe: ImageProbe) -> RowsReference:
-        """The model's own answers from pixels and tokens, without a cache."""
-        with torch.no_grad(), InFloat32(None):
+        """The model's own answers from pixels and tokens, without a cache.
+
+        Raises:
+            InputError: E769, its code fails.
+        """
+        with own_code(self._model, "an image and a text"), torch.no_grad(), InFloat32(None):
             asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
             given = {**asked.given(self.eyes.patches, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
             logits: Tensor = self._model(input_ids=tokens, use_cache=False, **given).logits

@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import nn
 
 from edgec.bundle.entry_points import Limits
-from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager
 from edgec.exporter.parity.ladder import Stage
+from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
@@ -43,18 +43,8 @@ def eager_stage(model: nn.Module, probe: Probe, memo: LinearMemo | None = None) 
     Raises:
         InputError: E769, the model's own code fails, as it does on sizes that no checkpoint has.
     """
-    try:
+    with own_code(model, "a text"):
         logits = run_eager(model, probe.tokens, probe.plan, memo)
-    except (EdgecError, MemoryError):
-        raise
-    except Exception as error:  # Whatever the code of a model raises.
-        raise InputError(
-            "The model's own code fails on a text.",
-            where=type(model).__name__,
-            why=f"{type(error).__name__}: {error}"[:300],
-            fix="run the model in transformers with this config; edgec --debug shows where it failed",
-            code="E769",
-        ) from error
     return Stage("transformers float32", logits)
 
 

@@ -19,6 +19,7 @@ from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
@@ -176,7 +177,7 @@ class ModuleStages:
             return
         model, examples = self._build()
         for inputs in other_lengths(examples, varying.high):
-            with torch.no_grad():
+            with own_code(model, f"a text of {inputs[0].shape[1]} tokens"), torch.no_grad():
                 outputs = model(*inputs)
             wanted = Stage("eager module", flatten_outputs(outputs))
             count = inputs[0].shape[1]

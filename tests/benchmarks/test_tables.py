@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +14,7 @@ from benchmarks.harness.grid import Grid
 from benchmarks.harness.publish import README_PLOT, SPEED_PAGE, publish, readme_plot, with_newest_sections
 from benchmarks.harness.readme import inserted, markers, section
 from benchmarks.harness.report import grids, markdown, print_report, save_report
-from benchmarks.harness.results import PROCESSORS, Failure, committed, processor_of, read_results
+from benchmarks.harness.results import PROCESSORS, TIME, Failure, Results, committed_runs, processor_of, read_results
 from benchmarks.harness.speed_tables import speed_grid
 from tests.benchmarks.made_up import RESULTS
 
@@ -105,8 +107,7 @@ def test_the_section_names_machine_date_and_losses() -> None:
 
 
 def test_the_readmes_picture_is_of_the_committed_results() -> None:
-    path = committed(PROCESSORS[0])
-    assert path is not None
+    path, _ = committed_runs(PROCESSORS[0])[0]
     assert readme_plot(read_results(path)) == README_PLOT.read_text()
 
 
@@ -114,15 +115,40 @@ def test_each_class_of_processors_has_its_own_newest_results(tmp_path: Path) -> 
     newer = RESULTS.machine.model_copy(update={"features": ["avx2", "avx512_vnni"]})
     publish(RESULTS, tmp_path)
     publish(RESULTS.model_copy(update={"date": "2026-01-03T00:00:00+00:00", "machine": newer}), tmp_path)
-    names = [path.name for name in PROCESSORS if (path := committed(name, tmp_path))]
-    assert names == ["2026-01-03-chip-9-2-cores-avx512-vnni.json", "2026-01-02-chip-9-2-cores-avx2.json"]
+    names = [path.name for name in PROCESSORS for path, _ in committed_runs(name, tmp_path)]
+    assert names == ["2026-01-03T0000-chip-9-2-cores-avx512-vnni.json", "2026-01-02T0304-chip-9-2-cores-avx2.json"]
     assert processor_of(newer.model_copy(update={"features": []})) == "other"
-    assert committed("other", tmp_path) is None
+    assert committed_runs("other", tmp_path) == []
+
+
+def test_a_model_that_a_newer_run_lacks_is_shown_from_an_older_one(tmp_path: Path) -> None:
+    publish(two := run_of("2026-01-02T03:04:05+00:00", "q8L", "q4L"), tmp_path)
+    publish(run_of("2026-01-02T05:04:05+00:00", "q8L"), tmp_path)
+    publish(run_of("2026-01-01T05:04:05+00:00", "q8L"), tmp_path)
+    (_, newest), (_, older) = committed_runs("avx2", tmp_path)
+    assert [speed.model for speed in newest.speeds] == ["q8L"] * len(RESULTS.speeds)
+    assert {speed.model for speed in older.speeds} == {export.model for export in older.exports} == {"q4L"}
+    assert {artifact.model for artifact in older.artifacts} == {memory.model for memory in older.memory} == {"q4L"}
+    assert [model.name for model in older.models] == ["q4L"] and older.limits == two.limits
+    assert [failure.part for failure in older.failures] == ["q4L: a peer", TIME]
+
+
+def run_of(date: str, *names: str) -> Results:
+    """A run of some models that have the same figures."""
+
+    def each(values: Sequence[Any], key: str = "model") -> list[Any]:
+        return [value.model_copy(update={key: name}) for name in names for value in values]
+
+    missed = [Failure(part=f"{name}: a peer", what="not run") for name in names]
+    lists = {name: each(getattr(RESULTS, name)) for name in ("artifacts", "exports", "speeds", "memory")}
+    failures = [*missed, Failure(part=TIME, what="2 of 3 rounds")]
+    models = each(RESULTS.models, "name")
+    return RESULTS.model_copy(update={"date": date, "models": models, "failures": failures, **lists})
 
 
 def test_only_full_runs_are_published(tmp_path: Path) -> None:
     path = publish(RESULTS, tmp_path / "results")
-    assert path.name == "2026-01-02-chip-9-2-cores-avx2.json"
+    assert path.name == "2026-01-02T0304-chip-9-2-cores-avx2.json"
     assert read_results(path) == RESULTS
     assert path.with_suffix(".svg").is_file()
     with pytest.raises(ValueError, match="quick"):
