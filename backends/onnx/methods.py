@@ -103,12 +103,19 @@ def open_function(path: Path, method: str | None = None) -> TensorFunction:
     """Open one model of an artifact, as a function of its inputs in order; ``method``: None for the only one.
 
     Raises:
-        InputError: E583, ONNX Runtime refuses it.
+        InputError: E583, ONNX Runtime refuses it, or a call gives it another number of inputs than it takes.
         ToolError: E582, there is no ONNX Runtime.
     """
     session = cpu_session(path / f"{method}.onnx" if method else next(path.glob("*.onnx")))
     names = [each.name for each in session.get_inputs()]
-    return lambda inputs: list(named_outputs(session, dict(zip(names, inputs, strict=True))).values())
+
+    def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        if len(inputs) != len(names):
+            numbers = ValueError(f"it takes {len(names)} inputs, and the manifest has {len(inputs)}")
+            raise refused_by_runtime(method or path.name, numbers)
+        return list(named_outputs(session, dict(zip(names, inputs, strict=True))).values())
+
+    return call
 
 
 def refused_by_runtime(where: str, error: Exception) -> InputError:

@@ -105,11 +105,17 @@ class FunctionExecutor:
         self._call, self._info = call, info
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Execute once; outputs in the manifest's dtypes."""
+        """Execute once; outputs in the manifest's dtypes.
+
+        Raises:
+            InputError: E157, the artifact's function has other inputs or outputs than the manifest says.
+        """
         import torch
 
         results = self._call([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
         dtypes = [info.dtype.removeprefix("torch.") for info in self._info.outputs]
+        if len(results) != len(dtypes):
+            raise _unfitting(self._info.name, f"it gives {len(results)} outputs, and the manifest has {len(dtypes)}")
         return [result.numpy().astype(dtype) for result, dtype in zip(results, dtypes, strict=True)]
 
     lend = run
@@ -167,10 +173,22 @@ def _named(functions: Mapping[str, Any], name: str | None) -> Any:
 def _by_order(function: Any) -> TensorFunction:
     def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         names = [feature.name for feature in function.inputs]
+        if len(names) != len(inputs):
+            raise _unfitting(function.name, f"it takes {len(names)} inputs, and the manifest has {len(inputs)}")
         outputs = function.run(dict(zip(names, inputs, strict=True)))
         return [outputs[feature.name] for feature in function.outputs]
 
     return call
+
+
+def _unfitting(method: str, why: str) -> InputError:
+    return InputError(
+        f"The artifact's function {method!r} does not fit its bundle.",
+        where=method,
+        why=why,
+        fix="export the model again",
+        code="E157",
+    )
 
 
 def open_function(backend: str, artifact: Path, method: str | None = None) -> TensorFunction:

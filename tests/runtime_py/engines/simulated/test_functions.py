@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from edgec.bundle.entry_points import MethodInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import Bundle
 from edgec.errors import InputError
 from edgec.runtime_py.engines import simulated
@@ -50,3 +53,30 @@ def test_values_of_another_shape_than_an_onnx_model_takes_are_refused(tmp_path: 
     with pytest.raises(InputError) as error:
         see([torch.ones(1, 3)])
     assert error.value.code == "E583" and error.value.where == "pixels"
+    with pytest.raises(InputError, match="takes 1 inputs") as error:
+        see([torch.ones(1, 2), torch.ones(1, 2)])
+    assert error.value.code == "E583" and error.value.where == "see"
+
+
+class Halves:
+    """A function of one input and two outputs, as the interpreters load them."""
+
+    name = "see"
+    inputs = (SimpleNamespace(name="pixels"),)
+    outputs = (SimpleNamespace(name="first"), SimpleNamespace(name="second"))
+
+    def run(self, given: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        first, second = given["pixels"].chunk(2)
+        return {"first": first, "second": second}
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "why"), [(1, 1, "gives 2 outputs"), (2, 2, "takes 1 inputs")])
+def test_a_function_with_other_inputs_or_outputs_than_its_manifest_is_refused(
+    inputs: int, outputs: int, why: str
+) -> None:
+    tensor = TensorInfo(name="x", dtype="float32", shape=[2])
+    info = MethodInfo(name="see", inputs=[tensor] * inputs, outputs=[tensor] * outputs)
+    executor = simulated.FunctionExecutor(simulated._by_order(Halves()), info)
+    with pytest.raises(InputError, match=why) as error:
+        executor.run([np.ones(2, np.float32)] * inputs)
+    assert error.value.code == "E157" and error.value.where == "see"
