@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,7 @@ from edgec.bundle.findings import Delegation, Fallback, Rung
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
 from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
@@ -167,8 +169,23 @@ class ModuleStages:
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
+        rung = self.with_choices(worst_output_rung(final, executed, sizes_of(outputs), compare), outputs, compare)
         return [rung if rung.passed else self._locate(rung), *self._other_lengths(artifact, method, loose)]
+
+    def with_choices(self, rung: Rung, outputs: Sequence[Tensor], compare: Callable[[Stage, Stage], Rung]) -> Rung:
+        """A failed rung of a model that chooses rows by their scores, judged again with the artifact's choice."""
+        if rung.passed or not chooses_rows(program := self.rewritten(Progress())):
+            return rung
+        with TemporaryDirectory() as folder:
+            exposed = self._executed(expose_choices(program), Path(folder))
+        return rung_with_choices(rung, program, self.examples(), outputs, exposed, compare)
+
+    def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
+        """The outputs of another artifact, of this program, on the example inputs."""
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+        (artifact := folder / ARTIFACT).write_bytes(self._lowered_bytes(program))
+        return TorchMethod(artifact)(self.examples())
 
     def _other_lengths(self, artifact: Path, method: TorchMethod, loose: bool) -> Iterator[Rung]:
         """A text encoder's shortest and longest text, each compared with the model itself."""

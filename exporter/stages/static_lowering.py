@@ -52,7 +52,7 @@ def lower_methods(
     held = {name: static_weight_facts(group, form.half, form.index_bits) for name, group in groups.items()}
     weights = [fact for facts in held.values() for fact in facts]
     lint = lint_findings(methods, weights, calls) if form.neural_engine else []
-    artifact = _lower(request, methods, folder / form.artifact, progress, examples)
+    artifact = lower_artifact(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None
     under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}
     own = {name: each for name, each in artifact.interfaces.items() if name not in under}
@@ -99,7 +99,7 @@ def _with_own_states(program: Program) -> Program:
     return replace(program, interface=replace(program.interface, states=own))
 
 
-def _lower(
+def lower_artifact(
     request: ExportRequest,
     methods: Mapping[str, Program],
     path: Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,8 @@ from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.module import ModuleStages
 from edgec.exporter.stages.pass_orders import static_module_passes
-from edgec.exporter.stages.static_lowering import lower_methods
+from edgec.exporter.stages.static_lowering import lower_artifact, lower_methods
+from edgec.ir.program import Program
 from edgec.passes.contract import Pass
 
 METHOD = "main"
@@ -55,4 +57,10 @@ class StaticModuleStages(ModuleStages):
         note = self.backend.EXECUTED_BY
         compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        return [worst_output_rung(final, executed, sizes_of(outputs), compare)]
+        rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
+        return [self.with_choices(rung, outputs, compare)]
+
+    def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
+        form, artifact = self.request.form, folder / self.request.form.artifact
+        lower_artifact(self.request, {METHOD: program}, artifact, Progress(), [self.examples()])
+        return tuple(function_of(artifact, form)(self.examples()))

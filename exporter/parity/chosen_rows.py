@@ -1,0 +1,154 @@
+"""Modules that choose rows by their scores, as detectors of two stages do: a graph is run with its artifact's choice.
+
+    scores [..., N] -> topk -> indices [..., k] -> gather -> decoder -> outputs
+                               the artifact's
+
+Where scores nearly tie, the last bits of a sum choose another row, and all outputs after it differ. That is no fault if
+the artifact's scores are the graph's to within rounding, if it chose the best of its own, and if the graph computes the
+same outputs of these rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Interpreter, Node
+
+from edgec.bundle.findings import Rung
+from edgec.exporter.parity.divergence import with_outputs
+from edgec.exporter.parity.ladder import Stage
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.ir.program import Program
+from edgec.passes.contract import clone
+
+_TOPK = torch.ops.aten.topk.default
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice of an artifact.
+
+    Attributes:
+        scores: of all rows, float [..., N].
+        indices: of the chosen ones, int [..., k].
+    """
+
+    scores: Tensor
+    indices: Tensor
+
+    @property
+    def is_of_the_best(self) -> bool:
+        """Whether no row that was left out has a higher score than a chosen one."""
+        chosen = self.scores.gather(-1, self.indices)
+        return torch.equal(chosen.sort(-1).values, self.scores.topk(self.indices.shape[-1]).values.flip(-1))
+
+
+def chooses_rows(program: Program) -> bool:
+    """Whether a program chooses rows by their scores, along the last dimension."""
+    return bool(_choosing(program))
+
+
+def expose_choices(program: Program) -> Program:
+    """The program with the scores and the indices of its choices after its own outputs."""
+    program = replace(program, graph=clone(program.graph))
+    values: dict[Node, str] = {}
+    for number, node in enumerate(_choosing(program)):
+        indices = next(user for user in node.users if _is_part(user, 1))
+        values |= {node.args[0]: f"scores_{number}", indices: f"chosen_{number}"}  # type: ignore[dict-item]
+    return with_outputs(program, values)
+
+
+def read_choices(outputs: Sequence[Tensor], own: int) -> list[Choice]:
+    """The choices among the outputs of an exposed program, which has ``own`` outputs before them."""
+    told = outputs[own:]
+    return [Choice(scores.float(), chosen.long()) for scores, chosen in zip(told[::2], told[1::2], strict=True)]
+
+
+def rung_with_choices(
+    rung: Rung,
+    program: Program,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    exposed: Sequence[Tensor],
+    compare: Callable[[Stage, Stage], Rung],
+) -> Rung:
+    """Judge an executed artifact again, beside its graph with the artifact's choice of rows.
+
+    Args:
+        rung: of the artifact beside its graph as it is.
+        program: the graph.
+        inputs: of both.
+        outputs: of the artifact.
+        exposed: of another artifact, lowered from ``expose_choices(program)``.
+        compare: makes a rung of two stages.
+
+    Returns:
+        The rung with these choices where it passes, its scores judged like an output; else the first one, as where the
+        other artifact computes other outputs, or one did not choose the best of its own scores.
+    """
+    choices = read_choices(exposed, len(outputs))
+    same = torch.equal(flatten_outputs(outputs), flatten_outputs(exposed[: len(outputs)]))
+    if not (same and all(choice.is_of_the_best for choice in choices)):
+        return rung
+    wanted, scores = run_with_choices(program, inputs, choices)
+    told = [choice.scores for choice in choices]
+    before = Stage(rung.reference, torch.cat([wanted, flatten_outputs(scores)], 1))
+    after = Stage(rung.stage, flatten_outputs([*outputs, *told]))
+    again = worst_output_rung(before, after, sizes_of([*outputs, *told]), compare)
+    others, chosen = sum(map(_others, scores, choices)), sum(choice.indices.numel() for choice in choices)
+    note = f"{others} of {chosen} rows chosen otherwise; the graph is given this choice"
+    return again.model_copy(update={"note": "; ".join(filter(None, [again.note, note]))}) if again.passed else rung
+
+
+def _others(scores: Tensor, choice: Choice) -> int:
+    """How many rows the graph would not have chosen."""
+    k = choice.indices.shape[-1]
+    own = torch.zeros_like(scores).scatter(-1, scores.topk(k).indices, 1)
+    return int((own.gather(-1, choice.indices) == 0).sum())
+
+
+def run_with_choices(
+    program: Program, inputs: Sequence[Tensor], choices: Sequence[Choice]
+) -> tuple[Tensor, list[Tensor]]:
+    """Run a program that is given its choices; returns its outputs, float32 [1, values], and its scores."""
+    run = _Given(program, choices)
+    with torch.no_grad():
+        outputs = run.run(*inputs)
+    return flatten_outputs(outputs), run.scores
+
+
+class _Given(Interpreter):
+    """Executes a graph whose choices are given."""
+
+    def __init__(self, program: Program, choices: Sequence[Choice]) -> None:
+        super().__init__(program.graph)
+        self.choices = dict(zip(_choosing(program), choices, strict=True))
+        self.scores: list[Tensor] = []
+
+    def run_node(self, n: Node) -> Any:
+        """The values and indices of a given choice, else what the node computes."""
+        if n not in self.choices:
+            return super().run_node(n)
+        scores, indices = self.env[n.args[0]], self.choices[n].indices  # type: ignore[index]
+        self.scores.append(scores)
+        return scores.gather(-1, indices), indices
+
+
+def _choosing(program: Program) -> list[Node]:
+    """The nodes that choose along the last dimension, in order, whose indices are read."""
+    nodes = [node for node in program.graph.graph.nodes if node.target is _TOPK and _is_last(node)]
+    return [node for node in nodes if any(_is_part(user, 1) for user in node.users)]
+
+
+def _is_last(node: Node) -> bool:
+    dimension = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", -1)
+    return dimension in (-1, node.args[0].meta["val"].dim() - 1)  # type: ignore[union-attr]
+
+
+def _is_part(node: Node, number: int) -> bool:
+    return bool(node.target is operator.getitem and node.args[1] == number)
