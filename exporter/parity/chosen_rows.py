@@ -3,7 +3,7 @@
     scores [..., N] -> topk -> indices [..., k] -> gather -> decoder -> outputs
                                the artifact's
 
-Where scores nearly tie, the last bits of a sum choose another row, and all outputs after it differ. That is no fault if
+Where scores nearly tie, the last bits of a sum choose another row, and all outputs after it differ. That is rounding if
 the artifact's scores are the graph's to within rounding, if it chose the best of its own, and if the graph computes the
 same outputs of these rows.
 """
