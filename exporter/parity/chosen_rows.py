@@ -43,7 +43,11 @@ class Choice:
 
     @property
     def is_of_the_best(self) -> bool:
-        """Whether no row that was left out has a higher score than a chosen one."""
+        """Whether they are rows, each chosen once, and none that was left out has a higher score."""
+        ordered = self.indices.sort(-1).values
+        known = bool((ordered >= 0).all() and (ordered < self.scores.shape[-1]).all())
+        if not known or not bool((ordered.diff(dim=-1) > 0).all()):
+            return False
         chosen = self.scores.gather(-1, self.indices)
         return torch.equal(chosen.sort(-1).values, self.scores.topk(self.indices.shape[-1]).values.flip(-1))
 

@@ -81,6 +81,13 @@ def test_what_rounding_does_not_explain_stays_refused(exposed: list[Tensor]) -> 
     assert not rung.passed and "chosen otherwise" not in rung.note
 
 
+@pytest.mark.parametrize("chosen", [(2, 3, 6), (2, 3, -1), (2, 3, 3)])
+def test_what_is_no_choice_of_rows_stays_refused(chosen: tuple[int, ...]) -> None:
+    scores = torch.tensor([0.9, 0.9, 0.9, 0.9, 0.9, 0.9])
+    outputs = told(ROUNDED, (2, 3, 0))[:2]
+    assert not judged([*outputs, scores[None], torch.tensor([chosen])], outputs).passed
+
+
 def test_the_exposed_artifact_must_compute_what_the_first_one_does() -> None:
     exposed = told(ROUNDED, (2, 3, 0))
     assert not judged(exposed, [exposed[0] + 1, exposed[1]]).passed
