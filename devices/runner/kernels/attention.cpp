@@ -23,6 +23,10 @@ constexpr int64_t kWorthWaking = 1 << 18;
 // Fewer keys than this are not shared among threads.
 constexpr int64_t kKeysPerCut = 64;
 
+// Fewer parts than this for each thread share their KV heads among threads, too: measured on two threads, decoding
+// Qwen3-0.6B at positions 140 and 300 takes 2 to 5 % less time, and as much at 800.
+constexpr int64_t kPartsPerThread = 2;
+
 struct PartScratch {};
 struct HeadScratch {};
 
@@ -122,19 +126,30 @@ void place(std::vector<Split>& splits) {
   }
 }
 
-// Split-KV decode: the keys of all calls are split into parts that threads share, each for all heads at once; then the
-// parts of each call are combined.
+// Into how many the KV heads of each part are cut, so that every thread has as much to do where parts are few.
+int64_t cuts_of(int64_t parts, int64_t heads) {
+  return parts < kPartsPerThread * threads() ? std::min(threads(), heads) : 1;
+}
+
+// Split-KV decode: the keys of all calls are split into parts that threads share, each for all heads at once, or for
+// some of them where the parts are few; then the parts of each call are combined.
 void split_kv_decode(const std::vector<const Attention*>& calls) {
   std::vector<Split>& splits = splits_of(calls);
   place(splits);
-  int64_t work = 0;
-  for (const Split& split : splits) work += products(*split.call, split.spans.keys());
-  const int64_t parts = splits.back().first_part + splits.back().parts;
-  for_units(parts, work >= kWorthWaking, [&](int64_t unit) {
+  int64_t work = 0, heads = splits.front().call->keys.heads;
+  for (const Split& split : splits) {
+    work += products(*split.call, split.spans.keys());
+    heads = std::min<int64_t>(heads, split.call->keys.heads);
+  }
+  const int64_t parts = splits.back().first_part + splits.back().parts, cuts = cuts_of(parts, heads);
+  for_units(parts * cuts, work >= kWorthWaking, [&](int64_t unit) {
+    const int64_t at = unit % parts, cut = unit / parts;
     const auto after = [](int64_t at, const Split& split) { return at < split.first_part; };
-    const Split& split = *(std::upper_bound(splits.begin(), splits.end(), unit, after) - 1);
-    const int64_t i = unit - split.first_part;
-    decode_part(*split.call, split.queries, split.spans.part(i, kKeysPerPart), split.part(i, 0));
+    const Split& split = *(std::upper_bound(splits.begin(), splits.end(), at, after) - 1);
+    const int64_t i = at - split.first_part, all = split.call->keys.heads;
+    const KvHeads own{all * cut / cuts, all * (cut + 1) / cuts - all * cut / cuts};
+    const int64_t first_row = own.first * split.call->queries * split.call->group();
+    decode_part(*split.call, split.queries, own, split.spans.part(i, kKeysPerPart), split.part(i, first_row));
   });
   for (const Split& split : splits) {
     const int64_t head_rows = split.call->queries * split.call->group();

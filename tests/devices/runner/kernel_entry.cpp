@@ -3,6 +3,7 @@
 #include "cache_write.h"
 #include "elementwise.h"
 #include "experts.h"
+#include "parallel.h"
 #include "region/activation.h"
 #include "states.h"
 
@@ -26,6 +27,10 @@ struct PlainGeometry {
 };
 
 }  // namespace
+
+extern "C" __attribute__((visibility("default"))) void test_use_threads(int64_t threads) {
+  executorch::extension::threadpool::get_threadpool()->_unsafe_reset_threadpool(static_cast<uint32_t>(threads));
+}
 
 extern "C" __attribute__((visibility("default"))) void test_attend(
     const float* q, const int64_t* positions, int64_t queries, int64_t heads, const PlainStored* keys,

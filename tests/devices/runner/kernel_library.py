@@ -79,6 +79,10 @@ class Kernels:
 
     library: ctypes.CDLL
 
+    def use_threads(self, threads: int) -> None:
+        """Let so many threads of ExecuTorch's pool share the work."""
+        self.library.test_use_threads(c_int64(threads))
+
     def cache_write(
         self, value: Tensor, positions: Tensor, cache: Tensor, grid: Tensor | None, ring: int, sink: int
     ) -> None:

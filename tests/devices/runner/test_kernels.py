@@ -190,6 +190,33 @@ def test_threads_share_one_long_context(
     assert float((kernel.cached_attention(q, *call) - wanted).abs().max()) <= TOLERANCE * float(wanted.abs().max())
 
 
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize(
+    ("kv_heads", "rows", "total"), [(8, 1, 140), (3, 1, 300), (1, 1, 700), (5, 4, 140), (2, 16, 90)]
+)
+def test_attention_has_the_same_bits_on_any_number_of_threads(
+    dtype: torch.dtype, kv_heads: int, rows: int, total: int
+) -> None:
+    torch.manual_seed(total)
+    kernel, width, heads = kernels(), 64, 4 * kv_heads
+    x = torch.randn(1, total, kv_heads, width)
+    (keys, key_grid), (values, value_grid) = (empty_cache(dtype, total, kv_heads, width) for _ in range(2))
+    kernel.cache_write(x, torch.arange(total), keys, key_grid, 0, 0)
+    kernel.cache_write(x.flip(1).contiguous(), torch.arange(total), values, value_grid, 0, 0)
+    q, now = torch.randn(1, rows, heads, width), torch.arange(total - rows, total)
+    call = (now, now, keys, values, key_grid, value_grid, 0.3, 0, 0, 0, 0.0, torch.randn(heads))
+    found = []
+    try:
+        for threads in (1, 2, 3, 7):
+            kernel.use_threads(threads)
+            found.append(kernel.cached_attention(q, *call))
+    finally:
+        kernel.use_threads(1)
+    assert all(torch.equal(found[0], each) for each in found[1:])
+    wanted = operators.cached_attention(q, *call)
+    assert float((found[0] - wanted).abs().max()) <= TOLERANCE * float(wanted.abs().max())
+
+
 def test_a_row_that_sees_nothing_is_zero(kernel: Kernels | EmulatedKernels) -> None:
     keys, _ = empty_cache(torch.float32, 8, 1, 32)
     keys[:, 5] = 1.0
