@@ -27,6 +27,7 @@ from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, op
 _OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\.|model\.(layers|embed_tokens|norm)\.)"
 _EVERYTHING = r""
 _POOLER = r"^pooler\."
+_KEY_NORM = "k_norm.weight"
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -58,7 +59,17 @@ def random_weights(model: Any, seed: int, raw: Mapping[str, Any]) -> RandomWeigh
     tables = (table for table in (raw, raw.get("text_config")) if isinstance(table, Mapping))
     named = (table.get("dtype") or table.get("torch_dtype") for table in tables)
     stated_dtype = next((_DTYPES[name] for name in named if isinstance(name, str) and name in _DTYPES), torch.float32)
-    return RandomWeights(shapes, seed, stated_dtype)
+    return RandomWeights(shapes, seed, stated_dtype, vectors=_key_norms(model))
+
+
+def _key_norms(model: Any) -> dict[str, float]:
+    """The norms of keys of layers that do not scale their scores (Gemma 4), as small as others' scales.
+
+    Their scores would be sixteen times as large: every softmax would choose one key, and any rounding another text.
+    """
+    unscaled = {name for name, module in model.named_modules() if getattr(module, "scaling", None) == 1.0}
+    named = ((name, value) for name, value in model.named_parameters() if name.endswith(f".{_KEY_NORM}"))
+    return {name: value.shape[-1] ** -0.5 for name, value in named if name.removesuffix(f".{_KEY_NORM}") in unscaled}
 
 
 def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping[str, Any]) -> BoundWeights:

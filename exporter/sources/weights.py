@@ -84,12 +84,14 @@ class RandomWeights:
         shapes: tensor name -> shape.
         seed: seed of all values.
         dtype: dtype of all tensors, as a checkpoint of the architecture would store them.
+        vectors: the value of those that are not ones, by name.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     seed: int = 0
     dtype: torch.dtype = torch.float32
     files: tuple[Path, ...] = field(default=())
+    vectors: Mapping[str, float] = field(default_factory=dict)
 
     def names(self) -> Mapping[str, TensorEntry]:
         """Every tensor's shape; all have one dtype."""
@@ -101,7 +103,7 @@ class RandomWeights:
         if name.endswith("bias"):
             return torch.zeros(shape, dtype=self.dtype)
         if len(shape) < 2:
-            return torch.ones(shape, dtype=self.dtype)
+            return torch.full(shape, self.vectors.get(name, 1.0), dtype=self.dtype)
         digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
         drawn = torch.empty(shape, dtype=self.dtype)

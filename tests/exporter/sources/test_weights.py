@@ -13,11 +13,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from edgec.errors import InputError
 from edgec.exporter.sources.mapped_pieces import pieces_by_file
 from edgec.exporter.sources.pickle_weights import open_pickles
 from edgec.exporter.sources.safetensors_header import DTYPES, read_header
+from edgec.exporter.sources.source_weights import random_weights
 from edgec.exporter.sources.weights import HeldWeights, RandomWeights, open_files, open_weights
 from tests.exporter.tiny_sources import llama_tensors, raw_safetensors, write_llama, write_shards, write_sparse
 
@@ -247,3 +249,20 @@ def test_pickles_are_read_as_data_only_when_allowed(tmp_path: Path) -> None:
     assert torch.equal(weights.tensor("model.norm.weight"), llama_tensors()["model.norm.weight"])
     with pytest.raises(InputError, match="E107"):
         open_pickles((file,), allow_pickle=False)
+
+
+@pytest.mark.parametrize(("scaling", "wanted"), [(1.0, 0.25), (0.25, 1.0)])
+def test_keys_of_unscaled_scores_have_small_random_norms(scaling: float, wanted: float) -> None:
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scaling, self.q_norm, self.k_norm = scaling, nn.RMSNorm(16), nn.RMSNorm(16)
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([Attention()])
+
+    weights = random_weights(Decoder(), 0, {})
+    assert weights.tensor("layers.0.q_norm.weight").unique().tolist() == [1.0]
+    assert weights.tensor("layers.0.k_norm.weight").unique().tolist() == [wanted]
