@@ -36,7 +36,9 @@ def test_encode_and_cross_stand_before_the_static_methods() -> None:
         assert source_memory(made.methods) == [*KEPT, *used]
 
 
-@pytest.mark.parametrize("names", [["encode", "cross"], ["encode", "prefill", "decode"], ["cross", "prefill", "decode"]])
+@pytest.mark.parametrize(
+    "names", [["encode", "cross"], ["encode", "prefill", "decode"], ["cross", "prefill", "decode"]]
+)
 def test_other_methods_are_refused(names: list[str]) -> None:
     left = [method for method in methods() if method.name in names]
     with pytest.raises(ValueError, match="encode, cross, forward or encode, cross, prefill, decode"):

@@ -26,7 +26,13 @@ from edgec.exporter.stages.protocol import stages_of
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.encoder_decoder.log_mel import log_mel
 from edgec.runtime_py.verify.verify import function_fault, replay_vectors, verify
-from tests.encoder_decoders import TEXT_FAMILIES, VOCABULARY, save_encoder_decoder, tiny_encoder_decoder
+from tests.encoder_decoders import (
+    TEXT_FAMILIES,
+    VOCABULARY,
+    greedy_text,
+    save_encoder_decoder,
+    tiny_encoder_decoder,
+)
 from tests.speech_bundles import save_word_tokenizer, write_wav
 
 QUICK, COUNT, CONTEXT = "whisper", 16, 64
@@ -89,16 +95,14 @@ class Fixed:
     def words(self, source: torch.Tensor) -> list[int]:
         """Transformers' own greedy tokens, up to the first whose lead is too small to tell."""
         reference = tiny_encoder_decoder(self.family)
-        greedy = {"do_sample": False, "num_beams": 1, "use_cache": False}
-        out = reference.generate(
-            **{reference.main_input_name: source, **greedy},
-            max_new_tokens=COUNT,
-            output_scores=True,
-            return_dict_in_generate=True,
-        )
-        best = [scores[0].topk(2).values / scores[0].isfinite().where(scores[0].abs(), 0).max() for scores in out.scores]
+        start = reference.generation_config.decoder_start_token_id
+        tokens = greedy_text(reference, source, COUNT)
+        tokens = tokens[1:] if tokens[:1] == [start] else tokens
+        given = {reference.main_input_name: source, "decoder_input_ids": torch.tensor([[start, *tokens]])}
+        with torch.no_grad():
+            logits = reference(**given).logits[0, :-1]
+        best = logits.topk(2).values / logits.abs().amax(-1, keepdim=True)
         sure = next((i for i, (first, second) in enumerate(best) if first - second < self.unsure), len(best))
-        tokens: list[int] = out.sequences[0, -len(best) :].tolist()
         return tokens[:sure]
 
     def moved(self, model: Any, source: torch.Tensor, tokens: list[int]) -> float:
@@ -213,7 +217,9 @@ def test_golden_vectors_are_replayed_and_a_changed_one_is_found(exported: Fixed)
     (text,) = golden.outputs
     # The prompt takes prefill, what follows decode.
     assert len(text.prompt_ids) > 1 and len(text.continuation_ids) > 1
-    moved = [probe.model_copy(update={"logits": [v + 2 * text.tolerance for v in probe.logits]}) for probe in text.probes]
+    moved = [
+        probe.model_copy(update={"logits": [v + 2 * text.tolerance for v in probe.logits]}) for probe in text.probes
+    ]
     outputs, _ = replay_vectors(model, Golden(outputs=(text.model_copy(update={"probes": moved}),)))
     assert outputs.status == "failed"
     assert [each.method for each in golden.functions] == (["encode"] if exported.hears else [])

@@ -39,6 +39,13 @@ def inputs_of(family: str) -> tuple[Tensor, ...]:
     return SourceProbe("source", (source,), length).inputs(source)
 
 
+def source_memory_of(family: str) -> dict[str, Tensor]:
+    """What a family's decoder knows of its source."""
+    programs, inputs = captured_encoder_decoder(family, fixed=True), inputs_of(family)
+    with torch.no_grad():
+        return named_memory((*programs.cross.graph(programs.encode.graph(*inputs)), *inputs[1:]))
+
+
 @lru_cache(maxsize=2)
 def fixed_methods(family: str, form: str) -> dict[str, Program]:
     """The static methods of a family's decoder for a format."""
@@ -53,10 +60,9 @@ def fixed_methods(family: str, form: str) -> dict[str, Program]:
 @pytest.mark.parametrize("form", ["mlpackage", "onnx"])
 @pytest.mark.parametrize("family", ["whisper", "t5"])
 def test_the_methods_give_what_transformers_gives_after_a_source(family: str, form: str) -> None:
-    programs, model, inputs = captured_encoder_decoder(family, fixed=True), tiny_encoder_decoder(family), inputs_of(family)
+    model = tiny_encoder_decoder(family)
     with torch.no_grad():
-        memory = named_memory((*programs.cross.graph(programs.encode.graph(*inputs)), *inputs[1:]))
-        methods = RememberingMethods(GraphMethods(fixed_methods(family, form)), memory)
+        methods = RememberingMethods(GraphMethods(fixed_methods(family, form)), source_memory_of(family))
         got = run_static(methods, TOKENS[0].tolist(), PLAN)
         # Without any padding.
         whole = model(**{model.main_input_name: example_source(family)}, decoder_input_ids=TOKENS).logits[0]
@@ -72,7 +78,9 @@ def test_keys_and_values_of_the_encoder_are_inputs_as_they_come_and_states_are_t
         kept = [name for name in names if is_memory(name)]
         assert names == ["tokens", "start", *kept, "last"] and len(kept) == 6
         assert len(program.interface.states) == 6 and not nodes_of(program.graph, ENCODER_ATTENTION)
-        placed = [node for node in program.graph.graph.nodes if node.op == "placeholder" and is_memory(str(node.target))]
+        placed = [
+            node for node in program.graph.graph.nodes if node.op == "placeholder" and is_memory(str(node.target))
+        ]
         readers = {user.target for node in placed for user in node.users}
         # Keys are transposed for their product; nothing else is done to them in a call.
         assert readers <= {aten.transpose.int, aten.matmul.default}
