@@ -9,8 +9,8 @@ The seams are transformers' own: ``AttentionInterface`` for attention (``capture
 once, and reads them from there afterwards. In ``cross`` a cache that only remembers collects them, and in ``forward``
 one that has them already hands them out as inputs, so that no layer computes them.
 
-Where shapes are fixed, keys and values come by head, and ``encode`` and ``forward`` also read which tokens of a text are
-padding (``ir/memory_inputs.py``): a mask, which transformers passes on as it is.
+Where shapes are fixed, keys and values come by head, and ``encode`` and ``forward`` also read which tokens of a text
+are padding (``ir/memory_inputs.py``): a mask, which transformers passes on as it is.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import export_any_size
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import output_node
+from edgec.passes.graph.functional import make_functional
 from edgec.passes.static.finite_mask import HIDDEN
 
 
@@ -62,7 +63,7 @@ def capture_encoder_decoder(
         spec: the decoder's shape.
         weights: by the model's own parameter names.
         max_tokens: the longest sequence of one call of the decoder.
-        fixed: keys and values are [1, G, T, D] instead of [1, T, G, D], and a text says which of its tokens are padding.
+        fixed: keys and values are [1, G, T, D], not [1, T, G, D], and a text says which of its tokens are padding.
 
     Raises:
         InputError: E109, the architecture cannot be traced.
@@ -105,7 +106,7 @@ class _Encoder(nn.Module):
 
 def encoded(model: Any, name: str, source: Tensor, *used: Tensor) -> Tensor:
     """The states [1, T, C] of a model's encoder; ``used``: which tokens of the source are not padding, if some are."""
-    masks = {"attention_mask": padding_mask(each) for each in used}
+    masks = {"attention_mask": padding_mask(*used)} if used else {}
     states: Tensor = model.get_encoder()(**{name: source}, **masks).last_hidden_state
     return states
 
@@ -149,7 +150,7 @@ def decode(model: Any, tokens: Tensor, states: Tensor, cache: Any = None, *used:
     read = BaseModelOutput(last_hidden_state=states)
     read.attention_mask = None  # Moonshine's decoder asks for it: nothing was padded.
     options = {"use_cache": False} if cache is None else {"use_cache": True, "past_key_values": cache}
-    masks = {"attention_mask": padding_mask(each) for each in used}
+    masks = {"attention_mask": padding_mask(*used)} if used else {}
     logits: Tensor = model(decoder_input_ids=tokens, encoder_outputs=read, **options, **masks).logits
     return logits
 
@@ -200,6 +201,8 @@ def _capture_encode(skeleton: Skeleton, source: Source, weights: TensorSource, p
     shapes: dict[str, Any] = {"source": _dims(source.shape), **({"used": ({},)} if padded else {})}
     graph = trace_module(_Encoder(skeleton.model, source.name), skeleton.model, examples, shapes, export_any_size)
     number_layers(graph)
+    # What is folded must not be written into: T5 adds to its buckets in place.
+    make_functional(graph)
     return _program(graph, skeleton, weights, inputs, (STATES,), source.positions)
 
 

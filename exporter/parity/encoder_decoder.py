@@ -90,7 +90,7 @@ class EncoderDecoderReference:
 
     Attributes:
         states: for each source, float32 [1, T, C]; of a text that is filled up, also those of its padding.
-        memory: of the first source, float32 [1, T, G, D], or by head [1, G, T, D]: key and value of every layer in turn.
+        memory: of the first source, float32 [1, T, G, D], or by head [1, G, T, D]: key and value of each layer in turn.
         logits: float32 [P, V] at the probe's compared positions, after the first source without padding.
     """
 
@@ -207,7 +207,7 @@ class ProbedEncoderDecoder:
         return Executed(dict(zip(ENCODER_DECODER_METHODS, alone, strict=True)), whole)
 
 
-# Tokens of a text, a call that feeds some of them, what is known of the source -> logits [K, V] of the call's last rows.
+# Tokens of a text, a call that feeds some of them, what is known of the source -> logits [K, V] of its last rows.
 Written = Callable[[Sequence[int], Call, Sequence[Tensor]], Tensor]
 
 

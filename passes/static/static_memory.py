@@ -5,8 +5,8 @@
     q -> * scale -> [1,G,H/G*S,D] -> matmul keys^T [1,G,D,T] -> + bias? -> softmax -> matmul values [1,G,T,Dv]
 
 No query has a place among the keys: none is hidden by its position, and nothing is written. Keys and values come by
-head, [1, G, T, D], as ``cross`` gives them where shapes are fixed, so that no call transposes them. Legality: every such
-node. Exact. Measured on a tiny random Whisper (3 layers): 1.2e-7 of the largest logit.
+head, [1, G, T, D], as ``cross`` gives them where shapes are fixed, so that no call transposes them. Legality: every
+such node. Exact. Measured on a tiny random Whisper (3 layers): 1.2e-7 of the largest logit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A decoder with static methods as an ``Executor``, which is fed any number of tokens and asked for any rows.
 
-    tokens int64 [1, S], positions int64 [S], rows?, memory?, logit_index int64 [K]      ->      logits float32 [1, K, V]
+    tokens int64 [1, S], positions int64 [S], rows?, memory?, logit_index int64 [K]     ->     logits float32 [1, K, V]
 
 A static ``prefill`` takes a whole chunk and gives the logits of one row. Fewer tokens are padded at the end; what
 padding writes lies at later positions, which attention does not see and later tokens overwrite. For K rows the chunk is

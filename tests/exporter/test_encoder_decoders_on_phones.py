@@ -35,6 +35,8 @@ from tests.encoder_decoders import (
 )
 from tests.speech_bundles import save_word_tokenizer, write_wav
 
+pytestmark = pytest.mark.long
+
 QUICK, COUNT, CONTEXT = "whisper", 16, 64
 PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
 SLOW = [
