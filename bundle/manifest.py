@@ -244,7 +244,7 @@ class Manifest(JsonPart):
         if reads is None or names != STATIC_ENCODER_DECODER_METHODS:
             return
         if len(self.methods[0].inputs) != (1 if reads.source_tokens is None else 2):
-            raise ValueError("encode of an encoder-decoder reads a source, and of a text which tokens are no padding")
+            raise ValueError("encode of an encoder-decoder reads a source, and of a text which tokens are padding")
         own, given = {"tokens", "start", "last", *(state.name for state in self.states)}, source_memory(self.methods)
         for method in self.methods[2:]:
             read = [tensor.name for tensor in method.inputs if tensor.name not in own]

@@ -208,7 +208,7 @@ class ProbedEncoderDecoder:
 
 
 # Tokens of a text, a call that feeds some of them, what is known of the source -> logits [K, V] of its last rows.
-Written = Callable[[Sequence[int], Call, Sequence[Tensor]], Tensor]
+WriteAfter = Callable[[Sequence[int], Call, Sequence[Tensor]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class ExecutedEncoderDecoder:
 
     encode: TensorFunction
     cross: TensorFunction
-    written: Written
+    written: WriteAfter
 
     @classmethod
     def of_program(cls, artifact: Path) -> ExecutedEncoderDecoder:

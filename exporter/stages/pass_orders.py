@@ -146,15 +146,16 @@ def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[P
 
 
 def static_decoder_passes(
-    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), ahead: bool = False
+    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), held: int | None = None
 ) -> list[Pass]:
     """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text.
 
-    ``ahead``: tokens see others after themselves.
+    ``held``: positions that states hold; None: the context in whole chunks.
     """
     known = Calibration(calibration, context=limits.context)
-    held = slots(limits, ahead)
-    cache = KvCache(held, limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
+    cache = KvCache(
+        held or slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1
+    )
     return [
         RemoveNoops(),
         MatmulToLinear(),
@@ -200,9 +201,11 @@ def static_see_passes(recipe: Recipe, form: Form) -> list[Pass]:
     ]
 
 
-def static_encoder_decoder_passes(recipe: Recipe, limits: Limits, form: Form) -> Mapping[str, list[Pass]]:
-    """The passes of each method of an encoder-decoder where shapes are fixed, in order."""
-    first, *others = static_decoder_passes(recipe, limits)
+def static_encoder_decoder_passes(
+    recipe: Recipe, limits: Limits, form: Form, held: int | None = None
+) -> Mapping[str, list[Pass]]:
+    """The passes of each method of an encoder-decoder where shapes are fixed, in order; ``held`` as above."""
+    first, *others = static_decoder_passes(recipe, limits, held=held)
     module = static_module_passes(recipe, form)
     return {
         # Biases by the places of tokens are constants, whose logarithms float16 would round to other places.

@@ -51,7 +51,7 @@ class StaticEncoderDecoderStages(StaticSeveralMethodsStages):
         return programs, probed
 
     def _passes(self, recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
-        return static_encoder_decoder_passes(recipe, limits, self.request.form)
+        return static_encoder_decoder_passes(recipe, limits, self.request.form, self.request.slots)
 
     def text(self, probed: Probed) -> FixedText:
         """The text after transformers' own keys and values of the first source."""

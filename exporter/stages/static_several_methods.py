@@ -120,7 +120,7 @@ class StaticSeveralMethodsStages(ABC):
 
     @property
     def _beside(self) -> dict[str, Program]:
-        """The functions that are no methods of the decoder: those without states."""
+        """The functions beside the methods of the decoder: those without states."""
         return {name: program for name, program in self.methods.items() if not program.interface.states}
 
     @property

@@ -50,7 +50,7 @@ class StaticVisionLanguageStages(StaticSeveralMethodsStages):
         return programs
 
     def _passes(self, recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
-        text = static_decoder_passes(recipe, limits, ahead=self.request.sees_ahead)
+        text = static_decoder_passes(recipe, limits, held=self.request.slots)
         return {SEE: static_see_passes(recipe, self.request.form), FORWARD: text}
 
     def text(self, probed: Probed) -> FixedText:

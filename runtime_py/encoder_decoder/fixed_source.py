@@ -1,4 +1,4 @@
-"""A text for an encoder of fixed shapes: filled up with padding, and which of its tokens are none."""
+"""A text for an encoder of fixed shapes: filled up with padding, and where it ends."""
 
 from __future__ import annotations
 
