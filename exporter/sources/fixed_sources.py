@@ -6,8 +6,8 @@ from edgec.backends.forms import Form
 from edgec.exporter.sources.encoder_decoder import Source
 
 _WAVEFORM = (
-    "its methods have fixed shapes, and its encoder normalises a sound over its whole length, so that silence after a "
-    "shorter sound would change all of it; Whisper's encoder, whose windows have one length, can be exported so"
+    "its methods have fixed shapes, and its encoder reads samples and cannot be told where they end: Moonshine's "
+    "normalises a sound over its whole length, silence after it included; Whisper's windows have one length anyway"
 )
 
 
