@@ -6,7 +6,7 @@
 
 No query has a place among the keys: none is hidden by its position, and nothing is written. Keys and values come by
 head, [1, G, T, D], as ``cross`` gives them where shapes are fixed, so that no call transposes them. Legality: every
-such node. Exact. Measured with all passes of a static method, on a tiny random Whisper of 3 layers against transformers:
+such node. Exact. Measured with all passes of a method, on a tiny random Whisper of 3 layers against transformers:
 5.7e-7 of the largest logit (T5, with ``bias_tables``: 3.0e-6).
 """
 
