@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,128 +22,41 @@ from edgec.exporter.resolve.resolved import resolve_options
 from edgec.exporter.stages.compiled import load_facts
 from edgec.exporter.stages.protocol import stages_of
 from edgec.runtime_py.bench.bench import bench
-from edgec.runtime_py.encoder_decoder.log_mel import log_mel
 from edgec.runtime_py.verify.verify import function_fault, replay_vectors, verify
-from tests.encoder_decoders import (
-    TEXT_FAMILIES,
-    VOCABULARY,
-    greedy_text,
-    save_encoder_decoder,
-    tiny_encoder_decoder,
+from tests.encoder_decoders import TEXT_FAMILIES, VOCABULARY, save_encoder_decoder
+from tests.fixed_encoder_decoders import (
+    CONTEXT,
+    COUNT,
+    FEWEST,
+    MOST_UNSURE,
+    PACKAGE,
+    FixedEncoderDecoder,
+    code_of,
+    exported_of,
+    sounds,
+    written,
 )
-from tests.speech_bundles import save_word_tokenizer, write_wav
+from tests.speech_bundles import write_wav
 
 pytestmark = pytest.mark.long
 
-QUICK, COUNT, CONTEXT = "whisper", 16, 64
-PACKAGE: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": CONTEXT}
+QUICK = "whisper"
 SLOW = [
     *((QUICK, format) for format in ("onnx", "pte", "aimodel")),
     *((family, "mlpackage") for family in TEXT_FAMILIES),
     *((family, format) for family in ("t5", "marian") for format in ("onnx", "pte", "aimodel")),
 ]
 EACH = [(QUICK, "mlpackage"), *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
-# What sums of float32 in another order may move, as a share of the largest logit.
-FLOAT32 = 1e-4
-# The same of float16, where a lead this small may choose another token.
-MOST_UNSURE = 0.05
-# T5 does not scale its scores: float16 weights alone, with all else in float32, move a random one's logits by 3 %.
-SHARP = {"t5": 0.05, "flan_t5": 0.12}
-# Tokens compared of 32 at least; NLLB ends each text after one.
-FEWEST = {"nllb": 3}
-
-
-def code_of(call: Any) -> str:
-    """The code with which a call is refused."""
-    with pytest.raises(InputError) as caught:
-        call()
-    return caught.value.code
-
-
-def sounds(seed: int, count: int = 16_000) -> np.ndarray:
-    """A window of a tone that grows, float32 [16000]."""
-    place = np.arange(count, dtype=np.float32)
-    return np.sin(place * (0.03 + 0.02 * seed)).astype(np.float32) * np.linspace(0, 1, count, dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A family's bundle with methods of fixed shapes.
-
-    Attributes:
-        family: its name.
-        bundle: the folder.
-        unsure: the lead, as a share of the largest logit, below which rounding may choose another token.
-    """
-
-    family: str
-    bundle: Path
-    unsure: float
-
-    @property
-    def most_moved(self) -> float:
-        """The share of the largest logit by which rounding moves one after other sources; measured: half of it."""
-        return max(2 * self.unsure, SHARP.get(self.family, 0.0) if self.unsure > FLOAT32 else 0.0)
-
-    @property
-    def hears(self) -> bool:
-        """Whether its encoder reads sound."""
-        return self.family not in TEXT_FAMILIES
-
-    def sources(self, model: Any) -> list[torch.Tensor]:
-        """What its encoder reads: two windows of features, or texts of three lengths."""
-        if self.hears:
-            sound = model.encoder_decoder.info.sound
-            return [torch.from_numpy(log_mel(sounds(seed), sound)) for seed in (1, 2)]
-        made = [torch.Generator().manual_seed(length) for length in (1, 7, 40)]
-        return [
-            torch.randint(4, VOCABULARY - 2, (1, length), generator=each)
-            for length, each in zip((1, 7, 40), made, strict=True)
-        ]
-
-    def words(self, source: torch.Tensor) -> list[int]:
-        """Transformers' own greedy tokens, up to the first whose lead is too small to tell."""
-        reference = tiny_encoder_decoder(self.family)
-        start = reference.generation_config.decoder_start_token_id
-        tokens = greedy_text(reference, source, COUNT)
-        tokens = tokens[1:] if tokens[:1] == [start] else tokens
-        given = {reference.main_input_name: source, "decoder_input_ids": torch.tensor([[start, *tokens]])}
-        with torch.no_grad():
-            logits = reference(**given).logits[0, :-1]
-        best = logits.topk(2).values / logits.abs().amax(-1, keepdim=True)
-        sure = next((i for i, (first, second) in enumerate(best) if first - second < self.unsure), len(best))
-        return tokens[:sure]
-
-    def moved(self, model: Any, source: torch.Tensor, tokens: list[int]) -> float:
-        """How far a bundle's logits after some tokens are from transformers' own, as a share of the largest."""
-        reference, session = tiny_encoder_decoder(self.family), model.encoder_decoder
-        with torch.no_grad():
-            given = {reference.main_input_name: source, "decoder_input_ids": torch.tensor([tokens])}
-            wanted = reference(**given).logits[0, -1].numpy()
-        session.read(source.numpy())
-        logits = session.prefill(tokens, 0)
-        return float(np.abs(logits - wanted).max() / np.abs(wanted).max())
-
-
-def exported_of(family: str, format: str, folder: Path) -> Fixed:
-    """A family's bundle in a format."""
-    save_word_tokenizer(save_encoder_decoder(family, folder))
-    options = {**PACKAGE, "format": format, "target": "host" if format == "onnx" else "iphone"}
-    bundle = edgec.export(folder, **options, out=folder.parent / "x.edgec")
-    whole = open_bundle(bundle).manifest.parity[-1]
-    assert whole.max_abs is not None and whole.reference_max_abs is not None
-    # Both of two logits may move by what the ladder measured, and by half as much again after other sources.
-    return Fixed(family, bundle, max(3 * whole.max_abs / whole.reference_max_abs, FLOAT32))
 
 
 @pytest.fixture(scope="module", params=EACH, ids="-".join)
-def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixed:
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FixedEncoderDecoder:
     """A family's bundle in a format."""
     family, format = request.param
     return exported_of(family, format, tmp_path_factory.mktemp(family) / family)
 
 
-def test_the_text_is_that_of_transformers_source_after_source(exported: Fixed) -> None:
+def test_the_text_is_that_of_transformers_source_after_source(exported: FixedEncoderDecoder) -> None:
     model, compared = edgec.load(exported.bundle), 0
     for source in exported.sources(model):
         wanted, said = exported.words(source), written(exported, model, source)
@@ -157,15 +68,7 @@ def test_the_text_is_that_of_transformers_source_after_source(exported: Fixed) -
     assert exported.unsure < MOST_UNSURE and compared >= FEWEST.get(exported.family, 10)
 
 
-def written(exported: Fixed, model: Any, source: torch.Tensor) -> list[int]:
-    """What a bundle says after a source."""
-    if not exported.hears:
-        return list(model.generate(source[0].tolist(), max_new_tokens=COUNT).tokens)
-    seed = 1 if torch.equal(source, exported.sources(model)[0]) else 2
-    return [token for each in model.transcribe(sounds(seed), max_new_tokens=COUNT).segments for token in each.tokens]
-
-
-def test_logits_after_a_text_of_any_length_are_those_of_transformers(exported: Fixed) -> None:
+def test_logits_after_a_text_of_any_length_are_those_of_transformers(exported: FixedEncoderDecoder) -> None:
     model = edgec.load(exported.bundle)
     tokens = torch.randint(4, VOCABULARY - 2, (CONTEXT,), generator=torch.Generator().manual_seed(3)).tolist()
     for source in exported.sources(model):
@@ -174,7 +77,7 @@ def test_logits_after_a_text_of_any_length_are_those_of_transformers(exported: F
             assert exported.moved(model, source, tokens[:length]) < exported.most_moved
 
 
-def test_a_source_is_forgotten_with_the_next(exported: Fixed) -> None:
+def test_a_source_is_forgotten_with_the_next(exported: FixedEncoderDecoder) -> None:
     model = edgec.load(exported.bundle)
     session, (first, second, *_) = model.encoder_decoder, exported.sources(model)
     logits = []
@@ -185,7 +88,7 @@ def test_a_source_is_forgotten_with_the_next(exported: Fixed) -> None:
     assert np.abs(logits[0] - logits[1]).max() > 1e-3 * np.abs(logits[0]).max()
 
 
-def test_the_manifest_names_the_encoder_s_functions_beside_the_static_methods(exported: Fixed) -> None:
+def test_the_manifest_names_the_encoder_s_functions_beside_the_static_methods(exported: FixedEncoderDecoder) -> None:
     manifest = open_bundle(exported.bundle).manifest
     info = manifest.encoder_decoder
     assert manifest.limits is None and info is not None
@@ -208,7 +111,9 @@ def test_the_manifest_names_the_encoder_s_functions_beside_the_static_methods(ex
     assert manifest.ledger is not None and manifest.ledger.weight_bytes > 0
 
 
-def test_the_ladder_executes_every_method_alone_and_all_from_the_source_to_logits(exported: Fixed) -> None:
+def test_the_ladder_executes_every_method_alone_and_all_from_source_to_logits(
+    exported: FixedEncoderDecoder,
+) -> None:
     rungs = open_bundle(exported.bundle).manifest.parity
     assert "forward: static methods" in [rung.stage for rung in rungs]
     *_, encode, cross, text, whole = rungs
@@ -221,7 +126,7 @@ def test_the_ladder_executes_every_method_alone_and_all_from_the_source_to_logit
     assert text.positions == whole.positions > 8 and text.top1_agreement == whole.top1_agreement == 1.0
 
 
-def test_golden_vectors_are_replayed_and_a_changed_one_is_found(exported: Fixed) -> None:
+def test_golden_vectors_are_replayed_and_a_changed_one_is_found(exported: FixedEncoderDecoder) -> None:
     bundle, model = open_bundle(exported.bundle), edgec.load(exported.bundle)
     assert verify(exported.bundle).passed and bundle.golden_path is not None
     golden = read_golden(bundle.golden_path)
@@ -241,7 +146,7 @@ def test_golden_vectors_are_replayed_and_a_changed_one_is_found(exported: Fixed)
         assert code_of(lambda each=each: function_fault(model, each.model_copy(update={"method": "cross"}))) == "E152"
 
 
-def test_sources_that_are_too_long_or_of_another_shape_are_refused(exported: Fixed) -> None:
+def test_sources_that_are_too_long_or_of_another_shape_are_refused(exported: FixedEncoderDecoder) -> None:
     session = edgec.load(exported.bundle).encoder_decoder
     if exported.hears:
         assert code_of(lambda: session.read(np.zeros((1, 16, 99), np.float32))) == "E152"
@@ -251,7 +156,7 @@ def test_sources_that_are_too_long_or_of_another_shape_are_refused(exported: Fix
     assert code_of(lambda: session.read(np.full((1, longest + 1), 5))) == "E150"
 
 
-def test_commands_know_such_a_bundle(exported: Fixed, tmp_path: Path) -> None:
+def test_commands_know_such_a_bundle(exported: FixedEncoderDecoder, tmp_path: Path) -> None:
     bundle, model = exported.bundle, edgec.load(exported.bundle)
     if exported.hears:
         given = ["--audio", str(write_wav(tmp_path / "a.wav", sounds(1)))]
@@ -322,5 +227,5 @@ def test_a_context_that_is_not_in_whole_chunks_is_served_to_its_last_position(tm
     assert manifest.states[0].slots == 96 and manifest.encoder_decoder is not None
     assert manifest.encoder_decoder.limits.prefill_chunk == 64
     tokens = torch.randint(4, VOCABULARY - 2, (96,), generator=torch.Generator().manual_seed(3)).tolist()
-    fixed, source = Fixed("bart", bundle, 5e-3), torch.tensor([[5, 80, 33, 12]])
+    fixed, source = FixedEncoderDecoder("bart", bundle, 5e-3), torch.tensor([[5, 80, 33, 12]])
     assert fixed.moved(edgec.load(bundle), source, tokens) < fixed.most_moved
