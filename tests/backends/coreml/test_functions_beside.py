@@ -54,7 +54,7 @@ def test_every_part_of_a_decoder_reads_its_keys_and_values_of_a_source(tmp_path:
         source_memory_of("whisper"),
     )
     whole = sum(stored_sizes(programs["prefill"]).values())
-    mlpackage.lower(programs, path, lambda step, done, total: None, part_bytes=whole // 2)
+    mlpackage.lower(programs, path, lambda step, done, total: None, part_bytes=whole * 3 // 5)
     assert len(mlpackage.packages(path)) > 1
     text = SPOKEN[0].tolist()
     executed = run_static(RememberingMethods(mlpackage.execute(path), memory), text, SPOKEN_PLAN)
