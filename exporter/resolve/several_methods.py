@@ -50,7 +50,6 @@ _KINDS = {
             "--draft-heads": "draft heads need a decoder that continues a text",
             "--system-prompt": "the prompt is read by the encoder, which keeps no state",
             "--calibrate": "calibration would need text for both the encoder and the decoder",
-            "--adapter": "adapters were made for decoders without an encoder",
             **_BITS,
         },
         _ON_CPUS,
