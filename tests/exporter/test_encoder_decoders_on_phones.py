@@ -36,7 +36,7 @@ from tests.fixed_encoder_decoders import (
     sounds,
     written,
 )
-from tests.speech_bundles import write_wav
+from tests.speech_bundles import SWEEP, save_word_tokenizer, timed_bundle, write_wav
 
 pytestmark = pytest.mark.long
 
@@ -229,3 +229,14 @@ def test_a_context_that_is_not_in_whole_chunks_is_served_to_its_last_position(tm
     tokens = torch.randint(4, VOCABULARY - 2, (96,), generator=torch.Generator().manual_seed(3)).tolist()
     fixed, source = FixedEncoderDecoder("bart", bundle, 5e-3), torch.tensor([[5, 80, 33, 12]])
     assert fixed.moved(edgec.load(bundle), source, tokens) < fixed.most_moved
+
+
+@pytest.mark.slow
+def test_languages_and_timestamps_over_several_windows_are_those_of_the_host_s_bundle(tmp_path: Path) -> None:
+    folder = save_encoder_decoder("timed", tmp_path / "timed")
+    save_word_tokenizer(folder)
+    options = {**PACKAGE, "target": "host", "format": "onnx"}
+    fixed = edgec.load(edgec.export(folder, **options, out=tmp_path / "x.edgec"))
+    wanted, heard = (each.transcribe(SWEEP) for each in (edgec.load(timed_bundle()), fixed))
+    assert heard.language == wanted.language and len(wanted.segments) > 2
+    assert heard.segments == wanted.segments
