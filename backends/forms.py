@@ -38,7 +38,7 @@ class Form:
         index_bits: of each index in a stored table, where the converter narrows those that fit; 0 where it does not.
         unheld: why static methods hold no states of recurrences; empty where they do.
         unadapted: why the artifact has no functions under adapters; empty where it has.
-        sees: a model with eyes has a function for its image encoder beside the decoder's static methods.
+        encoders: models with eyes and encoder-decoders have functions for their encoders beside the static methods.
     """
 
     artifact: str
@@ -65,7 +65,7 @@ class Form:
     index_bits: int = 0
     unheld: str = ""
     unadapted: str = ""
-    sees: bool = False
+    encoders: bool = False
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -92,13 +92,13 @@ FORMS: Mapping[tuple[str, str], Form] = {
         updates="caller",
         folds=True,
         index_bits=16,
-        sees=True,
+        encoders=True,
     ),
     ("coreml", "mlpackage"): Form(
         *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML),
         folds=True,
         index_bits=16,
-        sees=True,
+        encoders=True,
     ),
     ("qnn", "qnn"): _caller_form(
         *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
@@ -130,7 +130,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("coreai", "aimodel"): Form(
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
         ("coreai-torch", "coreai-core"),
-        sees=True,
+        encoders=True,
     ),
     ("onnx", "onnx"): _caller_form(
         *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
@@ -138,7 +138,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         logits_width=1 << 31,
         state_multiple=1,
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
-        sees=True,
+        encoders=True,
     ),
 }
 

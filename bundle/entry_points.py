@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Literal, Self
 
@@ -12,6 +13,8 @@ from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize
 Ahead = Literal["none", "image", "prompt"]
 """What sees ahead: nothing, the rows of an image, all of a prompt with images."""
 ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
+STATIC_ENCODER_DECODER_METHODS = ("encode", "cross", "prefill", "decode")
+"""Where shapes are fixed."""
 SEE = "see"
 VISION_LANGUAGE_METHODS = (SEE, "forward")
 STATIC_VISION_LANGUAGE_METHODS = (SEE, "prefill", "decode")
@@ -45,6 +48,15 @@ class MethodInfo(JsonPart):
     def largest(self, tensor: TensorInfo) -> list[int]:
         """The largest shape of an input or output; a size that varies without limits counts as 0."""
         return [size if isinstance(size, int) else self.dynamic.get(size, (0, 0))[1] for size in tensor.shape]
+
+
+def source_memory(methods: Sequence[MethodInfo]) -> list[str]:
+    """What the static methods of an encoder-decoder's decoder are given of a source, by name.
+
+    ``methods``: encode, whose inputs after the source go to the decoder too, cross, and the decoder's.
+    """
+    encode, cross, *_ = methods
+    return [tensor.name for tensor in (*cross.outputs, *encode.inputs[1:])]
 
 
 class StateInfo(JsonPart):
@@ -132,10 +144,10 @@ Heard = SoundInfo | WaveformInfo
 
 
 class EncoderDecoderInfo(JsonPart):
-    """An artifact with the methods encode, cross and forward.
+    """An artifact with the methods encode, cross and forward, or encode, cross, prefill and decode.
 
-    ``limits``: of forward, whose context is the decoder's; ``source_tokens``: the most that encode reads, None where
-    it reads ``sound`` (features of it) or a ``waveform``.
+    ``limits``: of the decoder; ``source_tokens``: the most that encode reads, None where it reads ``sound`` (features
+    of it) or a ``waveform``. Where shapes are fixed, a text is filled up to ``source_tokens``.
     """
 
     limits: Limits

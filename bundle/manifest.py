@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
+    STATIC_ENCODER_DECODER_METHODS,
     STATIC_VISION_LANGUAGE_METHODS,
     VISION_LANGUAGE_METHODS,
     EncoderDecoderInfo,
@@ -21,6 +22,7 @@ from edgec.bundle.entry_points import (
     MethodInfo,
     StateInfo,
     VisionLanguageInfo,
+    source_memory,
 )
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
@@ -30,7 +32,7 @@ from edgec.bundle.shipped_adapters import ShippedAdapter
 SCHEMA_VERSION = 3
 # A part of the manifest, the kind of model that has it, and its methods, where shapes vary and where they are fixed.
 _METHODS: Mapping[str, tuple[str, Sequence[tuple[str, ...]]]] = {
-    "encoder_decoder": ("an encoder-decoder", [ENCODER_DECODER_METHODS]),
+    "encoder_decoder": ("an encoder-decoder", [ENCODER_DECODER_METHODS, STATIC_ENCODER_DECODER_METHODS]),
     "vision_language": ("a vision-language model", [VISION_LANGUAGE_METHODS, STATIC_VISION_LANGUAGE_METHODS]),
     "audio_language": ("a speech-language model", [AUDIO_LANGUAGE_METHODS]),
 }
@@ -230,10 +232,24 @@ class Manifest(JsonPart):
         for part, (model, known) in _METHODS.items():
             if getattr(self, part) is not None and tuple(method.name for method in self.methods) not in known:
                 raise ValueError(f"{model} has the methods {' or '.join(', '.join(names) for names in known)}")
+        self._check_source_memory()
         blind = [method.name for method in self.methods[1:] if not method.reads("features")]
         if (self.vision_language or self.audio_language) and blind:
             raise ValueError(f"{blind[0]} of a model with eyes or ears has an input features, [1, S, width]")
         return self
+
+    def _check_source_memory(self) -> None:
+        """Refuse methods of fixed shapes that do not read what the encoder gives them, as it gives it."""
+        names, reads = tuple(method.name for method in self.methods), self.encoder_decoder
+        if reads is None or names != STATIC_ENCODER_DECODER_METHODS:
+            return
+        if len(self.methods[0].inputs) != (1 if reads.source_tokens is None else 2):
+            raise ValueError("encode of an encoder-decoder reads a source, and of a text which tokens are padding")
+        own, given = {"tokens", "start", "last", *(state.name for state in self.states)}, source_memory(self.methods)
+        for method in self.methods[2:]:
+            read = [tensor.name for tensor in method.inputs if tensor.name not in own]
+            if read != given or len(set(given)) < len(given):
+                raise ValueError(f"{method.name} of an encoder-decoder reads what encode and cross give, once each")
 
     @property
     def writing_limits(self) -> Limits | None:

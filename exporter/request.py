@@ -18,7 +18,7 @@ from edgec.exporter.parity.sample import sample_start
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import NamedLora
-from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, longest_with_reach, static_limits
+from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, longest_with_reach, slots, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
 from edgec.exporter.sources.model_source import ModelSource
@@ -86,6 +86,12 @@ class ExportRequest:
             longest = longest_with_reach(self.spec)
             return decoder_limits(self.spec, self.recipe, self.context, AHEAD_CHUNK, longest)
         return decoder_limits(self.spec, self.recipe, self.context)
+
+    @property
+    def slots(self) -> int:
+        """Positions that a static state holds; an encoder-decoder's at most those that the model has numbers for."""
+        held = slots(self.limits, self.sees_ahead)
+        return held if self.source.reads is None else min(held, self.spec.context)
 
     @cached_property
     def sample_start(self) -> tuple[int, ...]:

@@ -104,10 +104,19 @@ def _padded(tokens: Sequence[int], size: int) -> Tensor:
     return torch.tensor([[*tokens, *[_PADDING] * (size - len(tokens))]], dtype=torch.int32)
 
 
-def first_chunk(program: Program, tokens: Sequence[int], placed: Placed | None = None) -> list[Tensor]:
-    """Inputs of ``prefill`` at the beginning of a sequence; states that are inputs are empty."""
+def first_chunk(
+    program: Program,
+    tokens: Sequence[int],
+    placed: Placed | None = None,
+    memory: Mapping[str, Tensor] | None = None,
+) -> list[Tensor]:
+    """Inputs of ``prefill`` at the beginning of a sequence; states that are inputs are empty.
+
+    ``placed``: rows of the whole text; ``memory``: what is known of a source, by name.
+    """
     size = int(program.interface.inputs[0].shape[1])  # type: ignore[arg-type]
     values = {
+        **(memory or {}),
         **static_part(placed or {}, 0, min(len(tokens), size), size),
         "tokens": _padded(tokens[:size], size),
         "last": torch.tensor([min(len(tokens), size) - 1], dtype=torch.int32),

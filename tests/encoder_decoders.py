@@ -12,7 +12,7 @@ import torch
 from edgec.exporter.capture.decoder import Skeleton, build_skeleton
 from edgec.exporter.capture.encoder_decoder import CapturedEncoderDecoder, capture_encoder_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.encoder_decoder import source_of, with_decoder_numbers
+from edgec.exporter.sources.encoder_decoder import fixed_source, source_of, with_decoder_numbers
 from edgec.exporter.sources.hf_config import plain_config
 from tests.passes.decoders import CONTEXT, StateDict
 
@@ -103,8 +103,8 @@ def greedy_text(model: Any, source: Any, count: int, **options: Any) -> list[int
 
 
 @lru_cache(maxsize=2)
-def captured_encoder_decoder(family: str) -> CapturedEncoderDecoder:
-    """The three programs of a family's random model."""
+def captured_encoder_decoder(family: str, fixed: bool = False) -> CapturedEncoderDecoder:
+    """The three programs of a family's random model; ``fixed``: for methods of fixed shapes."""
     model = tiny_encoder_decoder(family)
     config = with_decoder_numbers(plain_config(model.config))
 
@@ -112,7 +112,8 @@ def captured_encoder_decoder(family: str) -> CapturedEncoderDecoder:
         return build_skeleton(lambda: type(model)._from_config(model.config, attn_implementation="edgec"))
 
     reads = source_of(model, config, {})
-    return capture_encoder_decoder(build, reads, model_spec(config), StateDict(model), CONTEXT)
+    reads = fixed_source(reads) if fixed else reads
+    return capture_encoder_decoder(build, reads, model_spec(config), StateDict(model), CONTEXT, fixed=fixed)
 
 
 def example_source(family: str, length: int = 11) -> torch.Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter import MilFunction, load_package
+from edgec.ir.memory_inputs import is_memory
 from edgec.ir.row_inputs import ROW_INPUTS
 from edgec.ir.static_methods import PREFILL, join_logits, write_states
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
@@ -43,7 +44,7 @@ class PackageMethods:
         function = self.functions[method]
         if not self.states:
             # Empty states: those inside the function, and those that it takes as inputs.
-            outside = [each for each in function.inputs if each.name not in _GIVEN]
+            outside = [each for each in function.inputs if each.name not in _GIVEN and not is_memory(each.name)]
             self.states = {
                 **function.fresh_state(),
                 **{f.name: torch.zeros(f.fixed_shape, dtype=torch.float16) for f in outside},

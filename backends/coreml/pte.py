@@ -21,6 +21,7 @@ from edgec.backends.coreml.stored import package_layout
 from edgec.backends.delegated_pte import delegated_operators
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
+from edgec.ir.memory_inputs import is_memory
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
 from edgec.ir.row_inputs import ROW_INPUTS
@@ -124,8 +125,13 @@ def execute(path: Path) -> PteMethods:
     decoder = {name: each for name, each in program.methods.items() if name.startswith((PREFILL, DECODE))}
     interfaces = {name: _names(method) for name, method in decoder.items()}
     features = {f.name: f for d in program.methods[PREFILL].delegates.values() for f in d.function.inputs}
-    held = {name: torch.zeros(f.fixed_shape, dtype=f.dtype) for name, f in features.items() if name not in _GIVEN}
+    held = {name: torch.zeros(f.fixed_shape, dtype=f.dtype) for name, f in features.items() if _is_state(name)}
     return PteMethods(decoder, interfaces, held, features["tokens"].fixed_shape[1])
+
+
+def _is_state(name: str) -> bool:
+    """Whether an input is a state, which a call gives back."""
+    return name not in _GIVEN and not is_memory(name)
 
 
 def _names(method: PteMethod) -> tuple[list[str], list[str]]:
@@ -140,7 +146,7 @@ def _names(method: PteMethod) -> tuple[list[str], list[str]]:
         if type(call).__name__ == "DelegateCall":
             named.update(zip(call.args, method.delegates[call.delegate_index].order.inputs, strict=False))
     inputs = [named[index] for index in method.plan.inputs]
-    held = [(name, index) for name, index in zip(inputs, method.plan.inputs, strict=True) if name not in _GIVEN]
+    held = [(name, index) for name, index in zip(inputs, method.plan.inputs, strict=True) if _is_state(name)]
     parts = len(method.plan.outputs) - len(held)
     sizes = [list(method.plan.values[index].val.sizes) for index in method.plan.outputs[parts:]]
     new = [

@@ -94,12 +94,12 @@ def _refuse_several_methods(bundle: Bundle) -> None:
             fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
             code="E752",
         )
-    source = bundle.manifest.encoder_decoder
+    source, names = bundle.manifest.encoder_decoder, [method.name for method in bundle.manifest.methods]
     if source is not None and source.hears is None:
         raise InputError(
             "Apps cannot hold an encoder-decoder that reads text yet.",
             where=str(bundle.path),
-            why="the generated code calls one method, and this bundle has encode, cross and forward",
+            why=f"the generated code calls the methods of a decoder alone, and this bundle has {', '.join(names)}",
             fix="use it on this machine: edgec run, or edgec.load(bundle)",
             code="E535",
         )

@@ -10,17 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from edgec.backends.forms import Form
 from edgec.bundle.adapter_targets import TARGETS
 from edgec.bundle.delegates import named_delegates
 from edgec.bundle.encoding import decode_tokens
-from edgec.bundle.entry_points import EncoderDecoderInfo, Limits
+from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import DeviceCheck
 from edgec.bundle.golden import (
-    GOLDEN_SOURCE_TOKENS,
     FunctionVector,
     Golden,
     OutputVector,
@@ -36,6 +34,7 @@ from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
 from edgec.exporter.assemble.audio_language import audio_language_info, heard_vector
 from edgec.exporter.assemble.brief_speed import brief_speed
+from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.assemble.tolerances import golden_tolerances
@@ -53,7 +52,6 @@ from edgec.exporter.stages.adapted_methods import shipped_adapters
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
-from edgec.ir.program import Dynamic
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
 
@@ -156,7 +154,7 @@ def _manifest(
         states=facts.states,
         lint=facts.lint,
         limits=facts.limits,
-        encoder_decoder=_encoder_decoder(request),
+        encoder_decoder=encoder_decoder_info(request),
         vision_language=vision_language_info(request, compiled),
         audio_language=audio_language_info(request, compiled),
         schemas=schema_names(request.schemas),
@@ -171,14 +169,6 @@ def _manifest(
         build=_build(request, seconds),
     )
     return manifest.model_copy(update={"format": request.target.format})
-
-
-def _encoder_decoder(request: ExportRequest) -> EncoderDecoderInfo | None:
-    reads = request.source.reads
-    if reads is None:
-        return None
-    longest = next((size.high for size in reads.shape if isinstance(size, Dynamic) and reads.is_text), None)
-    return EncoderDecoderInfo(limits=request.limits, source_tokens=longest, sound=reads.sound, waveform=reads.waveform)
 
 
 def _model(request: ExportRequest) -> ModelInfo:
@@ -241,7 +231,8 @@ def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:
     if not request.form.executed:
         return Golden(texts=texts, chat=chat)
     if request.source.reads is not None:
-        return Golden(texts=texts, chat=chat, outputs=(_written_vector(request, compiled.artifact),))
+        written = written_golden(request, compiled.artifact, _GOLDEN_TOKENS)
+        return written.model_copy(update={"texts": texts, "chat": chat})
     if request.source.eyes is not None:
         return seen_golden(request, compiled, _GOLDEN_TOKENS).model_copy(update={"texts": texts, "chat": chat})
     if request.source.ears is not None:
@@ -256,23 +247,6 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
     tokens, rows = greedy(step_of(artifact, request.form), prompt, _GOLDEN_TOKENS)
     return output_vector(prompt, tokens, torch.stack(rows).numpy(), **golden_tolerances(request.form))
-
-
-def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:
-    """The artifact's greedy text after a source that is easy to generate again in any language."""
-    from edgec.exporter.parity.encoder_decoder import ExecutedEncoderDecoder
-
-    reads, methods = request.source.reads, ExecutedEncoderDecoder(artifact)
-    assert reads is not None
-    sizes, dtype = reads.sizes(GOLDEN_SOURCE_TOKENS), "int64" if reads.is_text else "float32"
-    memory = methods.memory(torch.from_numpy(probe_values(sizes, dtype, request.spec.vocab_size)))
-    prompt = [int(request.source.generation_config.get("decoder_start_token_id") or 0)]
-    rows, tokens = [], list(prompt)
-    for index in range(min(_GOLDEN_TOKENS, request.limits.context)):
-        logits = methods.logits(tokens[index:], index, memory, torch.tensor([0]))[0]
-        rows.append(logits.numpy().copy())
-        tokens.append(int(logits.argmax()))
-    return output_vector(prompt, tokens[1:], np.stack(rows), **golden_tolerances(request.form))
 
 
 def _function_vector(compiled: CompiledModel, form: Form) -> FunctionVector:

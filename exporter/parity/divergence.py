@@ -88,13 +88,18 @@ def artifact_layers(method: TorchMethod, exposed: Program, calls: Sequence[Probe
 
 
 def method_layers(
-    methods: Mapping[str, Program], tokens: Tokens, plan: Sequence[Call], placed: Placed | None = None
+    methods: Mapping[str, Program],
+    tokens: Tokens,
+    plan: Sequence[Call],
+    placed: Placed | None = None,
+    memory: Mapping[str, Tensor] | None = None,
 ) -> dict[int, Tensor]:
     """Attention outputs [1, P, H, D] of static methods at the last token of every call, by layer.
 
-    ``placed``: rows in the place of tokens, of the whole text.
+    ``placed``: rows in the place of tokens, of the whole text; ``memory``: what is known of a source, by name.
     """
-    exposed = GraphMethods({name: expose_layers(program) for name, program in methods.items()})
+    # What stays the same in every call is a state that no call writes.
+    exposed = GraphMethods({name: expose_layers(program) for name, program in methods.items()}, dict(memory or {}))
     layers: dict[int, list[Tensor]] = {}
     with torch.no_grad():
         for call in plan:

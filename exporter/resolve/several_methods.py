@@ -11,6 +11,7 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.unheld import check_held
 from edgec.exporter.sources.fixed_eyes import unseen
+from edgec.exporter.sources.fixed_sources import unread
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_source import ModelSource
 
@@ -105,7 +106,7 @@ def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, optio
     """
     model, given = _KINDS[source.kind], _asked_options(options)
     refusals = {
-        "--target": unseen(form) if source.eyes else form.static and _FIXED,
+        "--target": _unplaced(source, form),
         "--kernels": not form.static and recipe.kernels != "edgec" and model.kernels,
         **{option: given.get(option, False) and why for option, why in model.options.items()},
         **{f"recipe {recipe.name}, {name}": _holds(recipe, name) and why for name, why in model.entries.items()},
@@ -115,6 +116,15 @@ def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, optio
             raise InputError(f"{model.model} cannot be exported this way", where, why, model.fix, model.code)
     if form.static:
         check_held(source, recipe, form)
+
+
+def _unplaced(source: ModelSource, form: Form) -> str:
+    """Why a form of artifact has no place for the methods of such a model; empty where it has."""
+    if source.eyes:
+        return unseen(form)
+    if source.reads:
+        return unread(source.reads, form)
+    return _FIXED if form.static else ""
 
 
 def _asked_options(options: ExportOptions) -> dict[str, bool]:

@@ -13,7 +13,7 @@ from edgec.devices.prediction.parameters import DecoderShape
 from edgec.devices.targets import Target, all_targets
 from edgec.errors import InputError
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, VISION_LANGUAGE
+from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, ENCODER_DECODER, VISION_LANGUAGE
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _KV_BITS = 16
 # Kinds of models that keep keys and values of a text.
-_DECODERS = (DECODER, VISION_LANGUAGE, AUDIO_LANGUAGE)
+_DECODERS = (DECODER, ENCODER_DECODER, VISION_LANGUAGE, AUDIO_LANGUAGE)
 
 
 def plan_target(
@@ -70,15 +70,19 @@ def choose_target(
 def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float_bits: int = 32) -> int:
     """Bytes of weights and caches (estimated): every weight at the recipe's bits, keys and values in float16.
 
+    Of an encoder-decoder also the keys and values of its longest source.
+
     ``float_bits``: bits of a weight that stays in float.
     """
     from edgec.exporter.resolve.memory_forecast import expected_artifact_bytes
+    from edgec.exporter.sources.encoder_decoder import states_of
 
     weights = expected_artifact_bytes(source, recipe, float_bits)
     if source.kind not in _DECODERS:
         return weights
     spec = model_spec(source.config)
-    return weights + kv_bytes(spec, _KV_BITS, min(context or spec.context, spec.context))
+    own = kv_bytes(spec, _KV_BITS, min(context or spec.context, spec.context))
+    return weights + own + (kv_bytes(spec, _KV_BITS, states_of(source.reads, source.config)) if source.reads else 0)
 
 
 def default_context(target: Target, source: ModelSource) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -79,6 +79,17 @@ class Source:
     def tensor_type(self) -> TensorType:
         """The input of ``encode``."""
         return TensorType(self.name, self.dtype, self.shape)
+
+
+def fixed_source(reads: Source) -> Source:
+    """What the same encoder reads where shapes are fixed: a text is filled up to one length, at most 512 tokens."""
+    shape = tuple(min(size.high, _TOKENS) if isinstance(size, Dynamic) else size for size in reads.shape)
+    return replace(reads, shape=shape, positions=None)
+
+
+def states_of(reads: Source, config: Mapping[str, Any]) -> int:
+    """How many states an encoder makes of its longest source where shapes are fixed."""
+    return int(fixed_source(reads).shape[-1]) if reads.is_text else _longest(config)  # type: ignore[arg-type]
 
 
 def is_encoder_decoder(config: Any) -> bool:

@@ -19,7 +19,6 @@ from edgec.exporter.parity.execution import run_program
 from edgec.exporter.parity.ladder import Stage, lowering_rung, of_method, quality_rung
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import NamedLora
-from edgec.exporter.resolve.limits import slots
 from edgec.exporter.stages.pass_orders import method_passes
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import (
@@ -68,7 +67,7 @@ def static_method(program: Program, method: str, request: ExportRequest) -> Prog
     """One static method of a cached program."""
     limits = request.limits
     tokens = {PREFILL: limits.prefill_chunk, DECODE: 1}[method]
-    return run_passes(program, method_passes(method, tokens, slots(limits, request.sees_ahead), request.form))
+    return run_passes(program, method_passes(method, tokens, request.slots, request.form))
 
 
 def graph_methods(functions: Mapping[str, Program], adapter: str) -> GraphMethods:

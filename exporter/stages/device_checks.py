@@ -19,6 +19,7 @@ from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
 from edgec.exporter.parity.metrics import difference
 from edgec.ir.call_plan import static_plan
+from edgec.ir.memory_inputs import is_memory
 from edgec.ir.row_inputs import ROW_INPUTS
 from edgec.ir.static_methods import Methods, run_static
 
@@ -149,7 +150,8 @@ def _predict(
 
 def mac_methods_of(methods: Sequence[MethodInfo], states: Sequence[str]) -> Callable[[Tools, Path], MacMethods] | None:
     """How to load a decoder's methods; None for models without them, or that read more than tokens."""
-    alone = not any(tensor.name in ROW_INPUTS for method in methods for tensor in method.inputs)
+    names = {tensor.name for method in methods for tensor in method.inputs}
+    alone = not any(name in ROW_INPUTS or is_memory(name) for name in names)
     if alone and {"prefill", "decode"} <= {method.name for method in methods}:
         return lambda tools, compiled: mac_methods(tools, compiled, methods, states)
     return None

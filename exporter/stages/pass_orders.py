@@ -35,6 +35,7 @@ from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.bias_tables import BiasTables
 from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.five_dimensions import FiveDimensions
@@ -45,6 +46,7 @@ from edgec.passes.static.mrope_tables import MropeTables
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
+from edgec.passes.static.static_memory import StaticMemory
 from edgec.passes.static.static_method import StaticMethod
 from edgec.passes.static.static_states import StaticStates
 
@@ -144,15 +146,16 @@ def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[P
 
 
 def static_decoder_passes(
-    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), ahead: bool = False
+    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), held: int | None = None
 ) -> list[Pass]:
     """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text.
 
-    ``ahead``: tokens see others after themselves.
+    ``held``: positions that states hold; None: the context in whole chunks.
     """
     known = Calibration(calibration, context=limits.context)
-    held = slots(limits, ahead)
-    cache = KvCache(held, limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1)
+    cache = KvCache(
+        held or slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False, revocable=1
+    )
     return [
         RemoveNoops(),
         MatmulToLinear(),
@@ -174,8 +177,10 @@ def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
         StaticMethod(name, tokens),
         PositionTables(held),
         MropeTables(held),
+        BiasTables(held),
         StaticStates(form.state_multiple, form.updates),
         StaticCache(form.state_multiple, form.updates),
+        StaticMemory(),
         *([Fp16SafeNorm()] if form.half else []),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
@@ -194,6 +199,20 @@ def static_see_passes(recipe: Recipe, form: Form) -> list[Pass]:
         # As on CPUs, where the converter would not compute them.
         FoldConstants(growth=_STRETCHED),
     ]
+
+
+def static_encoder_decoder_passes(
+    recipe: Recipe, limits: Limits, form: Form, held: int | None = None
+) -> Mapping[str, list[Pass]]:
+    """The passes of each method of an encoder-decoder where shapes are fixed, in order; ``held`` as above."""
+    first, *others = static_decoder_passes(recipe, limits, held=held)
+    module = static_module_passes(recipe, form)
+    return {
+        # Biases by the places of tokens are constants, whose logarithms float16 would round to other places.
+        "encode": [RemoveNoops(), FoldConstants(growth=_GROWTH), *module, FoldConstants(every=True)],
+        "cross": module,
+        "forward": [first, EncoderAttention(), *others],
+    }
 
 
 def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:

@@ -46,6 +46,7 @@ _STAGES: Mapping[tuple[str, bool, bool], tuple[str, str]] = {
     ("decoder", True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
     ("decoder", True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
     ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
+    ("encoder-decoder", True, False): (f"{_HERE}.static_encoder_decoder", "StaticEncoderDecoderStages"),
     ("vision-language", False, False): (f"{_HERE}.vision_language", "vision_language_stages"),
     ("vision-language", True, False): (f"{_HERE}.static_vision_language", "StaticVisionLanguageStages"),
     ("audio-language", False, False): (f"{_HERE}.audio_language", "audio_language_stages"),

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
+from edgec.backends.forms import Form
 from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
@@ -67,7 +69,8 @@ class StaticDecoderStages:
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
-        done = rewrite_decoder(self.request, self.passes(), progress, check=self._refuse)
+        check = partial(refuse_unfixed, form=self.request.form)
+        done = rewrite_decoder(self.request, self.passes(), progress, check=check)
         programs = adapted_programs(done.program, self.request)
         self.methods = every_function(programs, self.request)
         held = hold_matrices(self.methods)
@@ -83,16 +86,6 @@ class StaticDecoderStages:
         ladder.gate(rungs)
         finals = {final_name(name): one.final for name, one in under.items()}
         replace(done, rungs=(*done.rungs, *rungs), final=after).save(folder, finals)
-
-    def _refuse(self, program: Program) -> None:
-        """Refuse what the form's methods cannot hold, where only the captured program tells.
-
-        Raises:
-            InputError: E513, E527, E528.
-        """
-        refuse_experts(program)
-        refuse_unheld_states(program, "edgec", self.request.form.unheld)
-        refuse_unwritten(program)
 
     def _run(self, methods: Methods) -> Tensor:
         return run_static(methods, self.request.probe.tokens, self.request.probe.plan)
@@ -157,3 +150,14 @@ def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool) -> Mapping[s
     if not half:
         return ladder.ROUNDED_LOWERING
     return ladder.UNTRAINED_HALF_LOWERING if untrained else ladder.COMPRESSED_HALF_LOWERING
+
+
+def refuse_unfixed(program: Program, form: Form) -> None:
+    """Refuse what a form's static methods cannot hold, where only the captured program tells.
+
+    Raises:
+        InputError: E513, E527, E528.
+    """
+    refuse_experts(program)
+    refuse_unheld_states(program, "edgec", form.unheld)
+    refuse_unwritten(program)

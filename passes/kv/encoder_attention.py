@@ -4,7 +4,7 @@
     ==>
     q, k, v [1, T, H, D] -> edgec::encoder_attention(bias?)                          -> out
 
-A bias of zeros, which T5 adds to the scores of its cross-attention, is left out.
+A bias of zeros, which T5 adds to the scores of its cross-attention or to a mask of padding, is left out.
 
 Where ``others_stay`` (a module, whose other attention is written out), what the kernel cannot express is left as it is.
 
@@ -16,6 +16,7 @@ BART, Marian and Whisper: 4e-7 of the largest logit).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,7 +85,17 @@ def _free(graph: GraphModule) -> list[Node]:
 
 def _bias(call: AttentionCall) -> Node | None:
     """What is added to the scores; None where that is zero."""
-    return None if call.mask is None or call.mask.target is aten.zeros.default else call.mask
+    mask: Any = call.mask
+    if mask is None or _is_zero(mask):
+        return None
+    kept = [part for part in mask.args if not _is_zero(part)]
+    added = mask.target is aten.add.Tensor and len(kept) == 1 and isinstance(kept[0], Node)
+    bias: Node = kept[0] if added else mask
+    return bias
+
+
+def _is_zero(value: object) -> bool:
+    return isinstance(value, Node) and value.target is aten.zeros.default
 
 
 def _is_added(bias: Tensor, q: Tensor) -> bool:

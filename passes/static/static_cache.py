@@ -31,6 +31,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.attention import LAYER
+from edgec.ir.encoder_operators import BIASED_ATTENTION
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, UPDATE_SLOTS
 from edgec.ir.program import Effect, Interface, Program, State, TensorType
 from edgec.passes.contract import last_placeholder, nodes_of, output_node, placeholder
@@ -75,7 +76,7 @@ class StaticCache:
         states = {state.buffer: state for state in program.interface.states}
         caches = maker(graph, states, self.multiple)
         masks = Masks(graph)
-        for node in nodes_of(graph, CACHE_WRITE, CACHED_ATTENTION):
+        for node in nodes_of(graph, CACHE_WRITE, CACHED_ATTENTION, BIASED_ATTENTION):
             with graph.graph.inserting_before(node):
                 if node.target is CACHE_WRITE:
                     caches.write(node)
@@ -86,7 +87,7 @@ class StaticCache:
 
     def ensures(self, program: Program) -> None:
         """No kernel of edgec's CPU engine is left."""
-        assert not nodes_of(program.graph, CACHE_WRITE, CACHED_ATTENTION)
+        assert not nodes_of(program.graph, CACHE_WRITE, CACHED_ATTENTION, BIASED_ATTENTION)
 
 
 def _attend(graph: GraphModule, node: Node, caches: _Caches, masks: Masks) -> None:

@@ -8,8 +8,8 @@
     features float32 [1,S,W], seen bool [1,S,1]    ==>    features float32 [1,64,W], seen float32 [1,64,1] -> seen > 0.5
 
 ``start`` is the position of the first token, ``last`` the row whose logits are wanted: tokens after it are padding,
-whose keys are overwritten before any later token could reach them. Rows in the place of tokens stay inputs, between
-``start`` and ``last``; truth values come as numbers, 0 or 1. Legality: a decoder
+whose keys are overwritten before any later token could reach them. Rows in the place of tokens, and what is known of an
+encoder's source, stay inputs, between ``start`` and ``last``; truth values come as numbers, 0 or 1. Legality: a decoder
 whose only varying sizes are S and K, after ``last_logits``. Exact. Measured on examples/tiny-stories: 394 operators
 become 393, none of which computes a size.
 """
@@ -27,6 +27,7 @@ from torch.fx.node import map_arg
 
 from edgec.errors import InputError
 from edgec.ir.attributes import attribute
+from edgec.ir.memory_inputs import is_memory
 from edgec.ir.program import Dynamic, Effect, Interface, Program, TensorType
 from edgec.ir.row_inputs import ROW_INPUTS, static_type
 from edgec.passes.contract import last_placeholder, nodes_of, placeholder
@@ -52,7 +53,7 @@ class StaticMethod:
     def requires(self, program: Program) -> None:
         """The inputs are those of a decoder after ``last_logits``."""
         names = [tensor.name for tensor in program.interface.inputs]
-        if tuple(name for name in names if name not in ROW_INPUTS) != _BEFORE:
+        if tuple(name for name in names if not _stays(name)) != _BEFORE:
             raise InputError(
                 what="this graph cannot be given fixed shapes",
                 where=self.name,
@@ -83,10 +84,15 @@ class StaticMethod:
         assert not any(node.target is aten.sym_size.int for node in program.graph.graph.nodes)
 
 
+def _stays(name: str) -> bool:
+    """Whether an input stays one, between ``start`` and ``last``."""
+    return name in ROW_INPUTS or is_memory(name)
+
+
 def _examples(before: Interface, tokens: int) -> Mapping[str, Tensor]:
     """An example of each input, by its name; rows in the place of tokens have the tokens' number."""
     one = torch.zeros(1, dtype=torch.int32)
-    rows = {each.name: _fixed(each, tokens) for each in before.inputs if each.name in ROW_INPUTS}
+    rows = {each.name: _fixed(each, tokens) for each in before.inputs if _stays(each.name)}
     return {"tokens": torch.zeros(1, tokens, dtype=torch.int32), "start": one, **rows, "last": one.clone()}
 
 

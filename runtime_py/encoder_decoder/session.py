@@ -6,13 +6,19 @@ forward(...)   the decoder over these and its own KV cache; prompts and single t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, EncoderDecoderInfo
+from edgec.bundle.entry_points import (
+    ENCODER_DECODER_METHODS,
+    STATIC_ENCODER_DECODER_METHODS,
+    EncoderDecoderInfo,
+    MethodInfo,
+)
 from edgec.errors import InputError
+from edgec.runtime_py.encoder_decoder.fixed_source import filled
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
@@ -53,6 +59,8 @@ class EncoderDecoderSession:
         methods = (open_artifact(bundle, self.engine, name) for name in ENCODER_DECODER_METHODS)
         self._encode, self._cross, self._forward = methods
         self._memory: tuple[Array, ...] = ()
+        fixed = tuple(method.name for method in bundle.manifest.methods) == STATIC_ENCODER_DECODER_METHODS
+        self._filled = self.info.source_tokens if fixed else None
 
     def read(self, source: Array) -> None:
         """Read a source, which forgets the one before and what was written after it.
@@ -67,8 +75,20 @@ class EncoderDecoderSession:
         self._memory = ()
         self.cache = CacheContents(self.bundle.manifest.states)
         # Lent: keys and values of 30 s are as large as the weights of a small Whisper in 4 bits.
-        states = self._encode.lend([source])[0]
-        self._memory = tuple(self._cross.lend([states]))
+        inputs = self._inputs(source)
+        states = self._encode.lend(inputs)[0]
+        # Which tokens are padding is known of the source as well, where it is filled up.
+        self._memory = (*self._cross.lend([states]), *inputs[1:])
+
+    def states(self, source: Array) -> Array:
+        """The states [1, T, C] that the encoder makes of a source, which is not kept; raises as ``read``."""
+        self.check_source(source)
+        made: Array = self._encode.run(self._inputs(source))[0]
+        return made
+
+    def _inputs(self, source: Array) -> tuple[Array, ...]:
+        """What ``encode`` takes: where a text is filled up, also which of its tokens are padding."""
+        return filled(source, self._filled) if self._filled else (source,)
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed one chunk to the decoder and return the logits of some of its rows, float32 [len(rows), vocabulary].
@@ -141,3 +161,15 @@ def encoder_decoder_info(bundle: Bundle) -> EncoderDecoderInfo:
             code="E155",
         )
     return bundle.manifest.encoder_decoder
+
+
+def encoded_states(session: EncoderDecoderSession, method: MethodInfo, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The output of a model's encoder for its one input, both by their names in ``method``.
+
+    Raises:
+        InputError: E152, the method makes no states of a source alone, or the source does not have its shape.
+    """
+    if method.name != ENCODER_DECODER_METHODS[0] or (len(method.inputs), len(method.outputs)) != (1, 1):
+        what, fix = f"{method.name} takes no source alone.", "export the model again"
+        raise InputError(what, where=method.name, why="an encoder makes states of a source", fix=fix, code="E152")
+    return {method.outputs[0].name: session.states(inputs[method.inputs[0].name])}

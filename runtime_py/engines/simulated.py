@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgec.backends.forms import FORMS
-from edgec.bundle.entry_points import MethodInfo
+from edgec.bundle.entry_points import MethodInfo, source_memory
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, Executor
@@ -65,7 +65,7 @@ def open_simulated(bundle: Bundle, method: str = FORWARD) -> Executor:
     recurrent = any(state.layout == "recurrent" for state in manifest.states)
     slots = min((state.slots for state in manifest.states if state.layout == "full"), default=0)
     methods = backend_of(form.module).execute(bundle.artifact_path)
-    return StaticDecoder(methods, limits, recurrent, _row_inputs(manifest), slots)
+    return StaticDecoder(methods, limits, recurrent, _row_inputs(manifest), slots, _memory_inputs(manifest))
 
 
 def _open_function(bundle: Bundle, method: str) -> Executor:
@@ -85,6 +85,11 @@ def _row_inputs(manifest: Manifest) -> list[str]:
 
     given = [{tensor.name for tensor in method.inputs} for method in manifest.methods]
     return [name for name in ROW_INPUTS if any({name, "tokens"} <= names for names in given)]
+
+
+def _memory_inputs(manifest: Manifest) -> list[str]:
+    """What the decoder's methods know of an encoder's source, in their order."""
+    return [] if manifest.encoder_decoder is None else source_memory(manifest.methods)
 
 
 def _unknown(manifest: Manifest) -> InputError:

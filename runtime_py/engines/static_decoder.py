@@ -1,6 +1,6 @@
 """A decoder with static methods as an ``Executor``, which is fed any number of tokens and asked for any rows.
 
-    tokens int64 [1, S], positions int64 [S], rows?, logit_index int64 [K]      ->      logits float32 [1, K, V]
+    tokens int64 [1, S], positions int64 [S], rows?, memory?, logit_index int64 [K]     ->     logits float32 [1, K, V]
 
 A static ``prefill`` takes a whole chunk and gives the logits of one row. Fewer tokens are padded at the end; what
 padding writes lies at later positions, which attention does not see and later tokens overwrite. For K rows the chunk is
@@ -29,7 +29,13 @@ class StaticDecoder:
     """Static methods as an ``Executor``; their states are kept for the next call."""
 
     def __init__(
-        self, methods: Methods, limits: Limits, recurrent: bool = False, row_inputs: Sequence[str] = (), slots: int = 0
+        self,
+        methods: Methods,
+        limits: Limits,
+        recurrent: bool = False,
+        row_inputs: Sequence[str] = (),
+        slots: int = 0,
+        memory_inputs: Sequence[str] = (),
     ) -> None:
         """Wrap the methods.
 
@@ -40,9 +46,11 @@ class StaticDecoder:
             recurrent: some states belong to recurrences.
             row_inputs: what a text with rows in the place of tokens has, as ``ir/row_inputs.py`` names it.
             slots: positions that the states hold; 0: as many as the limits say.
+            memory_inputs: what is known of an encoder's source, as ``ir/memory_inputs.py`` names it.
         """
         self._methods, self._recurrent, self._adapter = methods, recurrent, ""
-        self._row_inputs = tuple(row_inputs)
+        self._row_inputs, self._memory_inputs = tuple(row_inputs), tuple(memory_inputs)
+        self._memory: dict[str, Tensor] = {}
         self._slots = slots or -(-limits.context // methods.chunk) * methods.chunk
 
     def use_functions(self, adapter: str) -> None:
@@ -52,7 +60,9 @@ class StaticDecoder:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Feed tokens at contiguous positions; returns float32 logits [1, K, V] of the requested rows."""
         tokens, positions, *given, rows = inputs
-        beside = {name: torch.from_numpy(value) for name, value in zip(self._row_inputs, given, strict=True)}
+        named = zip((*self._row_inputs, *self._memory_inputs), map(torch.from_numpy, given), strict=True)
+        beside = dict(named)
+        self._memory = {name: beside.pop(name) for name in self._memory_inputs}
         with torch.no_grad():
             logits = self._fed(tokens[0].tolist(), int(positions[0]), rows.tolist(), beside)
         return [np.stack(logits)[None]]
@@ -79,7 +89,8 @@ class StaticDecoder:
         """The logits of one row of one call, float32 [V]."""
         inputs = {"tokens": [tokens], "start": [start], "last": [last]}
         given = {name: torch.tensor(value, dtype=torch.int32) for name, value in inputs.items()}
-        return self._methods.call(function_name(method, self._adapter), {**given, **beside}).float().numpy()
+        named = {**given, **beside, **self._memory}
+        return self._methods.call(function_name(method, self._adapter), named).float().numpy()
 
 
 def _part(beside: Mapping[str, Tensor], begin: int, width: int) -> dict[str, Tensor]:

@@ -32,9 +32,10 @@ from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
+from edgec.runtime_py.verify.function_outputs import function_outputs
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
 from edgec.runtime_py.verify.signing import signature_check
-from edgec.runtime_py.vision_language.session import VisionLanguageSession, seen_rows
+from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
@@ -266,7 +267,7 @@ def _rows(session: Stepper, vector: OutputVector) -> Iterator[Any]:
 
 
 def function_fault(model: Model, vector: FunctionVector) -> str | None:
-    """How the outputs of a non-decoder model, or of an image encoder, differ, or None."""
+    """How the outputs of a non-decoder model, or of an encoder beside a decoder, differ, or None."""
     methods = model.bundle.manifest.methods
     method = next((each for each in methods if each.name == (vector.method or methods[0].name)), None)
     if method is None:
@@ -278,8 +279,7 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
         }
     except (TypeError, ValueError, OverflowError) as error:
         return f"no inputs can be made: {error}"
-    sees = model.bundle.manifest.vision_language is not None
-    outputs = seen_rows(model.session, method, inputs) if sees else model.run(**inputs)
+    outputs = function_outputs(model, method, inputs)
     for name, indices in vector.indices.items():
         if name not in outputs or max(indices) >= outputs[name].size:
             return f"the model has no output {name!r} with that many values"

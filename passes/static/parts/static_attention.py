@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
+from edgec.ir.attributes import attribute
+from edgec.ir.encoder_operators import BIASED_ATTENTION
 from edgec.passes.contract import placeholder
 from edgec.passes.fuse.fuse_rope import swap_axes
-from edgec.passes.graph.emit import Emitter
+from edgec.passes.graph.emit import Emitter, shared_constant
 from edgec.passes.static.finite_mask import HIDDEN
 
 aten = torch.ops.aten
@@ -17,7 +20,10 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class CachedCall:
-    """The arguments of one ``edgec::cached_attention`` node, by the operator's own names."""
+    """The arguments of one ``edgec::cached_attention`` node, by the operator's own names.
+
+    ``bias``: added to the scores, [1, H, R, slots], of ``edgec::biased_attention``; of the rest that has nothing.
+    """
 
     q: Node
     positions: Node
@@ -32,11 +38,16 @@ class CachedCall:
     sink: int
     softcap: float
     sink_logits: Node | None
+    bias: Node | None = None
 
     @classmethod
     def of(cls, node: Node) -> CachedCall:
-        """Read a node; the operator's schema fixes order and types."""
-        return cls(*node.args)  # type: ignore[arg-type]
+        """Read a node of either operator; their schemas fix order and types."""
+        if node.target is not BIASED_ATTENTION:
+            return cls(*node.args)  # type: ignore[arg-type]
+        given: Any = node.args
+        q, positions, keys, values, key_grid, value_grid, bias, scale = given
+        return cls(q, positions, positions, keys, values, key_grid, value_grid, scale, 0, 0, 0, 0.0, None, bias)
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,24 @@ class Masks:
             self.made[key] = emit(aten.reshape.default, rows, [1, 1, *rows.meta["val"].shape])
         return self.made[key]
 
+    def bias_of(self, bias: Node, view: CacheView, groups: int) -> Node:
+        """A call's bias [1, H, R, slots] for its scores, [1, G, repeats * R, slots (+ R)]."""
+        key = (bias, view.new is not None, groups)
+        if key not in self.made:
+            emit = Emitter(self.graph.graph)
+            whole = bias if view.new is None else emit(aten.cat.default, [bias, self._fresh(emit, bias)], -1)
+            _, heads, rows, columns = (int(size) for size in whole.meta["val"].shape)
+            self.made[key] = emit(aten.reshape.default, whole, [1, groups, heads // groups * rows, columns])
+        return self.made[key]
+
+    def _fresh(self, emit: Emitter, bias: Node) -> Node:
+        """The bias between the rows of a call, [1, H, R, R]: that of the first R positions, as only distances count."""
+        rows = int(bias.meta["val"].shape[2])
+        table = attribute(self.graph, str(_looked_up(bias).target))
+        first = table.reshape(len(table), -1, bias.meta["val"].shape[3])[:rows, :, :rows]
+        name = f"{_looked_up(bias).target}_fresh"
+        return shared_constant(self.graph, emit, name, first.transpose(0, 1)[None].contiguous(), bias)
+
     def _slots(self, emit: Emitter, call: CachedCall, slots: int, old_only: bool) -> Node:
         """Which slots each row sees, bool [R, slots]; with ``old_only`` none that this call writes."""
         name = f"slot_numbers_{slots}"
@@ -89,6 +118,15 @@ class Masks:
             return seen
         earlier = emit(aten.lt.Tensor, held, placeholder(self.graph, "start"))
         return emit(aten.logical_and.default, seen, earlier)
+
+
+def _looked_up(bias: Node) -> Node:
+    """The table that a bias is looked up in, as ``bias_tables`` leaves it: permute(reshape(index_select(table)))."""
+    node: Any = bias
+    while node.op != "get_attr":
+        node = node.args[0]
+    table: Node = node
+    return table
 
 
 def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
@@ -121,6 +159,8 @@ def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, 
     if wide > width:
         q = emit(aten.constant_pad_nd.default, q, [0, wide - width], 0.0)
     scores = _capped(emit, _scores(emit, q, keys), call.softcap)
+    if call.bias is not None:
+        scores = emit(aten.add.Tensor, scores, masks.bias_of(call.bias, keys, groups))
     scores = emit(aten.add.Tensor, scores, masks.of(call, keys, repeats))
     out = _weighted(emit, _softmax(emit, scores, call, rows), values)
     if int(out.meta["val"].shape[-1]) > values.width:

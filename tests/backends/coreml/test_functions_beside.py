@@ -11,9 +11,13 @@ from edgec.backends.coreml import mlpackage
 from edgec.backends.coreml.interpreter import load_package
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
+from edgec.ir.memory_inputs import RememberingMethods
 from edgec.ir.program import Program
-from edgec.ir.static_methods import run_static
+from edgec.ir.static_methods import GraphMethods, run_static
 from edgec.passes.static.parts.cut_model import stored_sizes
+from tests.passes.static.test_static_memory import PLAN as SPOKEN_PLAN
+from tests.passes.static.test_static_memory import TOKENS as SPOKEN
+from tests.passes.static.test_static_memory import fixed_methods, source_memory_of
 from tests.passes.static.test_static_methods import passes, relative
 from tests.passes.static_methods import PLAN, cached, methods, reference, tokens
 
@@ -40,3 +44,19 @@ def test_it_is_found_by_its_name_and_the_decoder_computes_what_it_did_alone(cut:
     assert relative(run_static(mlpackage.execute(path), tokens(), PLAN), reference("short llama")) < 3e-2
     with pytest.raises(InputError, match="E421"):
         mlpackage.function_of(path, "hear")
+
+
+@pytest.mark.slow
+def test_every_part_of_a_decoder_reads_its_keys_and_values_of_a_source(tmp_path: Path) -> None:
+    programs, path, memory = (
+        fixed_methods("whisper", "mlpackage"),
+        tmp_path / "model.mlpackage",
+        source_memory_of("whisper"),
+    )
+    whole = sum(stored_sizes(programs["prefill"]).values())
+    mlpackage.lower(programs, path, lambda step, done, total: None, part_bytes=whole * 3 // 5)
+    assert len(mlpackage.packages(path)) > 1
+    text = SPOKEN[0].tolist()
+    executed = run_static(RememberingMethods(mlpackage.execute(path), memory), text, SPOKEN_PLAN)
+    wanted = run_static(RememberingMethods(GraphMethods(programs), memory), text, SPOKEN_PLAN)
+    assert relative(executed, wanted) < 3e-2

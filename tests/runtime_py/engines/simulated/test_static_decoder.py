@@ -105,6 +105,26 @@ def test_rows_in_the_place_of_tokens_are_padded_and_cut_with_them() -> None:
     assert first["features"].tolist() == [[[0, 1]]] and last["seen"].tolist() == [[[1.0]]]
 
 
+def test_what_is_known_of_a_source_is_given_to_each_call_as_it_is() -> None:
+    given: list[tuple[str, Mapping[str, Tensor]]] = []
+
+    class Knowing(Remembering):
+        def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+            own = {name: inputs[name] for name in ("tokens", "start", "last")}
+            given.append((method, {name: value for name, value in inputs.items() if name not in own}))
+            return super().call(method, own)
+
+    limits, names = Limits(context=10, prefill_chunk=CHUNK, logit_rows=1), ["cross_key_0", "source_used"]
+    decoder = StaticDecoder(Knowing(), limits, memory_inputs=names)
+    keys, used = np.arange(12, dtype=np.float16).reshape(1, 2, 3, 2), np.array([[1, 1, 0]], np.float32)
+    for tokens, start in (([1, 2, 3], 0), ([4], 3)):
+        decoder.run([np.array([tokens]), np.arange(start, start + len(tokens)), keys, used, np.array([0])])
+    assert [method for method, _ in given] == ["prefill", "decode"]
+    for _, known in given:
+        assert list(known) == names
+        assert np.array_equal(known["cross_key_0"].numpy(), keys) and np.array_equal(known["source_used"].numpy(), used)
+
+
 def test_padding_never_leaves_the_states() -> None:
     toy = Remembering()
     decoder = _decoder(toy)
