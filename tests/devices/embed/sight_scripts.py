@@ -34,7 +34,6 @@ class Step:
         prompt: its tokens and tiles.
         tokens: the answer's.
         most: of them.
-        seen: the tiles are read; else those of the step before are the same.
         fresh: nothing is kept of what came before.
         cancelled: while the first tile is read.
         wrong: how the error begins that the app throws before any call; empty: it answers.
@@ -45,10 +44,15 @@ class Step:
     prompt: Prompt
     tokens: Sequence[int] = ()
     most: int = MOST
-    seen: bool = True
     fresh: bool = True
     cancelled: bool = False
     wrong: str = ""
+
+    @property
+    def images(self) -> list[int]:
+        """The places of its pictures."""
+        turns: list[dict[str, Any]] = self.asked.get("turns", [])
+        return [*self.asked.get("images", []), *(image for each in turns for image in each["images"])]
 
     def to_json(self) -> dict[str, Any]:
         """As the program reads it."""
@@ -64,13 +68,14 @@ class Script:
         bundle: the folder.
         recording: Python's runtime.
         steps: in order.
-        calls: those that an app makes as well.
+        calls: those that an app makes as well: it reads images once while they stay the same.
     """
 
     bundle: Path
     recording: Recording
     steps: list[Step] = field(default_factory=list)
     calls: list[Called] = field(default_factory=list)
+    _images: list[int] | None = None
 
     @property
     def info(self) -> VisionLanguageInfo:
@@ -93,14 +98,15 @@ class Script:
         self.recording.calls.clear()
         pixels = step.prompt.pixels if len(step.prompt.pixels) else None
         said = self.recording.ask(step.prompt.tokens, pixels, step.most, held)
-        made = [call for call in self.recording.calls if step.seen or call.function != "see"]
+        again, self._images = step.images == self._images, step.images
         self.steps.append(replace(step, tokens=said))
-        self.calls += made
+        self.calls += [call for call in self.recording.calls if not again or call.function != "see"]
 
     def cancel(self, step: Step) -> None:
         """Let Python's runtime read the first tile alone."""
         self.recording.calls.clear()
         self.recording._session.see(step.prompt.pixels[:1])
+        self._images = None
         self.steps.append(step)
         self.calls += self.recording.calls
 
@@ -144,7 +150,7 @@ def script_of(bundle: Path) -> Script:
     mark, chunk, context = placeholder_of(bundle), script.recording.chunk, script.info.limits.context
     script.begin()
     script.ask(Step("first", *script.about(QUESTION, 0)))
-    script.ask(Step("the same image", *script.about("what is here", 0), seen=False))
+    script.ask(Step("the same image", *script.about("what is here", 0)))
     script.ask(Step("second", *script.about(QUESTION, 1)))
     script.ask(Step("two", *script.about(f"what {mark} is this {mark} here", 0, 1)))
     if script.info.ahead != "prompt":
@@ -166,7 +172,7 @@ def script_of(bundle: Path) -> Script:
     more = Step(
         "goes on", *script.talk(user, ("assistant", "a house", []), ("user", "with two doors", [])), fresh=False
     )
-    script.ask(replace(more, seen=False), held(script, more))
+    script.ask(more, held(script, more))
     return script
 
 

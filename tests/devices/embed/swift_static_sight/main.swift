@@ -38,26 +38,24 @@ struct Asked: Decodable {
     let reaches: [[Int]]
 }
 
-/// Numbers in row order.
-struct Numbers: Codable {
-    var shape: [Int]
-    var type = "float32"
-    var bytes: Data
+/// Numbers of float32 in row order.
+struct Given: Decodable {
+    let shape: [Int]
+    let bytes: Data
+}
 
-    enum CodingKeys: CodingKey { case shape, type, bytes }
-    init(shape: [Int], type: String, bytes: Data) { (self.shape, self.type, self.bytes) = (shape, type, bytes) }
-    init(from decoder: any Decoder) throws {
-        let fields = try decoder.container(keyedBy: CodingKeys.self)
-        shape = try fields.decode([Int].self, forKey: .shape)
-        bytes = try fields.decode(Data.self, forKey: .bytes)
-    }
+/// Numbers in row order, as numpy names their type.
+struct Kept: Encodable {
+    let shape: [Int]
+    let type: String
+    let bytes: Data
 }
 
 struct Told: Encodable {
     struct Call: Encodable {
         let function: String
         let state: Bool
-        let inputs: [String: Numbers]
+        let inputs: [String: Kept]
     }
 
     var calls: [Call] = []
@@ -75,7 +73,7 @@ struct CallDiffers: Error { let why: String }
 final class Replayed: @unchecked Sendable {
     struct Answer: Decodable {
         let function: String
-        let outputs: [String: Numbers]
+        let outputs: [String: Given]
     }
 
     var calls: [Told.Call] = []
@@ -95,29 +93,29 @@ final class Replayed: @unchecked Sendable {
             self.state = self.state ?? state
             if self.state !== state { throw CallDiffers(why: "call \(calls.count) has another state") }
         }
-        var inputs: [String: Numbers] = [:]
+        var inputs: [String: Kept] = [:]
         for input in given.featureNames { inputs[input] = Self.numbers(given.featureValue(for: input)!.multiArrayValue!) }
         calls.append(Told.Call(function: name, state: state != nil, inputs: inputs))
         if name == "see", cancelsAtSee { withUnsafeCurrentTask { $0?.cancel() } }
         return try MLDictionaryFeatureProvider(dictionary: next.outputs.mapValues { MLFeatureValue(multiArray: try Self.array($0)) })
     }
 
-    private static func numbers(_ array: MLMultiArray) -> Numbers {
+    private static func numbers(_ array: MLMultiArray) -> Kept {
         let shape = array.shape.map(\.intValue)
         switch array.dataType {
         case .int32:
             let bytes = array.withUnsafeBufferPointer(ofType: Int32.self) { Data(buffer: $0) }
-            return Numbers(shape: shape, type: "int32", bytes: bytes)
+            return Kept(shape: shape, type: "int32", bytes: bytes)
         case .float16:
             let bytes = array.withUnsafeBufferPointer(ofType: Float16.self) { Data(buffer: $0) }
-            return Numbers(shape: shape, type: "float16", bytes: bytes)
+            return Kept(shape: shape, type: "float16", bytes: bytes)
         default:
             let bytes = array.withUnsafeBufferPointer(ofType: Float.self) { Data(buffer: $0) }
-            return Numbers(shape: shape, type: "float32", bytes: bytes)
+            return Kept(shape: shape, type: "float32", bytes: bytes)
         }
     }
 
-    private static func array(_ numbers: Numbers) throws -> MLMultiArray {
+    private static func array(_ numbers: Given) throws -> MLMultiArray {
         let array = try MLMultiArray(shape: numbers.shape.map { NSNumber(value: $0) }, dataType: .float32)
         array.withUnsafeMutableBufferPointer(ofType: Float.self) { buffer, _ in
             _ = numbers.bytes.copyBytes(to: UnsafeMutableRawBufferPointer(buffer))
@@ -173,7 +171,9 @@ var told = Told()
         told.prompts[step.name] = ids
         if step.cancelled { return try await cancel(model, step, ids) }
         let stream = model.generate(tokens: ids, options: GenerationOptions(maxNewTokens: step.most))
-        told.tokens[step.name] = try await stream.reduce(into: [Int]()) { $0.append($1) }
+        var said: [Int] = []
+        for try await token in stream { said.append(token) }
+        told.tokens[step.name] = said
     } catch {
         told.refused[step.name] = "\(error)"
     }
