@@ -15,6 +15,13 @@ REGISTER = "edgec_register_standard_operators"
 _ENDINGS = (".cpp", ".h")
 # The runner's own headers that its speech and its sight include.
 _SENSES_READ = ("canonical_text.h", "method.cpp", "method.h", "number_text.h", "stated.h")
+# What the preparation of images reads of the engine and the runner: nothing of ExecuTorch.
+_IMAGES_READ = (
+    *("canonical_text.h", "number_text.h", "stated.h"),
+    *("engine/c_api.h", "engine/json_text.cpp", "engine/json_text.h", "engine/plain_failure.h"),
+)
+# Of the images' sources those that run the image encoder, in edgec's engine.
+_ENCODING = frozenset(("seen_images.cpp", "seen_images.h", "sight_api.cpp"))
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
 _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
@@ -38,9 +45,24 @@ def engine_sources(hears: bool = False, sees: bool = False) -> tuple[str, ...]:
 def engine_functions(hears: bool = False, sees: bool = False) -> tuple[str, ...]:
     """The names of the engine's C functions, from its headers; ``hears`` and ``sees`` as for ``engine_sources``."""
     senses = (*(["speech/speech_api.h"] if hears else []), *(["sight/sight_api.h"] if sees else []))
-    names = ("engine/c_api.h", *senses)
-    headers = "".join((RUNNER / name).read_text(encoding="utf-8") for name in names)
-    return (*re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", headers, re.MULTILINE), REGISTER)
+    return (*_functions("engine/c_api.h", *senses), REGISTER)
+
+
+def image_sources() -> tuple[str, ...]:
+    """The sources that prepare images where the system executes the artifact, as paths under ``devices/runner``."""
+    paths = (path for name in ("images", "sight") for path in (RUNNER / name).glob("*") if path.suffix in _ENDINGS)
+    own = (path.relative_to(RUNNER).as_posix() for path in paths if path.name not in _ENCODING)
+    return tuple(sorted((*own, *_IMAGES_READ)))
+
+
+def image_functions() -> tuple[str, ...]:
+    """The names of the C functions that prepare images, from their header."""
+    return _functions("images/images_api.h")
+
+
+def _functions(*headers: str) -> tuple[str, ...]:
+    text = "".join((RUNNER / name).read_text(encoding="utf-8") for name in headers)
+    return tuple(re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", text, re.MULTILINE))
 
 
 def executorch_operators(manifest: Manifest) -> tuple[str, ...]:

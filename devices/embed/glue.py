@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from edgec.bundle.delegates import XNNPACK
-from edgec.bundle.entry_points import MethodInfo
+from edgec.bundle.entry_points import SEE, MethodInfo, VisionLanguageInfo
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.engine_sources import executorch_operators, takes_quantized
@@ -18,6 +18,8 @@ from edgec.devices.prediction.oldest_fit import minimum_os
 from edgec.errors import InputError
 
 STATIC_INPUTS = {"tokens", "start", "last"}
+ROW_INPUTS = ("features", "seen", "reach", "mrope_positions")
+"""What a decoder that sees reads beside them; the last two where its rows see ahead, or positions have three parts."""
 _BACKEND_PRODUCTS = {"XnnpackBackend": "backend_xnnpack", "CoreMLBackend": "backend_coreml"}
 _KERNEL_PRODUCTS = {
     "llama::": "kernels_llm",
@@ -70,7 +72,7 @@ def glue_for(facts: AppFacts) -> Glue:
         products=_PRODUCTS[row["runtime"]](facts) if row["runtime"] in _PRODUCTS else (),
         engine=row["runtime"] == _ENGINE,
     )
-    if glue.static and manifest.limits is not None:
+    if glue.static and facts.limits is not None:
         _check_static(manifest)
     return glue
 
@@ -81,10 +83,8 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     rows = _table().get(str(manifest.format), {})
     if backend not in rows:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
-    if not facts.own_kernels and (facts.hearing or facts.sight):
-        why = f"only edgec's engine {'transcribes' if facts.hearing else 'sees'}"
-        raise _unfit(manifest, why, "export it for a CPU, with edgec's own kernels")
     if not facts.own_kernels:
+        _check_senses(facts, rows[backend].get("sees", False))
         return dict(rows[backend])
     if backend != "xnnpack" or "engine" not in rows:
         why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
@@ -92,15 +92,26 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     return dict(rows["engine" if facts.sight is None else "sight"])
 
 
+def _check_senses(facts: AppFacts, sees: bool) -> None:
+    """Refuse what hears or sees where only edgec's engine does, and no app has it for this artifact."""
+    if facts.hearing is not None:
+        why = "only edgec's engine transcribes"
+        raise _unfit(facts.manifest, why, "export it for a CPU, with edgec's own kernels")
+    if facts.sight is not None and not sees:
+        why = "apps see with edgec's engine, or through Core ML with one .mlpackage"
+        raise _unfit(facts.manifest, why, "export it with --format mlpackage, or for a CPU with edgec's own kernels")
+
+
 def _check_whole(facts: AppFacts) -> None:
     """Refuse a model above the file limit, which is a folder of packages to be called one after the other."""
     manifest = facts.manifest
     top = f"{manifest.artifact.rstrip('/')}/Manifest.json"
     if manifest.format == "mlpackage" and top not in {file.path for file in facts.files}:
+        other = "with --format pte" if facts.sight is None else "for a CPU, with edgec's own kernels"
         raise _unfit(
             manifest,
             f"{manifest.artifact} is not one package but a folder of several, and the glue runs only one",
-            "export it with fewer bits, so that it is one package, or with --format pte",
+            f"export it with fewer bits, so that it is one package, or {other}",
         )
 
 
@@ -140,18 +151,44 @@ _PRODUCTS: Mapping[str, Callable[[AppFacts], tuple[str, ...]]] = {
 
 def _check_static(manifest: Manifest) -> None:
     methods = {method.name: method for method in manifest.methods}
+    wanted, sees = STATIC_INPUTS | _row_inputs(manifest), manifest.vision_language
     for name in ("prefill", "decode"):
         if name not in methods:
             raise _unfit(manifest, f"it has no method {name}")
-        if not _is_static(methods[name], {state.name for state in manifest.states}):
-            wanted = ", ".join(sorted(STATIC_INPUTS))
-            raise _unfit(manifest, f"the method {name} does not take {wanted} and states, of fixed shapes")
+        _check_inputs(manifest, methods[name], wanted)
+    if sees is not None and not _makes_rows(methods.get(SEE), sees):
+        raise _unfit(manifest, f"the method {SEE} does not make rows of one tile, in float32 and of fixed shapes")
 
 
-def _is_static(method: MethodInfo, states: set[str]) -> bool:
-    names = {tensor.name for tensor in method.inputs}
-    fixed = all(isinstance(size, int) for tensor in method.inputs for size in tensor.shape)
-    return STATIC_INPUTS <= names <= STATIC_INPUTS | states and fixed
+def _check_inputs(manifest: Manifest, method: MethodInfo, wanted: set[str]) -> None:
+    names, states = {tensor.name for tensor in method.inputs}, {state.name for state in manifest.states}
+    if odd := sorted(names - wanted - states):
+        raise _unfit(manifest, f"the method {method.name} reads {', '.join(odd)}, which the Swift glue does not feed")
+    if not wanted <= names or not _is_fixed(method):
+        inputs = ", ".join(sorted(wanted))
+        raise _unfit(manifest, f"the method {method.name} does not take {inputs} and states, of fixed shapes")
+
+
+def _is_fixed(method: MethodInfo) -> bool:
+    return all(isinstance(size, int) for tensor in method.inputs for size in tensor.shape)
+
+
+def _row_inputs(manifest: Manifest) -> set[str]:
+    """What the methods of a decoder that sees read in addition; nothing for others."""
+    sees = manifest.vision_language
+    if sees is None:
+        return set()
+    absent = {"reach": sees.ahead == "none", "mrope_positions": sees.grid is None}
+    return {name for name in ROW_INPUTS if not absent.get(name, False)}
+
+
+def _makes_rows(method: MethodInfo | None, sees: VisionLanguageInfo) -> bool:
+    """Whether a method makes the manifest's rows of one of its tiles."""
+    if method is None or (len(method.inputs), len(method.outputs)) != (1, 1) or not _is_fixed(method):
+        return False
+    tile, rows = method.inputs[0], method.outputs[0]
+    whole = tile.shape == [1, sees.channels, sees.height, sees.width] and tile.dtype == "float32"
+    return whole and len(rows.shape) == 2 and rows.shape[0] == sees.rows and isinstance(rows.shape[1], int)
 
 
 def caller_states(manifest: Manifest) -> set[str]:

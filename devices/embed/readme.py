@@ -27,6 +27,13 @@ letters apart it may not), put a checkout of ExecuTorch at the same version at
 `Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
 on Linux; no one has linked them with ExecuTorch's frameworks yet.
 """
+_EYES = """
+## Eyes
+
+Core ML runs the functions `see`, `prefill` and `decode`. `Sources/@@module@@Images` prepares images: C++ of edgec's
+engine without its kernels or any library. Xcode compiles it with the package, which must be a local one (`-O3` is an
+unsafe flag to SwiftPM).
+"""
 _ADAPTERS = """
 `try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for this bundle, from the
 next answer on; nil takes it away.
@@ -120,7 +127,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "digest_text": plain(manifest.digest),
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
-        "engine": _engine(facts) if glue.engine else _own_adapters(facts),
+        "engine": _engine(facts, glue),
         "images": swift_image_section(facts),
         "schemas": swift_schema_section(facts),
         "replies": swift_reply_section(facts),
@@ -141,7 +148,10 @@ def _sample(facts: AppFacts) -> str:
     return "" if facts.texts is None else _SAMPLE + (_PICTURES if facts.sight is not None else "")
 
 
-def _engine(facts: AppFacts) -> str:
+def _engine(facts: AppFacts, glue: Glue) -> str:
+    """What the package compiles of edgec's engine, and where adapters come from."""
+    if not glue.engine:
+        return (fill(_EYES, {"module": module_name(facts)}) if facts.sight is not None else "") + _own_adapters(facts)
     text = fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
     return text + _ADAPTERS if facts.texts is not None else text
 
@@ -260,6 +270,8 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
     if facts.sight is not None:
         lines.append("that ImageIO and vImage give images their colours, which were read over stand-ins alone")
+        if not glue.engine:
+            lines.append("that Core ML runs `see` beside the decoder, whose calls a stand-in compared with Python's")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
             "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"

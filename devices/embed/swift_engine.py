@@ -1,8 +1,13 @@
-"""The package's C++ target: edgec's engine and kernels as sources, with their C interface as a module for Swift."""
+"""The package's C++ target: sources of edgec's engine, with their C interface as a module for Swift.
+
+Where the engine executes the artifact it is all of the engine with its kernels, over ExecuTorch's runtime; where the
+system does, and the model sees, only what prepares images.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from edgec.bundle.prefix import Files
 from edgec.devices.embed.app_facts import AppFacts
@@ -11,6 +16,8 @@ from edgec.devices.embed.engine_sources import (
     engine_functions,
     engine_sources,
     executorch_version,
+    image_functions,
+    image_sources,
 )
 from edgec.devices.embed.glue import Glue
 from edgec.devices.embed.template_text import fill, load, module_name
@@ -20,54 +27,81 @@ _TEMPLATES = "edgec.devices.embed.native"
 _NAMESPACE = "edgec"
 
 
-def engine_module(facts: AppFacts) -> str:
-    """The name of the C++ target and of its module: the model's, since an app may hold several."""
-    return f"{module_name(facts)}Engine"
+@dataclass(frozen=True)
+class CTarget:
+    """A C++ target of a package.
+
+    Attributes:
+        module: its name and its module's: the model's own, since an app may hold several such packages.
+        functions: the names of its C interface.
+        sources: paths under ``devices/runner``.
+        header: the template of its header; includes one of the sources.
+        target: the template of its entry in the package.
+        included: the header of the C interface, where the template does not name it.
+    """
+
+    module: str
+    functions: tuple[str, ...]
+    sources: tuple[str, ...]
+    header: str
+    target: str
+    included: str = ""
 
 
-def engine_target(facts: AppFacts) -> Files:
-    """The target's files: path in the package -> content, or a file to copy."""
-    folder, name = f"Sources/{engine_module(facts)}", engine_module(facts)
+def c_target(facts: AppFacts, glue: Glue) -> CTarget | None:
+    """The C++ target of a package; None where it has none."""
+    if glue.engine:
+        senses, name = (facts.hearing is not None, facts.sight is not None), f"{module_name(facts)}Engine"
+        functions, sources = engine_functions(*senses), engine_sources(*senses)
+        return CTarget(name, functions, sources, "Engine.h", "EngineTarget.swift", _header(facts))
+    if facts.sight is not None:
+        name = f"{module_name(facts)}Images"
+        return CTarget(name, image_functions(), image_sources(), "Images.h", "ImagesTarget.swift")
+    return None
+
+
+def c_target_files(facts: AppFacts, glue: Glue) -> Files:
+    """The C++ target's files: path in the package -> content, or a file to copy."""
+    made = c_target(facts, glue)
+    if made is None:
+        return {}
+    folder, renamed = f"Sources/{made.module}", _renamed(facts, made)
     values = {
-        "engine_module": name,
+        "engine_module": made.module,
         "edgec_version": __version__,
-        "engine_header": _header(facts),
-        "renamed": "\n".join(f"#define {old} {new}" for old, new in _renamed(facts).items()),
+        "engine_header": made.included,
+        "renamed": "\n".join(f"#define {old} {new}" for old, new in renamed.items()),
     }
-    header, modules = (fill(load(_TEMPLATES, each), values).encode() for each in ("Engine.h", "module.modulemap"))
-    sources = {f"{folder}/edgec/{path}": RUNNER / path for path in engine_sources(*_senses(facts))}
-    return {f"{folder}/include/{name}.h": header, f"{folder}/include/module.modulemap": modules, **sources}
-
-
-def _senses(facts: AppFacts) -> tuple[bool, bool]:
-    """Whether the model hears, and sees."""
-    return facts.hearing is not None, facts.sight is not None
+    header, modules = (fill(load(_TEMPLATES, each), values).encode() for each in (made.header, "module.modulemap"))
+    sources = {f"{folder}/edgec/{path}": RUNNER / path for path in made.sources}
+    return {f"{folder}/include/{made.module}.h": header, f"{folder}/include/module.modulemap": modules, **sources}
 
 
 def _header(facts: AppFacts) -> str:
-    """The header with all of the C interface; those of speech and of images include the engine's."""
+    """The header with all of the engine's C interface; those of speech and of images include the engine's."""
     if facts.hearing is not None:
         return "speech/speech_api.h"
     return "engine/c_api.h" if facts.sight is None else "sight/sight_api.h"
 
 
-def engine_package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
-    """The placeholders for a package's engine; empty where another runtime executes the artifact.
+def c_target_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
+    """The placeholders for a package's C++ target; empty where it has none.
 
     Raises:
         InputError: E464, the manifest names no version of ExecuTorch.
     """
-    if not glue.engine:
+    made = c_target(facts, glue)
+    if made is None:
         return {"engine_module": "", "engine_prefix": "", "engine_target": ""}
-    names = {**_renamed(facts), _NAMESPACE: f"{module_name(facts)}_{_NAMESPACE}"}
+    names = {**_renamed(facts, made), _NAMESPACE: f"{module_name(facts)}_{_NAMESPACE}"}
     values = {
-        "engine_module": engine_module(facts),
+        "engine_module": made.module,
         "engine_products": "\n".join(map(executorch_product, glue.products)),
-        "runtime_version_text": executorch_version(facts.manifest),
+        "runtime_version_text": executorch_version(facts.manifest) if glue.engine else "",
         "engine_names": "\n".join(f'                .define("{old}", to: "{new}"),' for old, new in names.items()),
     }
-    target = fill(load(_TEMPLATES, "EngineTarget.swift"), values)
-    return {"engine_module": values["engine_module"], "engine_prefix": module_name(facts), "engine_target": target}
+    target = fill(load(_TEMPLATES, made.target), values)
+    return {"engine_module": made.module, "engine_prefix": module_name(facts), "engine_target": target}
 
 
 def executorch_product(name: str) -> str:
@@ -75,7 +109,6 @@ def executorch_product(name: str) -> str:
     return f'                .product(name: "{name}", package: "executorch"),'
 
 
-def _renamed(facts: AppFacts) -> Mapping[str, str]:
+def _renamed(facts: AppFacts, made: CTarget) -> Mapping[str, str]:
     """Names of the C interface -> those in this package: a linker accepts each name only once in an app."""
-    names = engine_functions(*_senses(facts))
-    return {name: f"{module_name(facts)}_{name.removeprefix('edgec_')}" for name in names}
+    return {name: f"{module_name(facts)}_{name.removeprefix('edgec_')}" for name in made.functions}

@@ -21,7 +21,7 @@ from edgec.devices.embed.glue import Glue, glue_for
 from edgec.devices.embed.held_calls import FOLDER, HoldCalls
 from edgec.devices.embed.readme import readme
 from edgec.devices.embed.sample_pieces import MICROPHONE, swift_sources
-from edgec.devices.embed.swift_engine import engine_target
+from edgec.devices.embed.swift_engine import c_target_files
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.devices.embed.written_package import AppPackage
@@ -54,8 +54,10 @@ _DECODER = (
 )
 _SIGHT = (
     *("ImageDecoder", "ImageHeader", "ImageReader", "Images"),
-    *("Sight", "SightFacts", "SightSession"),
+    *("SeenImage", "SightCall", "SightFacts", "SightSession"),
 )
+_ENGINE_SIGHT = ("Sight",)
+_STATIC_SIGHT = ("EngineCall", "ImagePreparation", "SightStatic")
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
 _HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "SpeechRuntime", "Transcript")
@@ -96,7 +98,7 @@ def swift_package(
         "README.md": readme(facts, glue).encode(),
         **{f"Sources/{module}/{name}.swift": _source(f"{name}.swift", facts, glue) for name in _sources(facts, glue)},
         **_settings(facts, glue),
-        **(engine_target(facts) if glue.engine else {}),
+        **c_target_files(facts, glue),
         **_apps(facts, glue),
     }
     shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in facts.shipped_names}
@@ -125,12 +127,19 @@ def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     if facts.hearing is not None:
         return (*_SHARED, where, *engine, *_HEARING)
     if facts.texts is not None:
-        own: tuple[str, ...] = (*_DECODER, glue.decoder, *(["Session"] if facts.sight is None else _SIGHT))
+        own: tuple[str, ...] = (*_DECODER, glue.decoder, *_session(facts, glue))
     else:
         own = _MODULE if facts.encoder is None else _ENCODER
     if facts.has_chat_template:
         own = (*own, "FoundationModel")
     return (*_SHARED, where, glue.runtime, *engine, *(["EngineSchema"] if glue.engine else []), *own)
+
+
+def _session(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
+    """What feeds the decoder: text alone, or images as well."""
+    if facts.sight is None:
+        return ("Session",)
+    return (*_SIGHT, *(_ENGINE_SIGHT if glue.engine else _STATIC_SIGHT))
 
 
 def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:

@@ -16,8 +16,8 @@ from edgec.devices.embed.number_text import LONG_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import swift_replies
 from edgec.devices.embed.sample_pieces import swift_sample
 from edgec.devices.embed.schema_constants import swift_schemas
-from edgec.devices.embed.sight_facts import sight_values
-from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
+from edgec.devices.embed.sight_pieces import swift_sight
+from edgec.devices.embed.swift_engine import c_target, c_target_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
 from edgec.devices.embed.template_text import manifest_values, module_name
 from edgec.devices.embed.typed_predictions import predictions
@@ -42,47 +42,11 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         **_decoder_values(facts, glue),
         **_state_values(facts),
         **_package_values(facts, glue),
-        **engine_package_values(facts, glue),
+        **c_target_values(facts, glue),
         **_module_values(facts),
-        **_image_values(facts),
+        **swift_sight(facts, glue),
         **swift_sample(facts),
     }
-
-
-_BLIND: Mapping[str, str] = {
-    "encode_messages": "tokenization.encode(afterSystemPrompt: messages)",
-    "encode_pieces": "tokenization.encode(plain: try pieces.render(turns))",
-    "unpieced": "tools",
-    "opened_methods": "ModelFacts.methods",
-    **dict.fromkeys(("begin_prompt", "begin_golden", "or_images", "render_images"), ""),
-    **dict.fromkeys(("images_property", "images_parameter", "images_kept"), ""),
-}
-_SEEING: Mapping[str, str] = {
-    "encode_messages": "prompt(messages)",
-    "encode_pieces": "try session.prompt(turns, pieces, tokenization)",
-    "unpieced": "tools and images",
-    # Its eyes open the image encoder themselves; the decoder comes last.
-    "opened_methods": "ModelFacts.methods.suffix(1)",
-    "begin_prompt": "\n        try session.begin(prompt)",
-    "begin_golden": "\n        try session.beginProbe(tokens)",
-    "or_images": " || !$0.images.isEmpty",
-    "images_property": (
-        "\n    /// What a user's message shows, in front of its text.\n    public let images: [ModelImage]"
-    ),
-    "images_parameter": ", images: [ModelImage] = []",
-    "images_kept": "\n        self.images = images",
-    "render_images": (
-        "\n            for _ in message.images {"
-        '\n                text += try join(last, "image", "") + SightFacts.placeholder'
-        '\n                last = "image"'
-        "\n            }"
-    ),
-}
-
-
-def _image_values(facts: AppFacts) -> Mapping[str, str]:
-    """What the code of all decoders has in addition where the model sees."""
-    return _BLIND if facts.sight is None else {**_SEEING, **sight_values(facts.sight, LONG_BITS, string)}
 
 
 def _module_values(facts: AppFacts) -> Mapping[str, str]:
@@ -203,15 +167,12 @@ def _state_values(facts: AppFacts) -> Mapping[str, str]:
 def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     major, minor = glue.minimum_os
     packages: list[str] = []
-    products: list[str] = []
+    own = c_target(facts, glue)
+    products = [f'                .target(name: "{own.module}"),'] if own is not None else []
     if glue.products:
         branch = string(executorch_branch(facts.manifest.runtime.version))
         packages.append(f'        .package(url: "{_EXECUTORCH}", branch: {branch}),')
-        products += (
-            [f'                .target(name: "{engine_module(facts)}"),']
-            if glue.engine
-            else map(executorch_product, glue.products)
-        )
+        products += [] if glue.engine else map(executorch_product, glue.products)
     if facts.has_tokenizer:
         packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
         products.append('                .product(name: "Transformers", package: "swift-transformers"),')
@@ -223,5 +184,5 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "dependencies": "\n".join(packages),
         "products": "\n".join(products),
         "resources": f",\n            resources: [{resources}]" if copied else "",
-        "cxx_standard": ",\n    cxxLanguageStandard: .cxx17" if glue.engine else "",
+        "cxx_standard": ",\n    cxxLanguageStandard: .cxx17" if own is not None else "",
     }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "failure.h"
+#include "plain_failure.h"
 
 namespace edgec::engine {
 namespace {

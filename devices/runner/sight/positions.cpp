@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 
 namespace edgec::runner {
 namespace {
@@ -58,6 +59,18 @@ PromptPlaces prompt_places(const SightFacts& facts, const int64_t* tokens, size_
     if (places.reach[static_cast<size_t>(at)] > at) places.kept = at;
   }
   return places;
+}
+
+void check_places(const SightFacts& facts, const PromptPlaces& places, int64_t tiles) {
+  const auto found = static_cast<int64_t>(places.rows.size());
+  if (found != tiles * facts.rows) {
+    throw ImageRefusal(
+        EDGEC_IMAGES_MISPLACED, "there are " + std::to_string(tiles) + " tiles of " + std::to_string(facts.rows) +
+                                    " rows, and " + std::to_string(found) + " image tokens");
+  }
+  if (tiles == 0 && facts.ahead == Ahead::kPrompt) {
+    throw ImageRefusal(EDGEC_IMAGE_NEEDED, "this model answers about images only");
+  }
 }
 
 }  // namespace edgec::runner

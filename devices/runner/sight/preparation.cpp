@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/failure.h"
+#include "engine/plain_failure.h"
 #include "engine/json_text.h"
 
 namespace edgec::runner {

@@ -100,22 +100,10 @@ void SeenImages::see(const float* tile, size_t count) {
   added_ = 1;
 }
 
-void SeenImages::check_places(const PromptPlaces& places) const {
-  if (added_ != images_ || !waiting_.empty()) throw std::invalid_argument("not all images were added and read");
-  const auto found = static_cast<int64_t>(places.rows.size());
-  if (found != read_ * facts_.rows) {
-    throw ImageRefusal(
-        EDGEC_IMAGES_MISPLACED, "there are " + std::to_string(read_) + " tiles of " + std::to_string(facts_.rows) +
-                                    " rows, and " + std::to_string(found) + " image tokens");
-  }
-  if (read_ == 0 && facts_.ahead == Ahead::kPrompt) {
-    throw ImageRefusal(EDGEC_IMAGE_NEEDED, "this model answers about images only");
-  }
-}
-
 int64_t SeenImages::place(EdgecSession* session, const int64_t* tokens, size_t count) const {
   const PromptPlaces places = prompt_places(facts_, tokens, count);
-  check_places(places);
+  if (added_ != images_ || !waiting_.empty()) throw std::invalid_argument("not all images were added and read");
+  check_places(facts_, places, read_);
   EdgecPlacedRows placed{};
   placed.token_count = static_cast<int64_t>(count);
   placed.rows = rows_.data();

@@ -37,7 +37,6 @@ class SeenImages {
 
  private:
   void read(const float* tile);
-  void check_places(const PromptPlaces& places) const;
 
   const SightFacts& facts_;
   const TileMaker& maker_;

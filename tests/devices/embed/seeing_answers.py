@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgec.bundle.folder import open_bundle
+from edgec.bundle.golden import read_golden
+from edgec.bundle.image_preparation import read_preparation
+from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.runtime_py.vision_language.processor import Prompt
 from edgec.runtime_py.vision_language.session import VisionLanguageSession
 from tests.vision_language import picture
@@ -90,3 +95,39 @@ def assert_text(shown: str, said: list[int], model: Any, text: str, images: list
 def turn(role: str, text: str, images: int = 0) -> dict[str, Any]:
     """A message of a conversation in parts, its images first."""
     return {"role": role, "content": [*[{"type": "image"}] * images, {"type": "text", "text": text}]}
+
+
+def known_words(bundle: Path) -> dict[str, Any]:
+    """The words of a tiny model's tokenizer, for the one in Swift."""
+    folder = open_bundle(bundle).tokenizer_dir
+    assert folder is not None
+    described = json.loads((folder / "tokenizer.json").read_text())
+    assert described["model"]["type"] == "WordLevel" and described["normalizer"] is None
+    added = {token["content"]: token["id"] for token in described["added_tokens"]}
+    words = {**described["model"]["vocab"], **added}
+    return {
+        "vocabulary": words,
+        "added": list(added),
+        "special": [token["id"] for token in described["added_tokens"] if token["special"]],
+        "unknown": words[described["model"]["unk_token"]],
+        "leading": open_tokenizer(folder)("")["input_ids"],
+    }
+
+
+def accepted_labels(bundle: Path) -> list[str]:
+    """The labels of all golden texts of a bundle, since that tokenizer knows words alone."""
+    golden = open_bundle(bundle).golden_path
+    assert golden is not None
+    return [*(vector.label for vector in read_golden(golden).texts), "chat"]
+
+
+def placeholder_of(bundle: Path) -> str:
+    """What stands in a text for an image."""
+    described = read_preparation(bundle)
+    assert described is not None and described.preparation is not None
+    return described.preparation.texts.placeholder
+
+
+def in_base64(image: Any) -> str:
+    """The bytes of an image of Pillow or of an array."""
+    return b64encode(image.tobytes()).decode()

@@ -19,7 +19,7 @@ _PRODUCTS = {
 }
 _LIBRARIES = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
 _STAND_INS = (
-    *("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin"),
+    *("ExecuTorch", "CoreML", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin"),
     *("CoreGraphics", "ImageIO", "Accelerate"),
 )
 # Every file of a package for Apple's systems sees Darwin, which is a stand-in here.
@@ -45,8 +45,10 @@ class Built:
         return sorted((self.folder / "driver" / ".build" / "debug").resolve().glob(f"{target}.build/**/*.o"))
 
 
-def build(swift: Swift, folder: Path, module: str, main: str, beside: Sequence[Path] = ()) -> Built:
-    """Build the package in ``folder/kit``, whose engine compiles against the installed ExecuTorch, with a program.
+def build(
+    swift: Swift, folder: Path, module: str, main: str, beside: Sequence[Path] = (), *, engine: bool = True
+) -> Built:
+    """Build the package in ``folder/kit`` with a program.
 
     Args:
         swift: the compiler, with the stand-ins' modules.
@@ -54,24 +56,30 @@ def build(swift: Swift, folder: Path, module: str, main: str, beside: Sequence[P
         module: the package's module.
         main: source of the program.
         beside: further sources of it, such as the sample's.
+        engine: the package has edgec's engine, which compiles against the installed ExecuTorch.
     """
-    spec = find_spec("executorch")
-    assert spec is not None and spec.submodule_search_locations
-    installed = Path(next(iter(spec.submodule_search_locations)))
     kit = folder / "kit"
-    # The place that the package's README names for headers.
-    shutil.copytree(installed / "include", kit / "Sources" / f"{module}Engine" / "headers")
-    shutil.copytree(installed / "lib", folder / "lib")
+    if engine:
+        _place_executorch(folder, kit / "Sources" / f"{module}Engine" / "headers")
     manifest = kit / "Package.swift"
     text, count = _FETCHED.subn(r'.package(path: "../\1")', manifest.read_text())
-    assert count == len(_PRODUCTS)
+    assert count == (len(_PRODUCTS) if engine else 1)
     manifest.write_text(text)
     for name, products in _PRODUCTS.items():
         _package(folder / name, name, products)
-    _driver(folder / "driver", module, main, f"{WORK}/{folder.name}/lib")
+    _driver(folder / "driver", module, main, _linked(f"{WORK}/{folder.name}/lib") if engine else [])
     for source in beside:
         shutil.copy(source, folder / "driver" / "Sources" / "Driver")
     return build_again(swift, folder)
+
+
+def _place_executorch(folder: Path, headers: Path) -> None:
+    """Put the installed ExecuTorch's libraries into the folder, and its headers where the package's README says."""
+    spec = find_spec("executorch")
+    assert spec is not None and spec.submodule_search_locations
+    installed = Path(next(iter(spec.submodule_search_locations)))
+    shutil.copytree(installed / "include", headers)
+    shutil.copytree(installed / "lib", folder / "lib")
 
 
 def build_again(swift: Swift, folder: Path) -> Built:
@@ -91,11 +99,16 @@ def _package(folder: Path, name: str, products: Sequence[str]) -> None:
     _manifest(folder, f'name: "{name}", products: [{listed}], targets: [.target(name: "{target}")]')
 
 
-def _driver(folder: Path, module: str, main: str, libraries: str) -> None:
+def _linked(libraries: str) -> list[str]:
+    """The flags that link ExecuTorch's libraries in a folder."""
+    flags = [f"-L{libraries}", "-Xlinker", "-rpath", "-Xlinker", libraries, "-Xlinker", "--no-as-needed"]
+    return [*flags, *(f"-lexecutorch{name}" for name in _LIBRARIES)]
+
+
+def _driver(folder: Path, module: str, main: str, linked: Sequence[str]) -> None:
     (folder / "Sources" / "Driver").mkdir(parents=True)
     (folder / "Sources" / "Driver" / "main.swift").write_text(main)
-    flags = [f"-L{libraries}", "-Xlinker", "-rpath", "-Xlinker", libraries, "-Xlinker", "--no-as-needed", *_LENIENT]
-    flags += [f"-lexecutorch{name}" for name in _LIBRARIES] + [f"{WORK}/modules/{name}.o" for name in _STAND_INS]
+    flags = [*_LENIENT, *linked, *(f"{WORK}/modules/{name}.o" for name in _STAND_INS)]
     listed = ", ".join(f'"{flag}"' for flag in flags)
     target = (
         f'.executableTarget(name: "Driver", dependencies: [.product(name: "{module}", package: "kit")], '

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.devices.embed.engine_sources import RUNNER, engine_sources
+from edgec.devices.embed.engine_sources import RUNNER, engine_sources, image_sources
 from edgec.devices.runner.abi import NATIVE, find_compiler
 
 LIST = Path(__file__).parent / "apple_headers.txt"
@@ -45,11 +45,12 @@ def _headers(folder: Path) -> Path:
 
 
 def _compile(line: list[str], folder: Path) -> str:
-    """The compiler's messages about all sources of the engine; empty where all is well."""
+    """The compiler's messages about all sources of engine and images; empty where all is well."""
     headers = _headers(folder)
     includes = [f"-I{path}" for path in (RUNNER, RUNNER / "kernels", headers, headers / C10)]
     said = ""
-    for name in (name for name in engine_sources(hears=True, sees=True) if name.endswith(".cpp")):
+    every = sorted({*engine_sources(hears=True, sees=True), *image_sources()})
+    for name in (name for name in every if name.endswith(".cpp")):
         command = [*line, *FLAGS, *includes, "-c", str(RUNNER / name), "-o", str(folder / "object.o")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         said += done.stderr or ("" if done.returncode == 0 else f"{name}: exit code {done.returncode}")

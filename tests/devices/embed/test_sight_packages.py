@@ -74,7 +74,7 @@ def test_the_swift_package_holds_a_language_model_with_eyes(tmp_path: Path) -> N
     assert f"mostPixels = {MAX_PIXELS}\n" in facts and f"mostRatio = {MAX_RATIO}\n" in facts
     assert 'placeholder = "<image>"' in facts and "tileTokens = 4\n" in facts and "goldenValues = 192\n" in facts
     assert "context = 64\n" in swift(package, "DecoderFacts")
-    assert '"start image"' in swift(package, "ReplyFacts") and "session.begin(prompt)" in swift(package, "EdgecModel")
+    assert '"start image"' in swift(package, "ReplyFacts") and "session.begin(prompt" in swift(package, "EdgecModel")
 
 
 def test_a_swift_package_without_eyes_has_none_of_it(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_apps_throw_for_every_status_of_a_prompt_or_an_image(tmp_path: Path) -> 
     statuses -= {"EDGEC_SIGHT_ABSENT", "EDGEC_SIGHT_UNDESCRIBED"}
     native = text(package_of(tmp_path / "a"), f"{CPP}/edgec_sight_jni.cpp")
     assert len(statuses) == 5
-    for source in (native, swift(swift_of(tmp_path / "b"), "Sight")):
+    for source in (native, swift(swift_of(tmp_path / "b"), "SightCall")):
         assert statuses <= set(re.findall(r"case (EDGEC_\w+):", source))
 
 

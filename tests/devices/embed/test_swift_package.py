@@ -26,7 +26,7 @@ from tests.devices.embed.ios_bundles import (
     decoder_manifest,
     module_manifest,
 )
-from tests.devices.embed.seeing_bundles import seeing_placeholder
+from tests.devices.embed.seeing_bundles import fixed_seeing_placeholder, seeing_placeholder
 from tests.devices.embed.swift_syntax import TEMPLATES, assert_sound, sources
 
 
@@ -99,6 +99,8 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     hearing = hearing_placeholder(tmp_path / "hearing", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG)
     used |= {Path(name).name for name in swift_package(hearing).files}
     seeing = seeing_placeholder(tmp_path / "seeing", "iphone-16-pro-cpu")
+    fixed = fixed_seeing_placeholder(tmp_path / "fixed")
+    used |= {Path(name).name for name in swift_package(fixed).files}
     used |= {Path(name).name for name in swift_package(seeing).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import struct
-from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,6 @@ import pytest
 
 import edgec
 from edgec.bundle.chat_template import render_parts
-from edgec.bundle.folder import open_bundle
-from edgec.bundle.golden import read_golden
-from edgec.bundle.image_preparation import read_preparation
-from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.devices.embed.embed import embed
 from edgec.runtime_py.vision_language.image_file import read_image
 from edgec.runtime_py.vision_language.processor import Prompt
@@ -29,9 +24,13 @@ from tests.devices.embed.seeing_answers import (
     MOST,
     QUESTION,
     READ,
+    accepted_labels,
     assert_greedy,
     assert_text,
+    in_base64,
+    known_words,
     numbers,
+    placeholder_of,
     turn,
     written_files,
 )
@@ -59,13 +58,7 @@ class Ran:
     @property
     def mark(self) -> str:
         """What stands in a text for an image."""
-        return _mark(self.bundle)
-
-
-def _mark(bundle: Path) -> str:
-    described = read_preparation(bundle)
-    assert described is not None and described.preparation is not None
-    return described.preparation.texts.placeholder
+        return placeholder_of(self.bundle)
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +90,8 @@ def _built(swift: Swift, folder: Path, family: str, module: str) -> Built:
     facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
     if not (folder / "kit").exists():
         shutil.copytree(folder / family, folder / "kit")
-        sample = [folder / "kit" / "Sample" / "EdgecChat" / "ChatModel.swift"]
-        return build(swift, folder, module, MAIN.read_text().replace("KIT", module), sample)
+        beside = [MAIN.with_name("WordTokenizer.swift"), folder / "kit" / "Sample" / "EdgecChat" / "ChatModel.swift"]
+        return build(swift, folder, module, MAIN.read_text().replace("KIT", module), beside)
     there = folder / "kit" / "Sources" / module
     shutil.rmtree(there)
     shutil.copytree(folder / family / "Sources" / module, there, copy_function=shutil.copy)
@@ -121,25 +114,14 @@ def _seen(path: Path) -> str:
 def _asked(bundle: Path, own: Path, pictures: tuple[Path, Path], files: Path | None) -> Path:
     """The program's input: the bundle, its tokenizer, pixels, and what a system knows of files."""
     shutil.copytree(bundle, own / "bundle")
-    opened = open_bundle(bundle)
-    assert opened.golden_path is not None and opened.tokenizer_dir is not None
-    golden = read_golden(opened.golden_path)
-    described = json.loads((opened.tokenizer_dir / "tokenizer.json").read_text())
-    assert described["model"]["type"] == "WordLevel" and described["normalizer"] is None
-    added = {token["content"]: token["id"] for token in described["added_tokens"]}
-    words = {**described["model"]["vocab"], **added}
     images = [read_image(path) for path in pictures]
     asked = {
         "bundle": _seen(own / "bundle"),
-        "mark": _mark(bundle),
+        "mark": placeholder_of(bundle),
         "altered": _seen(_altered(bundle, own / "altered")),
-        "accepted": [*(vector.label for vector in golden.texts), "chat"],
-        "vocabulary": words,
-        "added": list(added),
-        "special": [token["id"] for token in described["added_tokens"] if token["special"]],
-        "unknown": words[described["model"]["unk_token"]],
-        "leading": open_tokenizer(opened.tokenizer_dir)("")["input_ids"],
-        "pictures": [{"width": image.width, "height": image.height, "rgb": _base64(image)} for image in images],
+        "accepted": accepted_labels(bundle),
+        "words": known_words(bundle),
+        "pictures": [{"width": image.width, "height": image.height, "rgb": in_base64(image)} for image in images],
         "files": {_seen(path): _known(path) for path in sorted(files.iterdir())} if files else {},
     }
     (own / "asked.json").write_text(json.dumps(asked))
@@ -156,10 +138,6 @@ def _altered(bundle: Path, folder: Path) -> Path:
     return folder
 
 
-def _base64(image: Any) -> str:
-    return b64encode(image.tobytes()).decode()
-
-
 def _known(path: Path) -> dict[str, Any] | None:
     """What a system knows of a file: its size, how it was stored, and its pixels where they can be decoded."""
     from PIL import Image
@@ -171,7 +149,7 @@ def _known(path: Path) -> dict[str, Any] | None:
     known = {"width": image.width, "height": image.height, "orientation": image.getexif().get(0x0112)}
     known |= {"isGrey": image.mode in ("L", "I;16"), "depth": 16 if image.mode == "I;16" else 8}
     try:
-        pixels = None if image.mode == "I;16" else _base64(image.convert("RGBA"))
+        pixels = None if image.mode == "I;16" else in_base64(image.convert("RGBA"))
     except (OSError, SyntaxError):
         pixels = None
     return {**known, "isIndexed": image.mode == "P", "pixels": pixels}

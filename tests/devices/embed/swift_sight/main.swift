@@ -14,69 +14,14 @@ struct Asked: Decodable {
 
     let bundle, mark, altered: String
     let accepted: [String]
-    let vocabulary: [String: Int]
-    let added: [String]
-    let special: Set<Int>
-    let unknown: Int
-    let leading: [Int]
+    let words: Words
     let pictures: [Picture]
     /// What the system knows of files, by their paths; nil: nothing.
     let files: [String: FileForTests?]
 }
 
-/// The tokenizer of the tiny models: words between spaces, and added tokens anywhere.
-struct WordTokenizer: Tokenizers.Tokenizer {
-    let asked: Asked
-    let added: [[UInt8]]
-    let words: [Int: String]
-
-    init(_ asked: Asked) {
-        self.asked = asked
-        added = asked.added.map { Array($0.utf8) }.sorted { $0.count > $1.count }
-        words = Dictionary(uniqueKeysWithValues: asked.vocabulary.map { ($1, $0) })
-    }
-
-    func tokenize(text: String) -> [String] { [] }
-    func encode(text: String) -> [Int] { encode(text: text, addSpecialTokens: true) }
-    func encode(text: String, addSpecialTokens: Bool) -> [Int] {
-        var ids = addSpecialTokens ? asked.leading : []
-        var rest = Array(text.utf8)[...]
-        var word: [UInt8] = []
-        func end() {
-            if !word.isEmpty { ids.append(id(word)) }
-            word = []
-        }
-        while let byte = rest.first {
-            let start = rest
-            if let mark = added.first(where: { $0.first == byte && start.starts(with: $0) }) {
-                end()
-                ids.append(id(mark))
-                rest = rest.dropFirst(mark.count)
-            } else {
-                if byte == 32 { end() } else { word.append(byte) }
-                rest = rest.dropFirst()
-            }
-        }
-        end()
-        return ids
-    }
-    private func id(_ bytes: [UInt8]) -> Int { asked.vocabulary[String(decoding: bytes, as: UTF8.self)] ?? asked.unknown }
-    func decode(tokens: [Int], skipSpecialTokens: Bool) -> String {
-        let shown = tokens.filter { !skipSpecialTokens || !asked.special.contains($0) }
-        return shown.compactMap { words[$0] }.joined(separator: " ")
-    }
-    func convertTokenToId(_ token: String) -> Int? { nil }
-    func convertIdToToken(_ id: Int) -> String? { nil }
-    var bosToken: String? { nil }
-    var bosTokenId: Int? { nil }
-    var eosToken: String? { nil }
-    var eosTokenId: Int? { nil }
-    var unknownToken: String? { nil }
-    var unknownTokenId: Int? { nil }
-}
-
 extension EdgecModel {
-    func begin(_ prompt: [Int]) throws { try session.begin(prompt) }
+    func begin(_ prompt: [Int]) async throws { try await session.begin(prompt, isolation: self) }
 
     func replay(_ folder: URL) async throws { try await GoldenReplay.checkOutputs(try GoldenVectors(folder), session) }
 }
@@ -250,7 +195,7 @@ func tellCancelled(_ model: EdgecModel, _ first: ModelImage, _ second: ModelImag
 
 let words = CommandLine.arguments
 let asked = try JSONDecoder().decode(Asked.self, from: Data(contentsOf: URL(fileURLWithPath: words[1])))
-AutoTokenizer.loaded = WordTokenizer(asked)
+AutoTokenizer.loaded = WordTokenizer(asked.words)
 let bundle = URL(fileURLWithPath: asked.bundle)
 let load = LoadOptions(bundle: bundle, acceptedTexts: Set(asked.accepted))
 let model = try await EdgecModel.load(load)
