@@ -243,13 +243,23 @@ class Manifest(JsonPart):
         names, reads = tuple(method.name for method in self.methods), self.encoder_decoder
         if reads is None or names != STATIC_ENCODER_DECODER_METHODS:
             return
-        if len(self.methods[0].inputs) != (1 if reads.source_tokens is None else 2):
+        encode, cross, *decoder = self.methods
+        length = reads.source_tokens or 0
+        if [tensor.shape for tensor in encode.inputs] != [list(reads.source_shape(length))] * (2 if length else 1):
             raise ValueError("encode of an encoder-decoder reads a source, and of a text which tokens are padding")
+        if len(encode.outputs) != 1 or cross.inputs != encode.outputs:
+            raise ValueError("cross of an encoder-decoder reads what encode gives")
+        kept = [f"cross_{role}_{layer}" for layer in range(len(cross.outputs) // 2) for role in ("key", "value")]
+        if [tensor.name for tensor in cross.outputs] != kept:
+            raise ValueError("cross of an encoder-decoder gives each layer's key and value")
         own, given = {"tokens", "start", "last", *(state.name for state in self.states)}, source_memory(self.methods)
-        for method in self.methods[2:]:
-            read = [tensor.name for tensor in method.inputs if tensor.name not in own]
-            if read != given or len(set(given)) < len(given):
-                raise ValueError(f"{method.name} of an encoder-decoder reads what encode and cross give, once each")
+        made = {tensor.name: tensor for tensor in (*encode.inputs, *cross.outputs)}
+        for method in decoder:
+            read = [tensor for tensor in method.inputs if tensor.name not in own]
+            if [tensor.name for tensor in read] != given or any(made[tensor.name] != tensor for tensor in read):
+                raise ValueError(
+                    f"{method.name} of an encoder-decoder reads what encode and cross give, as they give it"
+                )
 
     @property
     def writing_limits(self) -> Limits | None:

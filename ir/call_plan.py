@@ -89,7 +89,7 @@ def static_plan(length: int, chunk: int, beyond: int = 0) -> tuple[Call, ...]:
     """Whole chunks, two or as many as ``beyond`` tokens take, one that is not full, and at most 32 single tokens.
 
     Where there is no room for a whole chunk before the others, it comes last, from the start of the sequence. Two
-    tokens are enough for a chunk: states hold whole chunks, so that its padding has a place.
+    tokens are enough for a chunk: its padding has a place in states of whole chunks, and at their end tokens go singly.
     """
     full = max(0, min((length - _SINGLE) // chunk - 1, max(2, -(-beyond // chunk))))
     left = min(chunk * _LAST_CHUNK // 8, length - full * chunk - _SINGLE)

@@ -10,6 +10,7 @@ the padding after them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,23 +20,23 @@ from edgec.ir.program import Interface
 from edgec.ir.static_methods import Methods
 
 STATES, USED = "states", "source_used"
-_KEPT = "cross_"
+_KEPT = re.compile(r"cross_(key|value)_\d+")
 
 
 def memory_names(layers: int) -> tuple[str, ...]:
     """The names of a decoder's keys and values of its encoder, layer by layer."""
-    return tuple(f"{_KEPT}{role}_{layer}" for layer in range(layers) for role in ("key", "value"))
+    return tuple(f"cross_{role}_{layer}" for layer in range(layers) for role in ("key", "value"))
 
 
 def is_memory(name: str) -> bool:
     """Whether an input of a decoder's method is what it knows of the source: the same in each call after it."""
-    return name.startswith(_KEPT) or name == USED
+    return bool(_KEPT.fullmatch(name)) or name == USED
 
 
 def handed_on(interface: Interface) -> frozenset[str]:
     """The inputs that another method of the artifact made, and that have the type of its output."""
-    kept = {tensor.name for tensor in interface.inputs if tensor.name.startswith(_KEPT)}
-    makes_kept = any(tensor.name.startswith(_KEPT) for tensor in interface.outputs)
+    kept = {tensor.name for tensor in interface.inputs if _KEPT.fullmatch(tensor.name)}
+    makes_kept = any(_KEPT.fullmatch(tensor.name) for tensor in interface.outputs)
     return frozenset(kept | ({STATES} if makes_kept else set()))
 
 

@@ -21,6 +21,7 @@ from edgec.backends.coreml.stored import package_layout
 from edgec.backends.delegated_pte import delegated_operators
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
+from edgec.errors import InputError
 from edgec.ir.memory_inputs import is_memory
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
@@ -104,9 +105,21 @@ class PteMethods:
     chunk: int
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Execute a method and write the rows that it returns."""
+        """Execute a method and write the rows that it returns.
+
+        Raises:
+            InputError: E422, it has inputs that the bundle does not name.
+        """
         names, results = self.interfaces[method]
         given = {**self.states, **inputs}
+        if absent := [name for name in names if name not in given]:
+            raise InputError(
+                f"The function {method!r} reads what the bundle does not give it.",
+                where=method,
+                why=f"missing: {', '.join(absent)}",
+                fix="export the model again",
+                code="E422",
+            )
         outputs = self.methods[method].run([given[name] for name in names])
         named = dict(zip(results, outputs, strict=True))
         write_states(self.states, named, int(inputs["start"]))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from edgec.backends.onnx.translate import missing
 from edgec.errors import InputError
+from edgec.ir.memory_inputs import is_memory
 from edgec.ir.static_methods import PREFILL, join_logits, write_states
 
 if TYPE_CHECKING:
@@ -49,10 +50,16 @@ class OnnxMethods:
         return join_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Execute a method and return all outputs by name; inputs that it does not take are left out."""
+        """Execute a method and return all outputs by name; inputs that it does not take are left out.
+
+        Raises:
+            InputError: E583, it reads of a source what the bundle does not give it, or ONNX Runtime refuses the values.
+        """
         session = self.sessions[method]
         for feature in session.get_inputs():
             if feature.name not in inputs and feature.name not in self.states:
+                if is_memory(feature.name):
+                    raise refused_by_runtime(method, KeyError(f"it reads {feature.name}, which it is not given"))
                 self.states[feature.name] = torch.zeros(feature.shape, dtype=_TYPES[feature.type])
         outputs = named_outputs(session, {**self.states, **inputs})
         write_states(self.states, outputs, int(inputs["start"]))

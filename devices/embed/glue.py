@@ -156,8 +156,11 @@ def _check_static(manifest: Manifest) -> None:
         if name not in methods:
             raise _unfit(manifest, f"it has no method {name}")
         _check_inputs(manifest, methods[name], wanted)
-    if sees is not None and not _makes_rows(methods.get(SEE), sees):
-        raise _unfit(manifest, f"the method {SEE} does not make rows of one tile, in float32 and of fixed shapes")
+    if sees is not None:
+        if not _makes_rows(methods.get(SEE), sees):
+            raise _unfit(manifest, f"the method {SEE} does not make rows of one tile, in float32 and of fixed shapes")
+        for name, size in (("prefill", sees.limits.prefill_chunk), ("decode", 1)):
+            _check_row_sizes(manifest, methods[name], size, methods[SEE].outputs[0].shape[1])
 
 
 def _check_inputs(manifest: Manifest, method: MethodInfo, wanted: set[str]) -> None:
@@ -167,6 +170,18 @@ def _check_inputs(manifest: Manifest, method: MethodInfo, wanted: set[str]) -> N
     if not wanted <= names or not _is_fixed(method):
         inputs = ", ".join(sorted(wanted))
         raise _unfit(manifest, f"the method {method.name} does not take {inputs} and states, of fixed shapes")
+
+
+def _check_row_sizes(manifest: Manifest, method: MethodInfo, size: int, width: int | str) -> None:
+    """Refuse a method that takes another number of tokens, or other rows, than the manifest says and see makes."""
+    wanted = {
+        **{"tokens": [1, size], "features": [1, size, width], "seen": [1, size, 1]},
+        **{"reach": [size], "mrope_positions": [3, size]},
+    }
+    for tensor in method.inputs:
+        if wanted.get(tensor.name, tensor.shape) != tensor.shape:
+            shapes = f"{tensor.name} {tensor.shape} where {wanted[tensor.name]} is fed"
+            raise _unfit(manifest, f"the method {method.name} takes {shapes}")
 
 
 def _is_fixed(method: MethodInfo) -> bool:

@@ -134,6 +134,29 @@ def test_an_image_encoder_of_other_shapes_is_refused(tmp_path: Path) -> None:
         assert found.code == "E464" and "the method see does not make rows of one tile" in found.why, name
 
 
+@pytest.mark.parametrize(
+    ("info", "method", "name", "shape"),
+    [
+        (FIXED, "prefill", "tokens", [1, 32]),
+        (FIXED, "decode", "tokens", [1, 2]),
+        (FIXED, "prefill", "features", [1, 64, 17]),
+        (FIXED, "decode", "features", [1, 1, 15]),
+        (FIXED, "prefill", "seen", [1, 64]),
+        (AHEAD, "prefill", "reach", [1, 64]),
+        (GRID, "prefill", "mrope_positions", [64, 3]),
+        (GRID, "decode", "mrope_positions", [1, 1]),
+    ],
+)
+def test_rows_of_other_sizes_than_are_fed_are_refused(
+    info: Any, method: str, name: str, shape: list[int], tmp_path: Path
+) -> None:
+    manifest = fixed_seeing_manifest(info=info)
+    inputs = next(each.inputs for each in manifest.methods if each.name == method)
+    odd = [each.model_copy(update={"shape": shape}) if each.name == name else each for each in inputs]
+    found = refusal(tmp_path, _with(manifest, method, inputs=odd))
+    assert found.code == "E464" and f"the method {method} takes {name} {shape} where" in found.why
+
+
 @pytest.mark.parametrize("kind", ["pte", "aimodel"])
 def test_other_formats_of_the_neural_engine_are_refused_with_the_way_out(kind: str, tmp_path: Path) -> None:
     found = refusal(tmp_path, fixed_seeing_manifest(kind))
