@@ -110,6 +110,8 @@ def test_two_sessions_switched_between_tokens_answer_as_each_alone(plain: Model)
 
 
 def test_a_second_session_has_its_own_state_and_nothing_else(plain: Model) -> None:
+    # A tokenizer is read when it is first asked for, here or by an earlier test.
+    assert plain.tokenizer is not None
     other = plain.new_session()
     mine, theirs = plain.session.arena, other.session.arena
     states = plain.bundle.manifest.states
