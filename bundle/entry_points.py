@@ -50,6 +50,11 @@ class MethodInfo(JsonPart):
         return [size if isinstance(size, int) else self.dynamic.get(size, (0, 0))[1] for size in tensor.shape]
 
 
+def memory_names(layers: int) -> tuple[str, ...]:
+    """The names of a decoder's keys and values of its encoder, layer by layer."""
+    return tuple(f"cross_{role}_{layer}" for layer in range(layers) for role in ("key", "value"))
+
+
 def source_memory(methods: Sequence[MethodInfo]) -> list[str]:
     """What the static methods of an encoder-decoder's decoder are given of a source, by name.
 

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import decode_tokens, token_ids
+from edgec.bundle.entry_points import EncoderDecoderInfo
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, TokenId
 
@@ -250,6 +251,12 @@ def function_vector(
         tolerances=tolerances,
         simulated_share=simulated_share,
     )
+
+
+def golden_source(info: EncoderDecoderInfo, vocab_size: int) -> NDArray[Any]:
+    """What an encoder reads before a golden vector is written, and whenever it is replayed."""
+    shape = info.source_shape(min(GOLDEN_SOURCE_TOKENS, info.source_tokens or GOLDEN_SOURCE_TOKENS))
+    return probe_values(shape, "float32" if info.hears else "int64", vocab_size)
 
 
 def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[Any]:

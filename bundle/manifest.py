@@ -22,6 +22,7 @@ from edgec.bundle.entry_points import (
     MethodInfo,
     StateInfo,
     VisionLanguageInfo,
+    memory_names,
     source_memory,
 )
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
@@ -249,8 +250,7 @@ class Manifest(JsonPart):
             raise ValueError("encode of an encoder-decoder reads a source, and of a text which tokens are padding")
         if len(encode.outputs) != 1 or cross.inputs != encode.outputs:
             raise ValueError("cross of an encoder-decoder reads what encode gives")
-        kept = [f"cross_{role}_{layer}" for layer in range(len(cross.outputs) // 2) for role in ("key", "value")]
-        if [tensor.name for tensor in cross.outputs] != kept:
+        if tuple(tensor.name for tensor in cross.outputs) != memory_names(len(cross.outputs) // 2):
             raise ValueError("cross of an encoder-decoder gives each layer's key and value")
         own, given = {"tokens", "start", "last", *(state.name for state in self.states)}, source_memory(self.methods)
         made = {tensor.name: tensor for tensor in (*encode.inputs, *cross.outputs)}

@@ -20,12 +20,8 @@ from edgec.ir.program import Interface
 from edgec.ir.static_methods import Methods
 
 STATES, USED = "states", "source_used"
+# As `memory_names` of bundle/entry_points.py names them.
 _KEPT = re.compile(r"cross_(key|value)_\d+")
-
-
-def memory_names(layers: int) -> tuple[str, ...]:
-    """The names of a decoder's keys and values of its encoder, layer by layer."""
-    return tuple(f"cross_{role}_{layer}" for layer in range(layers) for role in ("key", "value"))
 
 
 def is_memory(name: str) -> bool:

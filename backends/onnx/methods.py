@@ -59,7 +59,7 @@ class OnnxMethods:
         for feature in session.get_inputs():
             if feature.name not in inputs and feature.name not in self.states:
                 if is_memory(feature.name):
-                    raise refused_by_runtime(method, KeyError(f"it reads {feature.name}, which it is not given"))
+                    raise refused_by_runtime(method, f"it reads {feature.name}, which it is not given")
                 self.states[feature.name] = torch.zeros(feature.shape, dtype=_TYPES[feature.type])
         outputs = named_outputs(session, {**self.states, **inputs})
         write_states(self.states, outputs, int(inputs["start"]))
@@ -118,19 +118,19 @@ def open_function(path: Path, method: str | None = None) -> TensorFunction:
 
     def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         if len(inputs) != len(names):
-            numbers = ValueError(f"it takes {len(names)} inputs, and the manifest has {len(inputs)}")
-            raise refused_by_runtime(method or path.name, numbers)
+            why = f"it takes {len(names)} inputs, and the manifest has {len(inputs)}"
+            raise refused_by_runtime(method or path.name, why)
         return list(named_outputs(session, dict(zip(names, inputs, strict=True))).values())
 
     return call
 
 
-def refused_by_runtime(where: str, error: Exception) -> InputError:
+def refused_by_runtime(where: str, why: object) -> InputError:
     """The error for a model that ONNX Runtime cannot load, or values that it cannot execute it with (E583)."""
     return InputError(
         what="ONNX Runtime refuses the model",
         where=where,
-        why=" ".join(str(error).split())[:300],
+        why=" ".join(str(why).split())[:300],
         fix="export again; report it if it happens again",
         code="E583",
     )

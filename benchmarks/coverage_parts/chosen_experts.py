@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from edgec.exporter.parity.divergence import with_outputs
+from edgec.exporter.parity.chosen_rows import TOPK, expose_choices, given_choices
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.graph_run import run_calls
 from edgec.ir.program import Program
-from edgec.passes.contract import clone, last_placeholder, nodes_of
+from edgec.passes.contract import nodes_of
 
 aten = torch.ops.aten
-TOPK = aten.topk.default
 # What may lie between a router's choice and the experts that read it.
 _MOVES = (aten.index_select.default, aten.reshape.default, aten.view.default, aten.to.dtype, aten.alias.default)
 
@@ -92,10 +91,10 @@ def follow(program: Program, calls: Sequence[ProbeCall], execute: Execute) -> Fo
     count = len(routers(program))
     if not count:
         return None
-    ran = execute(_telling(program), calls)
+    ran = execute(expose_choices(program, routers), calls)
     fed = [[*call.inputs, *outputs[-count:]] for call, outputs in zip(calls, ran, strict=True)]
     with torch.no_grad():
-        own: Outputs = run_calls(_following(program), fed)
+        own: Outputs = run_calls(given_choices(program, routers), fed)
     scored = [_rows(own, i - count) for i in range(count)]
     told = [(_rows(ran, i - 2 * count), _rows(ran, i - count)) for i in range(count)]
     routed = [Routed(scores, *theirs) for scores, theirs in zip(scored, told, strict=True)]
@@ -121,32 +120,3 @@ def _choice(index: Node) -> Node | None:
         return None
     source = index.all_input_nodes[0]
     return source if source.target is TOPK else None
-
-
-def _part(topk: Node, index: int) -> Node:
-    return next(user for user in topk.users if user.args[1] == index)
-
-
-def _telling(program: Program) -> Program:
-    """The program with the scores of all its routers, then their choices, as further outputs."""
-    program = replace(program, graph=clone(program.graph))
-    found = routers(program)
-    scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(found)}
-    return with_outputs(program, scores | {_part(topk, 1): f"chosen_{i}" for i, topk in enumerate(found)})
-
-
-def _following(program: Program) -> Program:
-    """The program with the choices of all its routers as further inputs, and their scores as further outputs."""
-    graph = clone(program.graph)
-    program = replace(program, graph=graph)
-    scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(routers(program))}
-    for index, topk in enumerate(routers(program)):
-        with graph.graph.inserting_after(last_placeholder(graph)):
-            chosen = graph.graph.placeholder(f"chosen_{index}")
-        with graph.graph.inserting_before(topk):
-            values = graph.graph.call_function(aten.gather.default, (topk.args[0], -1, chosen))
-        for user in list(topk.users):
-            user.replace_all_uses_with(chosen if user.args[1] else values)
-            graph.graph.erase_node(user)
-        graph.graph.erase_node(topk)
-    return with_outputs(program, scores)

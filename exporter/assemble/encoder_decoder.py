@@ -10,12 +10,11 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, EncoderDecoderInfo, Limits
 from edgec.bundle.golden import (
-    GOLDEN_SOURCE_TOKENS,
     Golden,
     OutputVector,
     function_vector,
+    golden_source,
     output_vector,
-    probe_values,
 )
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.parity.encoder_decoder import ExecutedEncoderDecoder
@@ -50,7 +49,7 @@ def written_golden(request: ExportRequest, artifact: Path, count: int) -> Golden
     """
     info, methods = encoder_decoder_info(request), ExecutedEncoderDecoder.of_form(artifact, request.form)
     assert info is not None
-    source = _golden_source(request, info)
+    source = torch.from_numpy(golden_source(info, request.spec.vocab_size))
     text, tolerances = _written(request, info, methods, source, count), golden_tolerances(request.form)
     if not request.form.static or info.sound is None:
         return Golden(outputs=(text,))
@@ -71,12 +70,6 @@ def _written(
         rows.append(logits.numpy().copy())
         tokens.append(int(logits.argmax()))
     return output_vector(prompt, tokens[len(prompt) :], np.stack(rows), **golden_tolerances(request.form))
-
-
-def _golden_source(request: ExportRequest, info: EncoderDecoderInfo) -> Tensor:
-    sizes = info.source_shape(min(GOLDEN_SOURCE_TOKENS, info.source_tokens or GOLDEN_SOURCE_TOKENS))
-    dtype = "float32" if info.hears else "int64"
-    return torch.from_numpy(probe_values(list(sizes), dtype, request.spec.vocab_size))
 
 
 def _prompt(request: ExportRequest, limits: Limits) -> list[int]:

@@ -23,12 +23,13 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
 
+from edgec.bundle.entry_points import memory_names
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.sources.encoder_decoder import Source
-from edgec.ir.memory_inputs import STATES, USED, memory_names
+from edgec.ir.memory_inputs import STATES, USED
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import export_any_size
 from edgec.ir.spec import ModelSpec

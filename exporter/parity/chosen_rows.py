@@ -10,23 +10,23 @@ same outputs of these rows.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.divergence import with_outputs
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.ir.program import Program
-from edgec.passes.contract import clone
+from edgec.passes.contract import clone, last_placeholder
 
-_TOPK = torch.ops.aten.topk.default
+TOPK = torch.ops.aten.topk.default
+Choosing = Callable[[Program], list[Node]]
+"""Finds the ``topk`` nodes of a program, in graph order."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +52,47 @@ class Choice:
         return torch.equal(chosen.sort(-1).values, self.scores.topk(self.indices.shape[-1]).values.flip(-1))
 
 
+def row_choices(program: Program) -> list[Node]:
+    """The nodes that choose along the last dimension, in order, whose indices are read."""
+    nodes = [node for node in program.graph.graph.nodes if node.target is TOPK and _is_last(node)]
+    return [node for node in nodes if any(user.args[1] == 1 for user in node.users)]
+
+
 def chooses_rows(program: Program) -> bool:
     """Whether a program chooses rows by their scores, along the last dimension."""
-    return bool(_choosing(program))
+    return bool(row_choices(program))
 
 
-def expose_choices(program: Program) -> Program:
-    """The program with the scores and the indices of its choices after its own outputs."""
+def expose_choices(program: Program, choosing: Choosing = row_choices) -> Program:
+    """The program with the scores of all its choices, then their indices, after its own outputs."""
     program = replace(program, graph=clone(program.graph))
-    values: dict[Node, str] = {}
-    for number, node in enumerate(_choosing(program)):
-        indices = next(user for user in node.users if _is_part(user, 1))
-        values |= {node.args[0]: f"scores_{number}", indices: f"chosen_{number}"}  # type: ignore[dict-item]
-    return with_outputs(program, values)
+    found = choosing(program)
+    scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(found)}
+    return with_outputs(program, scores | {_indices(topk): f"chosen_{i}" for i, topk in enumerate(found)})
+
+
+def given_choices(program: Program, choosing: Choosing = row_choices) -> Program:
+    """The program with the indices of all its choices as further inputs, and their scores as further outputs."""
+    graph = clone(program.graph)
+    program = replace(program, graph=graph)
+    found = choosing(program)
+    scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(found)}
+    for index, topk in enumerate(found):
+        with graph.graph.inserting_after(last_placeholder(graph)):
+            chosen = graph.graph.placeholder(f"chosen_{index}")
+        with graph.graph.inserting_before(topk):
+            values = graph.graph.call_function(torch.ops.aten.gather.default, (topk.args[0], -1, chosen))
+        for user in list(topk.users):
+            user.replace_all_uses_with(chosen if user.args[1] else values)
+            graph.graph.erase_node(user)
+        graph.graph.erase_node(topk)
+    return with_outputs(program, scores)
 
 
 def read_choices(outputs: Sequence[Tensor], own: int) -> list[Choice]:
     """The choices among the outputs of an exposed program, which has ``own`` outputs before them."""
-    told = outputs[own:]
-    return [Choice(scores.float(), chosen.long()) for scores, chosen in zip(told[::2], told[1::2], strict=True)]
+    told, count = outputs[own:], (len(outputs) - own) // 2
+    return [Choice(scores.float(), chosen.long()) for scores, chosen in zip(told[:count], told[count:], strict=True)]
 
 
 def rung_with_choices(
@@ -120,33 +142,10 @@ def run_with_choices(
     program: Program, inputs: Sequence[Tensor], choices: Sequence[Choice]
 ) -> tuple[Tensor, list[Tensor]]:
     """Run a program that is given its choices; returns its outputs, float32 [1, values], and its scores."""
-    run = _Given(program, choices)
     with torch.no_grad():
-        outputs = run.run(*inputs)
-    return flatten_outputs(outputs), run.scores
-
-
-class _Given(Interpreter):
-    """Executes a graph whose choices are given."""
-
-    def __init__(self, program: Program, choices: Sequence[Choice]) -> None:
-        super().__init__(program.graph)
-        self.choices = dict(zip(_choosing(program), choices, strict=True))
-        self.scores: list[Tensor] = []
-
-    def run_node(self, n: Node) -> Any:
-        """The values and indices of a given choice, else what the node computes."""
-        if n not in self.choices:
-            return super().run_node(n)
-        scores, indices = self.env[n.args[0]], self.choices[n].indices  # type: ignore[index]
-        self.scores.append(scores)
-        return scores.gather(-1, indices), indices
-
-
-def _choosing(program: Program) -> list[Node]:
-    """The nodes that choose along the last dimension, in order, whose indices are read."""
-    nodes = [node for node in program.graph.graph.nodes if node.target is _TOPK and _is_last(node)]
-    return [node for node in nodes if any(_is_part(user, 1) for user in node.users)]
+        outputs = given_choices(program).graph(*inputs, *(choice.indices for choice in choices))
+    own = len(outputs) - len(choices)
+    return flatten_outputs(outputs[:own]), list(outputs[own:])
 
 
 def _is_last(node: Node) -> bool:
@@ -154,5 +153,5 @@ def _is_last(node: Node) -> bool:
     return dimension in (-1, node.args[0].meta["val"].dim() - 1)  # type: ignore[union-attr]
 
 
-def _is_part(node: Node, number: int) -> bool:
-    return bool(node.target is operator.getitem and node.args[1] == number)
+def _indices(topk: Node) -> Node:
+    return next(user for user in topk.users if user.args[1] == 1)

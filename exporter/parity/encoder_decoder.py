@@ -14,7 +14,7 @@ from torch import Tensor
 from edgec.backends.forms import Form
 from edgec.backends.onnx.methods import TensorFunction
 from edgec.backends.static_artifact import backend_of
-from edgec.bundle.entry_points import ENCODER_DECODER_METHODS
+from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, memory_names
 from edgec.errors import InputError
 from edgec.exporter.capture.encoder_decoder import decode, encoded, memory_of
 from edgec.exporter.parity.float32_mode import InFloat32
@@ -28,7 +28,7 @@ from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.call_plan import Call, compared_positions, last_rows
-from edgec.ir.memory_inputs import USED, RememberingMethods, is_memory, memory_names
+from edgec.ir.memory_inputs import USED, RememberingMethods, is_memory
 from edgec.ir.program import Dynamic, Interface
 from edgec.ir.static_methods import Methods, static_logits
 from edgec.runtime_py.encoder_decoder.fixed_source import filled

@@ -15,12 +15,12 @@ from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import (
-    GOLDEN_SOURCE_TOKENS,
     ChatVector,
     FunctionVector,
     Golden,
     OutputVector,
     TextVector,
+    golden_source,
     probe_values,
     read_golden,
 )
@@ -233,9 +233,7 @@ def _ready(model: Model, vector: OutputVector) -> Stepper:
     if model.bundle.manifest.encoder_decoder is None:
         return model.session
     session, info = model.encoder_decoder, model.bundle.manifest.encoder_decoder
-    vocabulary = model.bundle.manifest.model.vocab_size or 0
-    sizes = info.source_shape(min(GOLDEN_SOURCE_TOKENS, info.source_tokens or GOLDEN_SOURCE_TOKENS))
-    session.read(probe_values(sizes, "float32" if info.hears else "int64", vocabulary))
+    session.read(golden_source(info, model.bundle.manifest.model.vocab_size or 0))
     return session
 
 
