@@ -69,7 +69,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     check_fallback(facts, request.max_fallback)
     progress.enter("verify")
     rewrite, logits = load_rewrite(rewritten)
-    rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits))
+    rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits, progress))
     return_free_memory()
     ladder.gate(rungs)
     if request.emulation.runs:

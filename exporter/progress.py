@@ -40,6 +40,8 @@ class Event:
     cached: bool = False
 
 
+LOCATING = "outputs differ: looking for the first layer that does"
+"""What a stage does once a rung has failed; it repeats work."""
 # The same where the engine is compiled first: two minutes on two cores, compared with 20 s for the rest.
 ENGINE_SHARE = 0.85
 Listener = Callable[[Event], None]

@@ -7,6 +7,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import numpy as np
 
@@ -69,11 +70,11 @@ def save_word_tokenizer(folder: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def hearing_bundle(family: str, target: str = "host") -> Path:
-    """A float bundle of a family that hears, with a tokenizer."""
+def hearing_bundle(family: str, target: str = "host", **options: Any) -> Path:
+    """A float bundle of a family that hears, with a tokenizer; ``options``: of the export."""
     folder = save_encoder_decoder(family, Path(mkdtemp(prefix="edgec-")) / family)
     save_word_tokenizer(folder)
-    return edgec.export(folder, target=target, recipe="float", out=folder.parent / "x.edgec")
+    return edgec.export(folder, target=target, recipe="float", out=folder.parent / "x.edgec", **options)
 
 
 def timed_bundle() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.bundle.manifest import Manifest
@@ -12,16 +13,20 @@ from edgec.errors import InputError
 RUNNER = Path(runner.__file__).parent
 REGISTER = "edgec_register_standard_operators"
 """The C function in addition to those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
+_OPENS_ENGINE = "edgec_hearing_open"
 _ENDINGS = (".cpp", ".h")
 # The runner's own headers that its speech and its sight include.
 _SENSES_READ = ("canonical_text.h", "method.cpp", "method.h", "number_text.h", "stated.h")
-# What the preparation of images reads of the engine and the runner: nothing of ExecuTorch.
-_IMAGES_READ = (
-    *("canonical_text.h", "number_text.h", "stated.h"),
-    *("engine/c_api.h", "engine/json_text.cpp", "engine/json_text.h", "engine/plain_failure.h"),
+# What speech and the preparation of images read of the engine and the runner: nothing of ExecuTorch.
+_SPEECH_READ = ("canonical_text.h", "number_text.h", "stated.h", "engine/c_api.h")
+_IMAGES_READ = (*_SPEECH_READ, "engine/json_text.cpp", "engine/json_text.h", "engine/plain_failure.h")
+# Of the sources of both those that execute an artifact, in edgec's engine.
+_EXECUTING = frozenset(
+    (
+        *("seen_images.cpp", "seen_images.h", "sight_api.cpp"),
+        *("engine_hearing.cpp", "hearing_model.cpp", "hearing_model.h"),
+    )
 )
-# Of the images' sources those that run the image encoder, in edgec's engine.
-_ENCODING = frozenset(("seen_images.cpp", "seen_images.h", "sight_api.cpp"))
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
 _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
@@ -50,9 +55,18 @@ def engine_functions(hears: bool = False, sees: bool = False) -> tuple[str, ...]
 
 def image_sources() -> tuple[str, ...]:
     """The sources that prepare images where the system executes the artifact, as paths under ``devices/runner``."""
-    paths = (path for name in ("images", "sight") for path in (RUNNER / name).glob("*") if path.suffix in _ENDINGS)
-    own = (path.relative_to(RUNNER).as_posix() for path in paths if path.name not in _ENCODING)
-    return tuple(sorted((*own, *_IMAGES_READ)))
+    return _without_engine(("images", "sight"), _IMAGES_READ)
+
+
+def speech_sources() -> tuple[str, ...]:
+    """The sources that transcribe where the system executes the artifact, as paths under ``devices/runner``."""
+    return _without_engine(("speech",), _SPEECH_READ)
+
+
+def _without_engine(folders: Sequence[str], read: Sequence[str]) -> tuple[str, ...]:
+    paths = (path for name in folders for path in (RUNNER / name).glob("*") if path.suffix in _ENDINGS)
+    own = (path.relative_to(RUNNER).as_posix() for path in paths if path.name not in _EXECUTING)
+    return tuple(sorted((*own, *read)))
 
 
 def image_functions() -> tuple[str, ...]:
@@ -60,9 +74,20 @@ def image_functions() -> tuple[str, ...]:
     return _functions("images/images_api.h")
 
 
+def speech_functions() -> tuple[str, ...]:
+    """The names of the C functions that transcribe over an artifact that the system executes."""
+    return tuple(name for name in _functions("speech/speech_api.h") if name != _OPENS_ENGINE)
+
+
 def _functions(*headers: str) -> tuple[str, ...]:
     text = "".join((RUNNER / name).read_text(encoding="utf-8") for name in headers)
     return tuple(re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", text, re.MULTILINE))
+
+
+def shared_structs(sources: Sequence[str]) -> tuple[str, ...]:
+    """The structs of the C interfaces that sources define, outside any namespace; a linker merges their destructors."""
+    texts = ((RUNNER / name).read_text(encoding="utf-8") for name in sources)
+    return tuple(sorted({name for text in texts for name in re.findall(r"^struct (Edgec\w+) \{", text, re.MULTILINE)}))
 
 
 def executorch_operators(manifest: Manifest) -> tuple[str, ...]:

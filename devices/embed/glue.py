@@ -10,7 +10,13 @@ from importlib.resources import files
 from typing import Any
 
 from edgec.bundle.delegates import XNNPACK
-from edgec.bundle.entry_points import SEE, MethodInfo, VisionLanguageInfo
+from edgec.bundle.entry_points import (
+    SEE,
+    STATIC_ENCODER_DECODER_METHODS,
+    MethodInfo,
+    VisionLanguageInfo,
+    source_memory,
+)
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.engine_sources import executorch_operators, takes_quantized
@@ -74,6 +80,8 @@ def glue_for(facts: AppFacts) -> Glue:
     )
     if glue.static and facts.limits is not None:
         _check_static(manifest)
+    if glue.static and facts.hearing is not None:
+        _check_hearing(manifest)
     return glue
 
 
@@ -84,7 +92,7 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     if backend not in rows:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
     if not facts.own_kernels:
-        _check_senses(facts, rows[backend].get("sees", False))
+        _check_senses(facts, rows[backend])
         return dict(rows[backend])
     if backend != "xnnpack" or "engine" not in rows:
         why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
@@ -92,14 +100,14 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     return dict(rows["engine" if facts.sight is None else "sight"])
 
 
-def _check_senses(facts: AppFacts, sees: bool) -> None:
-    """Refuse what hears or sees where only edgec's engine does, and no app has it for this artifact."""
-    if facts.hearing is not None:
-        why = "only edgec's engine transcribes"
-        raise _unfit(facts.manifest, why, "export it for a CPU, with edgec's own kernels")
-    if facts.sight is not None and not sees:
-        why = "apps see with edgec's engine, or through Core ML with one .mlpackage"
-        raise _unfit(facts.manifest, why, "export it with --format mlpackage, or for a CPU with edgec's own kernels")
+def _check_senses(facts: AppFacts, row: Mapping[str, Any]) -> None:
+    """Refuse what hears or sees where no app has glue for this artifact."""
+    senses = {"sees": ("see", facts.sight), "hears": ("transcribe", facts.hearing)}
+    for name, (does, sense) in senses.items():
+        if sense is not None and not row.get(name, False):
+            why = f"apps {does} with edgec's engine, or through Core ML with one .mlpackage"
+            fix = "export it with --format mlpackage, or for a CPU with edgec's own kernels"
+            raise _unfit(facts.manifest, why, fix)
 
 
 def _check_whole(facts: AppFacts) -> None:
@@ -107,7 +115,8 @@ def _check_whole(facts: AppFacts) -> None:
     manifest = facts.manifest
     top = f"{manifest.artifact.rstrip('/')}/Manifest.json"
     if manifest.format == "mlpackage" and top not in {file.path for file in facts.files}:
-        other = "with --format pte" if facts.sight is None else "for a CPU, with edgec's own kernels"
+        senses = facts.sight is not None or facts.hearing is not None
+        other = "for a CPU, with edgec's own kernels" if senses else "with --format pte"
         raise _unfit(
             manifest,
             f"{manifest.artifact} is not one package but a folder of several, and the glue runs only one",
@@ -161,6 +170,23 @@ def _check_static(manifest: Manifest) -> None:
             raise _unfit(manifest, f"the method {SEE} does not make rows of one tile, in float32 and of fixed shapes")
         for name, size in (("prefill", sees.limits.prefill_chunk), ("decode", 1)):
             _check_row_sizes(manifest, methods[name], size, methods[SEE].outputs[0].shape[1])
+
+
+def _check_hearing(manifest: Manifest) -> None:
+    """Refuse what takes a sound or tokens in another way than they are fed; the manifest's check did the rest."""
+    names, info = tuple(method.name for method in manifest.methods), manifest.encoder_decoder
+    if info is None or names != STATIC_ENCODER_DECODER_METHODS:
+        raise _unfit(manifest, f"it has the methods {', '.join(names)}")
+    if info.sound is None:
+        raise _unfit(manifest, "apps feed features to an encoder of fixed shapes, and this one reads samples")
+    if held := sorted(caller_states(manifest)):
+        raise _unfit(manifest, f"its caller holds the states {', '.join(held)}, which the Swift glue does not")
+    encode, cross, *decoder = manifest.methods
+    if [tensor.dtype for tensor in encode.inputs] != ["float32"] or not (_is_fixed(encode) and _is_fixed(cross)):
+        raise _unfit(manifest, "the method encode does not read features in float32, of fixed shapes")
+    for method, size in zip(decoder, (info.limits.prefill_chunk, 1), strict=True):
+        _check_inputs(manifest, method, STATIC_INPUTS | set(source_memory(manifest.methods)))
+        _check_row_sizes(manifest, method, size, 0)
 
 
 def _check_inputs(manifest: Manifest, method: MethodInfo, wanted: set[str]) -> None:

@@ -12,6 +12,7 @@ from edgec.devices.embed.readme_sections import (
     swift_reply_section,
     swift_schema_section,
 )
+from edgec.devices.embed.swift_engine import c_target
 from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
@@ -27,12 +28,12 @@ letters apart it may not), put a checkout of ExecuTorch at the same version at
 `Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
 on Linux; no one has linked them with ExecuTorch's frameworks yet.
 """
-_EYES = """
-## Eyes
+_SENSES = """
+## @@sense@@
 
-Core ML runs the functions `see`, `prefill` and `decode`. `Sources/@@module@@Images` prepares images: C++ of edgec's
-engine without its kernels or any library. Xcode compiles it with the package, which must be a local one (`-O3` is an
-unsafe flag to SwiftPM).
+Core ML runs the functions @@functions@@. `Sources/@@target@@` @@does@@: C++ of
+edgec's engine without its kernels or any library. Xcode compiles it with the package, which must be a local one (`-O3`
+is an unsafe flag to SwiftPM).
 """
 _ADAPTERS = """
 `try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for this bundle, from the
@@ -151,9 +152,24 @@ def _sample(facts: AppFacts) -> str:
 def _engine(facts: AppFacts, glue: Glue) -> str:
     """What the package compiles of edgec's engine, and where adapters come from."""
     if not glue.engine:
-        return (fill(_EYES, {"module": module_name(facts)}) if facts.sight is not None else "") + _own_adapters(facts)
+        return _sense(facts, glue) + _own_adapters(facts)
     text = fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
     return text + _ADAPTERS if facts.texts is not None else text
+
+
+def _sense(facts: AppFacts, glue: Glue) -> str:
+    """What the package compiles of edgec's engine where Core ML runs the artifact."""
+    made = c_target(facts, glue)
+    if made is None:
+        return ""
+    names = [f"`{method.name}`" for method in facts.manifest.methods]
+    values = {
+        "sense": "Eyes" if facts.sight is not None else "Ears",
+        "functions": f"{', '.join(names[:-1])} and {names[-1]}",
+        "target": made.module,
+        "does": made.sense,
+    }
+    return fill(_SENSES, values)
 
 
 def _own_adapters(facts: AppFacts) -> str:
@@ -272,6 +288,8 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
         lines.append("that ImageIO and vImage give images their colours, which were read over stand-ins alone")
         if not glue.engine:
             lines.append("that Core ML runs `see` beside the decoder, whose calls a stand-in compared with Python's")
+    if facts.hearing is not None and not glue.engine:
+        lines.append("that Core ML runs the functions, whose calls a stand-in compared with Python's")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
             "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"

@@ -1,7 +1,7 @@
 """The package's C++ target: sources of edgec's engine, with their C interface as a module for Swift.
 
 Where the engine executes the artifact it is all of the engine with its kernels, over ExecuTorch's runtime; where the
-system does, and the model sees, only what prepares images.
+system does, and the model sees or hears, only what prepares images or transcribes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from edgec.devices.embed.engine_sources import (
     executorch_version,
     image_functions,
     image_sources,
+    shared_structs,
+    speech_functions,
+    speech_sources,
 )
 from edgec.devices.embed.glue import Glue
 from edgec.devices.embed.template_text import fill, load, module_name
@@ -35,17 +38,25 @@ class CTarget:
         module: its name and its module's: the model's own, since an app may hold several such packages.
         functions: the names of its C interface.
         sources: paths under ``devices/runner``.
-        header: the template of its header; includes one of the sources.
-        target: the template of its entry in the package.
-        included: the header of the C interface, where the template does not name it.
+        included: the header of the C interface, one of the sources.
+        sense: what the part of the engine does that is compiled alone; empty for all of the engine.
     """
 
     module: str
     functions: tuple[str, ...]
     sources: tuple[str, ...]
-    header: str
-    target: str
-    included: str = ""
+    included: str
+    sense: str = ""
+
+    @property
+    def header(self) -> str:
+        """The template of its header."""
+        return "Senses.h" if self.sense else "Engine.h"
+
+    @property
+    def target(self) -> str:
+        """The template of its entry in the package."""
+        return "SensesTarget.swift" if self.sense else "EngineTarget.swift"
 
 
 def c_target(facts: AppFacts, glue: Glue) -> CTarget | None:
@@ -53,10 +64,13 @@ def c_target(facts: AppFacts, glue: Glue) -> CTarget | None:
     if glue.engine:
         senses, name = (facts.hearing is not None, facts.sight is not None), f"{module_name(facts)}Engine"
         functions, sources = engine_functions(*senses), engine_sources(*senses)
-        return CTarget(name, functions, sources, "Engine.h", "EngineTarget.swift", _header(facts))
+        return CTarget(name, functions, sources, _header(facts))
     if facts.sight is not None:
         name = f"{module_name(facts)}Images"
-        return CTarget(name, image_functions(), image_sources(), "Images.h", "ImagesTarget.swift")
+        return CTarget(name, image_functions(), image_sources(), "images/images_api.h", "prepares images")
+    if facts.hearing is not None:
+        name = f"{module_name(facts)}Speech"
+        return CTarget(name, speech_functions(), speech_sources(), "speech/speech_api.h", "transcribes speech")
     return None
 
 
@@ -70,6 +84,7 @@ def c_target_files(facts: AppFacts, glue: Glue) -> Files:
         "engine_module": made.module,
         "edgec_version": __version__,
         "engine_header": made.included,
+        "sense": made.sense,
         "renamed": "\n".join(f"#define {old} {new}" for old, new in renamed.items()),
     }
     header, modules = (fill(load(_TEMPLATES, each), values).encode() for each in (made.header, "module.modulemap"))
@@ -93,12 +108,14 @@ def c_target_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     made = c_target(facts, glue)
     if made is None:
         return {"engine_module": "", "engine_prefix": "", "engine_target": ""}
-    names = {**_renamed(facts, made), _NAMESPACE: f"{module_name(facts)}_{_NAMESPACE}"}
+    inside = (_NAMESPACE, *shared_structs(made.sources))
+    names = {**_renamed(facts, made), **{name: f"{module_name(facts)}_{name}" for name in inside}}
     values = {
         "engine_module": made.module,
         "engine_products": "\n".join(map(executorch_product, glue.products)),
         "runtime_version_text": executorch_version(facts.manifest) if glue.engine else "",
         "engine_names": "\n".join(f'                .define("{old}", to: "{new}"),' for old, new in names.items()),
+        "sense": made.sense,
     }
     target = fill(load(_TEMPLATES, made.target), values)
     return {"engine_module": made.module, "engine_prefix": module_name(facts), "engine_target": target}

@@ -125,7 +125,8 @@ def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     where = "AssetPack" if facts.in_asset_pack else "Resources"
     engine = ("EngineCall",) if glue.engine else ()
     if facts.hearing is not None:
-        return (*_SHARED, where, *engine, *_HEARING)
+        executes = ("SpeechEngine",) if glue.engine else (glue.runtime, "SpeechCoreML")
+        return (*_SHARED, where, "EngineCall", *_HEARING, *executes)
     if facts.texts is not None:
         own: tuple[str, ...] = (*_DECODER, glue.decoder, *_session(facts, glue))
     else:

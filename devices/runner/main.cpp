@@ -23,6 +23,7 @@
 #include "options.h"
 #include "page_cache.h"
 #include "shown_images.h"
+#include "speech/hearing_model.h"
 #include "speech/sound_file.h"
 #include "speech/transcription.h"
 

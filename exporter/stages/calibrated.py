@@ -18,6 +18,7 @@ from edgec.backends.qnn.function import open_function, open_function_on_cpu
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.progress import Progress
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.module import module_budget
@@ -37,7 +38,7 @@ EMULATED_MODULE = {"max_relative": 0.05}
 class CalibratedDecoderStages(StaticDecoderStages):
     """The stages of a decoder for a backend that computes in fixed point."""
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Compare the graphs, the fixed-point models on this CPU, and the artifact in the vendor's emulation."""
         request = self.request
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
@@ -56,7 +57,7 @@ class CalibratedDecoderStages(StaticDecoderStages):
 class CalibratedModuleStages(StaticModuleStages):
     """The stages of a non-decoder model in fixed point; ranges are measured on its example inputs."""
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Compare the graph, the fixed-point model on this CPU, and the artifact in the vendor's emulation."""
         request, given = self.request, self.examples()
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])

@@ -18,7 +18,7 @@ from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_calls
 from edgec.exporter.parity.sample import model_text
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
@@ -65,18 +65,19 @@ class DecoderStages:
         program = capture_request(self.request, hold_weights(self.request.source), progress)
         return run_passes(program, self.passes(), in_place=True)
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact and compare it with the graph it was made from, and with the float model."""
         request = self.request
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         trained = request.source.trained
         lowering, *quality = artifact_rungs(artifact, final, reference, request.probe, request.recipe, trained)
-        return [lowering if lowering.passed else self._locate(lowering), *quality]
+        return [lowering if lowering.passed else self._locate(lowering, progress), *quality]
 
-    def _locate(self, rung: Rung) -> Rung:
+    def _locate(self, rung: Rung, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.lower import lower
 
+        progress.step(0.5, LOCATING)
         program = self.program or self.rewrite_unmeasured(Progress())
         rows, probe = block_rows(self.request), self.request.probe
         calls = text_calls(program.interface, probe.tokens, probe.plan)

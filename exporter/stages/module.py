@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.findings import Delegation, Fallback, Rung
+from edgec.bundle.findings import Rung
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
 from edgec.exporter.parity import ladder
@@ -23,7 +23,7 @@ from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe_calls import ProbeCall
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
@@ -31,20 +31,17 @@ from edgec.exporter.sources.example_inputs import no_inputs
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
-from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, pass_info, save_facts
+from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, save_facts
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, write_lowered
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
-from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.exporter.stages.standard_facts import standard_facts
 from edgec.ir.program import Dynamic, Program
 from edgec.passes.contract import Pass, run_passes
 
 if TYPE_CHECKING:
-    from edgec.backends.xnnpack.static_lowering import StaticLowered
     from edgec.runtime_py.engines.open_artifact import TorchMethod
-
-_REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's CPU kernels"
 
 
 @dataclass
@@ -133,7 +130,7 @@ class ModuleStages:
         progress.enter("lower")
         lowered = lower_static(program)
         (folder / ARTIFACT).write_bytes(lowered.artifact)
-        return _facts(program, lowered)
+        return standard_facts(program, lowered)
 
     def _runs_at_every_length(self, program: Program, artifact: Path) -> bool:
         """Whether the runtime executes a text encoder's shortest and longest text; XNNPACK may refuse to resize."""
@@ -158,7 +155,7 @@ class ModuleStages:
             self.program = run_passes(self._capture(model), self.passes())
         return self.program
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
@@ -170,7 +167,7 @@ class ModuleStages:
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
         rung = self.with_choices(worst_output_rung(final, executed, sizes_of(outputs), compare), outputs, compare)
-        return [rung if rung.passed else self._locate(rung), *self._other_lengths(artifact, method, loose)]
+        return [rung if rung.passed else self._locate(rung, progress), *self._other_lengths(artifact, method, loose)]
 
     def with_choices(self, rung: Rung, outputs: Sequence[Tensor], compare: Callable[[Stage, Stage], Rung]) -> Rung:
         """A failed rung of a model that chooses rows by their scores, judged again with the artifact's choice."""
@@ -205,8 +202,9 @@ class ModuleStages:
                 compare = partial(quality_rung, budget=module_budget(recipe), gated=trained)
             yield worst_output_rung(wanted, executed, sizes_of(outputs), compare)
 
-    def _locate(self, rung: Rung) -> Rung:
+    def _locate(self, rung: Rung, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
+        progress.step(0.5, LOCATING)
         program, calls = self.rewritten(Progress()), [ProbeCall(self.inputs)]
         layer = locate_in_artifact(program, calls, self._lowered_bytes)
         return rung.model_copy(update={"first_diverging_layer": layer})
@@ -272,31 +270,3 @@ def outputs_measure(
 def module_budget(recipe: Recipe) -> Mapping[str, float]:
     """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
     return {"max_relative": recipe.budgets.get("max_relative", 0.25)}
-
-
-def _facts(program: Program, lowered: StaticLowered) -> Facts:
-    weights = weight_facts(program, ())
-    return Facts(
-        passes=[pass_info(change) for change in program.history],
-        methods=[method_info(program.interface)],
-        states=[],
-        limits=None,
-        delegation=_delegation(lowered),
-        operators=sorted(outside.operator for outside in lowered.outside),
-        weights=weights,
-        expected_weight_bytes=expected_bytes(weights, program),
-    )
-
-
-def _delegation(lowered: StaticLowered) -> Delegation:
-    total = lowered.delegated_macs + sum(each.macs for each in lowered.outside)
-    return Delegation(
-        backend="xnnpack",
-        delegates=lowered.delegates,
-        delegated_operators=sum(lowered.delegated.values()),
-        delegated_share=lowered.delegated_share(),
-        fallbacks=[
-            Fallback(operator=o.operator, count=o.count, reason=_REASON, share=o.macs / total if total else 0.0)
-            for o in lowered.outside
-        ],
-    )

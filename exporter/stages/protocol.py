@@ -29,13 +29,14 @@ class Stages(Protocol):
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact and compare it with the graph it was made from, and with the float model.
 
         Args:
             artifact: the file or folder that ``lower`` left.
             rewrite: what ``rewrite`` left: its rungs, and the names of the last graph and the reference.
             logits: their outputs, float32 [P, V], under ``final`` and ``reference``.
+            progress: told where a failed rung is located, which may take as long as lowering did.
         """
 
 

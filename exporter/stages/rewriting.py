@@ -20,7 +20,7 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, first_diverging_layer
 from edgec.exporter.parity.ladder import Stage, quality_rung
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
 from edgec.exporter.stages.weight_facts import require_rounded
 from edgec.free_memory import return_free_memory
@@ -121,7 +121,8 @@ def rewrite(
         after = Stage(name, measure.run_before(groups[index + 1 :], program), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _compare(before, reference, after, measure, semantic):
-            failed = rung.gated and not rung.passed
+            if failed := rung.gated and not rung.passed:
+                progress.step(index / len(groups), LOCATING)
             told = _locate(rung, _replay(capture, groups[:index]), group, before, measure) if failed else rung
             rungs.append(measure.named(told))
         ladder.gate(rungs)

@@ -21,7 +21,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, of_method, quality_rung
 from edgec.exporter.parity.outputs import worst_output_rung
 from edgec.exporter.parity.probed_method import Probed, ProbedMethod
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
@@ -83,25 +83,26 @@ class SeveralMethodsStages:
         )
         self.programs = None
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute each method and compare it with its graph, then all of them together with the float model."""
         probed = self.kind.read(self.request, logits)
         executed, methods = probed.execute(artifact), probed.methods()
         rungs = [
-            self._lowering(method, Stage("rewritten graph", logits[f"{name}.final"]), executed.alone[name])
+            self._lowering(method, Stage("rewritten graph", logits[f"{name}.final"]), executed.alone[name], progress)
             for name, method in methods.items()
         ]
         whole = Stage(f"artifact, from {self.kind.reads} to logits", executed.whole)
         return [*rungs, _whole_rung(methods[FORWARD].wanted, whole, self.request)]
 
-    def _lowering(self, method: ProbedMethod, final: Stage, executed: Tensor) -> Rung:
+    def _lowering(self, method: ProbedMethod, final: Stage, executed: Tensor, progress: Progress) -> Rung:
         rung = _lowering_rung(method, final, Stage("artifact", executed), self.request.recipe)
-        return of_method(rung if rung.passed else self._locate(rung, method), method.name)
+        return of_method(rung if rung.passed else self._locate(rung, method, progress), method.name)
 
-    def _locate(self, rung: Rung, method: ProbedMethod) -> Rung:
+    def _locate(self, rung: Rung, method: ProbedMethod, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.lower import lower_methods
 
+        progress.step(0.5, LOCATING)
         programs, rows = self.programs or rewrite_again(self.request, self.kind, Progress()), block_rows(self.request)
         program = programs[method.name]
 

@@ -22,7 +22,7 @@ from edgec.exporter.parity.divergence import method_layers, program_layers
 from edgec.exporter.parity.held_matrices import hold_matrices
 from edgec.exporter.parity.known_text import knows_text
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
@@ -76,7 +76,7 @@ class StaticDecoderStages:
         held = hold_matrices(self.methods)
         after = Stage(STAGE, self._run(graph_methods(held, "")))
         rung = lowering_rung(done.final, after)
-        ladder.gate([rung if rung.passed else self._locate(rung, done)])
+        ladder.gate([rung if rung.passed else self._locate(rung, done, progress)])
         under = {
             name: measure_graphs(name, program, held, done.final, self.request)
             for name, program in programs.items()
@@ -90,8 +90,9 @@ class StaticDecoderStages:
     def _run(self, methods: Methods) -> Tensor:
         return run_static(methods, self.request.probe.tokens, self.request.probe.plan)
 
-    def _locate(self, rung: Rung, done: Rewritten) -> Rung:
+    def _locate(self, rung: Rung, done: Rewritten, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the methods differ from the program they were made from."""
+        progress.step(1.0, LOCATING)
         probe = self.request.probe
         wanted = program_layers(done.program, probe.tokens, probe.plan)
         return locate_layer(wanted, method_layers(self.methods, probe.tokens, probe.plan), rung)
@@ -111,7 +112,7 @@ class StaticDecoderStages:
         program = run_passes(program, self.passes(), in_place=True)
         return every_function(adapted_programs(program, request), request)
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact and compare it with the graphs it was made from, and with the float model."""
         if not self.request.form.executed:
             return []

@@ -47,7 +47,7 @@ class StaticModuleStages(ModuleStages):
         methods, given = {METHOD: self.rewritten(progress)}, self.examples()
         lower_methods(self.request, methods, folder, progress, {METHOD: [given]}, [given])
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
         form, loose = self.request.form, rounds_weights(self.request.recipe)
         if not form.executed:

@@ -27,7 +27,7 @@ from edgec.exporter.parity.known_text import knows_tokens
 from edgec.exporter.parity.ladder import Stage, lowering_rung, of_method, quality_rung
 from edgec.exporter.parity.outputs import worst_output_rung
 from edgec.exporter.parity.probed_method import Executed, Probed, ProbedMethod
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.adapted_methods import every_function, graph_methods
@@ -109,7 +109,7 @@ class StaticSeveralMethodsStages(ABC):
         text = self.text(probed)
         after = Stage(STAGE, text.logits(graph_methods(hold_matrices(self._text_methods), "")))
         rung = of_method(lowering_rung(done[FORWARD].final, after), FORWARD)
-        ladder.gate([rung if rung.passed else self._locate(rung, done[FORWARD], probed)])
+        ladder.gate([rung if rung.passed else self._locate(rung, done[FORWARD], probed, progress)])
         forward = replace(done[FORWARD], rungs=(*done[FORWARD].rungs, rung), final=after)
         keep_rewritten(folder, {**done, FORWARD: forward}, probed)
 
@@ -127,8 +127,9 @@ class StaticSeveralMethodsStages(ABC):
     def _text_methods(self) -> dict[str, Program]:
         return {name: program for name, program in self.methods.items() if program.interface.states}
 
-    def _locate(self, rung: Rung, done: Rewritten, probed: Probed) -> Rung:
+    def _locate(self, rung: Rung, done: Rewritten, probed: Probed, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the methods differ from the program they were made from."""
+        progress.step(1.0, LOCATING)
         text, calls = self.text(probed), probed.methods()[FORWARD].calls(done.program.interface)
         fixed = method_layers(self._text_methods, text.tokens, text.plan, text.placed, text.memory)
         return locate_layer(call_layers(done.program, calls), fixed, rung)
@@ -141,7 +142,7 @@ class StaticSeveralMethodsStages(ABC):
         lower_methods(self.request, self.methods, folder, progress, self.calls(), groups=groups)
         self.methods = {}
 
-    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute each function and compare it with its graph, then all of them together with the float model."""
         probed = self.kind.read(self.request, logits)
         executed, methods = self.executed(artifact, probed), probed.methods()

@@ -1,44 +1,19 @@
 #include "speech/speech_api.h"
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "speech/hearing_model.h"
-#include "speech/sound_file.h"
-#include "speech/speech_facts.h"
-#include "speech/transcription.h"
-#include "stated.h"
+#include "speech/hearing.h"
 
-using edgec::runner::Ear;
-using edgec::runner::HearingModel;
-using edgec::runner::Method;
 using edgec::runner::Refusal;
-using edgec::runner::SpeechFacts;
 using edgec::runner::SpeechSegment;
 using edgec::runner::TokenLogits;
 using edgec::runner::Transcription;
 using edgec::runner::TranscriptionRequest;
 using edgec::runner::require;
 using edgec::runner::stated;
-
-struct EdgecHearing {
-  EdgecHearing(const std::string& bundle, const std::string& artifact)
-      : facts(edgec::runner::read_speech_facts(bundle)),
-        ear(facts.sound),
-        model(artifact, "", Method(artifact, "forward", "")) {}
-
-  SpeechFacts facts;
-  Ear ear;
-  HearingModel model;
-  std::optional<Transcription> sound;
-  SpeechSegment segment;  // the last one that was given
-};
 
 namespace {
 
@@ -64,7 +39,7 @@ int begun(EdgecHearing* hearing, const EdgecHearingOptions* options, const Read&
     hearing->sound.reset();
     const TranscriptionRequest asked = request_of(options);
     std::vector<float> samples = read(hearing->facts.sound.sampling_rate);
-    hearing->sound.emplace(hearing->facts, hearing->ear, hearing->model, std::move(samples), asked);
+    hearing->sound.emplace(hearing->facts, hearing->ear, *hearing->model, std::move(samples), asked);
   };
   return stated<Refusal>(begin, error, capacity);
 }
@@ -83,16 +58,6 @@ EdgecHearingProgress advanced(EdgecHearing& hearing) {
 }
 
 }  // namespace
-
-EdgecHearing* edgec_hearing_open(const char* bundle, const char* artifact, char* error, size_t capacity) {
-  std::unique_ptr<EdgecHearing> made;
-  const auto open = [&] {
-    require(bundle, "the bundle's path");
-    require(artifact, "the artifact's path");
-    made = std::make_unique<EdgecHearing>(bundle, artifact);
-  };
-  return stated<Refusal>(open, error, capacity) == EDGEC_OK ? made.release() : nullptr;
-}
 
 void edgec_hearing_close(EdgecHearing* hearing) {
   delete hearing;
@@ -148,7 +113,7 @@ int edgec_hearing_read(EdgecHearing* hearing, const float* source, size_t count,
     require(hearing, "the bundle");
     require(source, "the source");
     hearing->sound.reset();
-    hearing->model.read(source, hearing->ear.sizes(count));
+    hearing->model->read(source, hearing->ear.sizes(count));
   };
   return stated<Refusal>(read, error, capacity);
 }
@@ -166,7 +131,7 @@ int edgec_hearing_feed(
     if (start < 0 || fed > hearing->facts.context || start > hearing->facts.context - fed) {
       throw std::invalid_argument("the positions lie outside the context");
     }
-    const TokenLogits last = hearing->model.feed(tokens, fed, start);
+    const TokenLogits last = hearing->model->feed(tokens, fed, start);
     *logits = last.data;
     *vocabulary = static_cast<size_t>(last.vocabulary);
   };

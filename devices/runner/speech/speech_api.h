@@ -65,8 +65,23 @@ typedef struct {
   double write_ms;     // of the decoder, likewise
 } EdgecHearingSummary;
 
+// What executes an artifact where the engine does not. Each function returns 0, or another number where it failed, which
+// fails the call that needed it. None may call back into the same EdgecHearing.
+typedef struct {
+  void* context;  // the first argument of both
+  // Let the encoder read a source, `count` values in row order, and keep what the decoder attends to.
+  int32_t (*read)(void* context, const float* source, size_t count);
+  // Feed tokens to the decoder at the positions from `start` on; the logits of the last one are valid until the next call.
+  int32_t (*feed)(
+      void* context, const int64_t* tokens, size_t count, int64_t start, const float** logits, size_t* vocabulary);
+} EdgecHearingCalls;
+
 // Open a bundle that hears: its manifest and generation config in the folder `bundle`, and the program `artifact`.
 EDGEC_API EdgecHearing* edgec_hearing_open(const char* bundle, const char* artifact, char* error, size_t capacity);
+// The same over an artifact that the caller executes: nothing of ExecuTorch is needed. `calls` are copied; what they
+// lead to must outlive the bundle.
+EDGEC_API EdgecHearing* edgec_hearing_open_called(
+    const char* bundle, const EdgecHearingCalls* calls, char* error, size_t capacity);
 EDGEC_API void edgec_hearing_close(EdgecHearing* hearing);
 
 // Begin a sound: `count` samples in -1..1 at `rate` Hz, which are copied. A sound that was begun before ends. `options`

@@ -62,7 +62,7 @@ std::vector<int64_t> Ear::sizes(size_t values) const {
 }
 
 Transcription::Transcription(
-    const SpeechFacts& facts, const Ear& ear, HearingModel& model, std::vector<float> samples,
+    const SpeechFacts& facts, const Ear& ear, SpeechModel& model, std::vector<float> samples,
     TranscriptionRequest asked)
     : facts_(facts),
       ear_(ear),

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "speech/hearing_model.h"
 #include "speech/log_mel.h"
 #include "speech/speech_facts.h"
+#include "speech/speech_model.h"
 #include "speech/timestamps.h"
 
 namespace edgec::runner {
@@ -57,7 +57,7 @@ class Ear {
 class Transcription {
  public:
   Transcription(
-      const SpeechFacts& facts, const Ear& ear, HearingModel& model, std::vector<float> samples,
+      const SpeechFacts& facts, const Ear& ear, SpeechModel& model, std::vector<float> samples,
       TranscriptionRequest asked);
 
   // Reads the next window or writes the next token; false where the whole sound is written.
@@ -84,7 +84,7 @@ class Transcription {
 
   const SpeechFacts& facts_;
   const Ear& ear_;
-  HearingModel& model_;
+  SpeechModel& model_;
   std::vector<float> samples_;  // given back at the end
   int64_t count_;
   TranscriptionRequest asked_;

@@ -114,6 +114,12 @@ def module_manifest(kind: str, methods: list[MethodInfo], **fields: Any) -> Mani
     return decoder_manifest(kind, methods=methods, states=[], limits=None, **fields)
 
 
+def with_method(manifest: Manifest, name: str, **fields: Any) -> Manifest:
+    """The manifest with another method of this name."""
+    methods = [each.model_copy(update=fields) if each.name == name else each for each in manifest.methods]
+    return manifest.model_copy(update={"methods": methods})
+
+
 def bundle_of(manifest: Manifest, folder: Path, extra: dict[str, bytes] | None = None) -> Bundle:
     """A bundle on disk with this manifest; its files are hashed like those of a real one."""
     files = {

@@ -15,7 +15,8 @@ from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import read_golden
 from edgec.runtime_py.vision_language.processor import Prompt
-from tests.devices.embed.recorded_sight import Called, Recording
+from tests.devices.embed.recorded_calls import Called
+from tests.devices.embed.recorded_sight import Recording
 from tests.devices.embed.seeing_answers import QUESTION, placeholder_of, turn
 from tests.vision_language import picture
 

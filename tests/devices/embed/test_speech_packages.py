@@ -127,13 +127,16 @@ def test_the_swift_package_has_the_engine_with_speech_under_names_of_its_own(tmp
     package = package_of(tmp_path, "ios")
     assert_sound(package)
     folder, module = f"Sources/{package.module}", package.module
-    assert {f"{folder}/EdgecTranscriber.swift", f"{folder}/EngineCall.swift"} <= set(package.files)
+    assert {f"{folder}/{name}.swift" for name in ("EdgecTranscriber", "EngineCall", "SpeechEngine")} <= set(
+        package.files
+    )
     assert not named(package) & {"EdgecModel.swift", "EdgecModule.swift", "RuntimeEngine.swift", "EngineSchema.swift"}
     header = text(package, f"{folder}Engine/include/{module}Engine.h")
     assert '#include "../edgec/speech/speech_api.h"' in header
     renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
     assert set(renamed) == set(engine_functions(hears=True)) > set(engine_functions())
-    called = set(re.findall(rf"{module}_\w+", text(package, f"{folder}/SpeechRuntime.swift")))
+    sources = (text(package, f"{folder}/{name}.swift") for name in ("SpeechRuntime", "SpeechEngine"))
+    called = set(re.findall(rf"{module}_\w+", "".join(sources)))
     assert called <= set(renamed.values()) and len(called) == 9
     readme = text(package, "README.md")
     assert "NSMicrophoneUsageDescription" in readme and "EdgecTranscriber.load()" in readme

@@ -17,6 +17,7 @@ from edgec.devices.embed.engine_sources import RUNNER, image_functions, image_so
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.errors import InputError
+from tests.devices.embed.ios_bundles import with_method
 from tests.devices.embed.seeing_bundles import FIXED, fixed_seeing_manifest, fixed_seeing_placeholder
 from tests.devices.embed.swift_syntax import assert_sound
 from tests.devices.embed.swift_toolchain import Swift
@@ -94,17 +95,11 @@ def test_the_readme_says_how_images_are_given_and_what_prepares_them(tmp_path: P
     assert "ExecuTorch's branch" not in readme and "## Engine" not in readme
 
 
-def _with(manifest: Manifest, name: str, **fields: Any) -> Manifest:
-    """The manifest with another method of this name."""
-    methods = [each.model_copy(update=fields) if each.name == name else each for each in manifest.methods]
-    return manifest.model_copy(update={"methods": methods})
-
-
 @pytest.mark.parametrize("name", ["window_positions", "per_layer_inputs"])
 def test_an_input_that_the_glue_does_not_feed_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
     manifest = fixed_seeing_manifest()
     odd = [*manifest.methods[1].inputs, TensorInfo(name=name, dtype="int32", shape=[1, 64])]
-    found = refusal(tmp_path, _with(manifest, "prefill", inputs=odd))
+    found = refusal(tmp_path, with_method(manifest, "prefill", inputs=odd))
     assert found.code == "E464" and f"the method prefill reads {name}, which the Swift glue does not feed" in found.why
 
 
@@ -124,10 +119,10 @@ def test_an_image_encoder_of_other_shapes_is_refused(tmp_path: Path) -> None:
     (tile,), (rows,) = see.inputs, see.outputs
     cases: dict[str, Manifest] = {
         "absent": manifest.model_copy(update={"methods": manifest.methods[1:]}),
-        "half": _with(manifest, "see", inputs=[tile.model_copy(update={"dtype": "float16"})]),
-        "wide": _with(manifest, "see", inputs=[tile.model_copy(update={"shape": [1, 3, 8, 9]})]),
-        "few rows": _with(manifest, "see", outputs=[rows.model_copy(update={"shape": [3, 16]})]),
-        "two": _with(manifest, "see", outputs=[rows, rows]),
+        "half": with_method(manifest, "see", inputs=[tile.model_copy(update={"dtype": "float16"})]),
+        "wide": with_method(manifest, "see", inputs=[tile.model_copy(update={"shape": [1, 3, 8, 9]})]),
+        "few rows": with_method(manifest, "see", outputs=[rows.model_copy(update={"shape": [3, 16]})]),
+        "two": with_method(manifest, "see", outputs=[rows, rows]),
     }
     for name, case in cases.items():
         found = refusal(tmp_path / name, case)
@@ -153,7 +148,7 @@ def test_rows_of_other_sizes_than_are_fed_are_refused(
     manifest = fixed_seeing_manifest(info=info)
     inputs = next(each.inputs for each in manifest.methods if each.name == method)
     odd = [each.model_copy(update={"shape": shape}) if each.name == name else each for each in inputs]
-    found = refusal(tmp_path, _with(manifest, method, inputs=odd))
+    found = refusal(tmp_path, with_method(manifest, method, inputs=odd))
     assert found.code == "E464" and f"the method {method} takes {name} {shape} where" in found.why
 
 

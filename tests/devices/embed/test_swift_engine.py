@@ -247,3 +247,5 @@ def test_the_linker_sees_only_names_of_this_package(ran: Ran) -> None:
     strong = {row.split()[2] for row in told.splitlines() if re.match(r"[0-9a-f]+ [TDBRSGC] ", row)}
     assert len(objects) > 30 and len(strong) > 50
     assert {name for name in strong if ran.module not in name} == set()
+    # One package's destructor of a struct must not stand for another's, whose members may lie elsewhere.
+    assert not [row for row in told.splitlines() if "Edgec" in row and ran.module not in row]

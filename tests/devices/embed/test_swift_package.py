@@ -16,7 +16,7 @@ from edgec.devices.embed.glue import executorch_branch
 from edgec.devices.embed.swift_package import swift_package
 from edgec.errors import InputError
 from tests.devices.embed.encoder_bundles import encoder_method, placeholder_bundle
-from tests.devices.embed.hearing_bundles import TIMED_CONFIG, WHISPER, hearing_placeholder
+from tests.devices.embed.hearing_bundles import TIMED_CONFIG, WHISPER, fixed_hearing_placeholder, hearing_placeholder
 from tests.devices.embed.ios_bundles import (
     FORMATS,
     GOLDEN,
@@ -97,11 +97,10 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     talks = bundle_of(decoder_manifest("pte"), tmp_path, {"golden.json": golden_bytes(chat)})
     used |= {Path(name).name for name in swift_package(talks).files}
     hearing = hearing_placeholder(tmp_path / "hearing", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG)
-    used |= {Path(name).name for name in swift_package(hearing).files}
     seeing = seeing_placeholder(tmp_path / "seeing", "iphone-16-pro-cpu")
-    fixed = fixed_seeing_placeholder(tmp_path / "fixed")
-    used |= {Path(name).name for name in swift_package(fixed).files}
-    used |= {Path(name).name for name in swift_package(seeing).files}
+    fixed = (fixed_hearing_placeholder(tmp_path / "hears"), fixed_seeing_placeholder(tmp_path / "sees"))
+    for each in (hearing, seeing, *fixed):
+        used |= {Path(name).name for name in swift_package(each).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
     used |= {Path(name).name for name in swift_package(own).files}

@@ -18,7 +18,8 @@ from tests.devices.embed.swift_toolchain import WORK, Swift
 from tests.speech_bundles import RATE, SWEEP, hearing_bundle, write_wav
 
 pytestmark = pytest.mark.slow
-MAIN = Path(__file__).parent / "swift_speech" / "main.swift"
+HERE = Path(__file__).parent / "swift_speech"
+MAIN, TOKENIZER = HERE / "main.swift", HERE / "NumberTokenizer.swift"
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,8 @@ def lines(swift: Swift, bundle: Path) -> list[str]:
     facts = folder / "kit" / "Sources" / module / "ModelFacts.swift"
     # Linux's version is below any iOS.
     facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
-    sample = [folder / "kit" / "Sample" / "EdgecTranscribe" / "TranscribeModel.swift"]
-    built = build(swift, folder, module, MAIN.read_text().replace("KIT", module), sample)
+    beside = [TOKENIZER, folder / "kit" / "Sample" / "EdgecTranscribe" / "TranscribeModel.swift"]
+    built = build(swift, folder, module, MAIN.read_text().replace("KIT", module), beside)
     opened = open_bundle(bundle)
     assert opened.golden_path is not None
     labels = ",".join(vector.label for vector in read_golden(opened.golden_path).texts)

@@ -20,7 +20,7 @@ import pytest
 from edgec.bundle.image_preparation import read_preparation
 from edgec.bundle.reach import whole_calls
 from edgec.devices.embed.embed import embed
-from tests.devices.embed.recorded_sight import Called, read
+from tests.devices.embed.recorded_calls import Called, read
 from tests.devices.embed.seeing_answers import (
     accepted_labels,
     in_base64,
@@ -34,7 +34,8 @@ from tests.devices.embed.swift_toolchain import WORK, Swift
 # Five exports, and as many builds of a package.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 HERE = Path(__file__).parent
-MAIN, WORDS = HERE / "swift_static_sight" / "main.swift", HERE / "swift_sight" / "WordTokenizer.swift"
+MAIN = HERE / "swift_static_sight" / "main.swift"
+BESIDE = (HERE / "swift_sight" / "WordTokenizer.swift", HERE / "swift_replayed" / "Replayed.swift")
 # Text around several tiles, positions of three parts, rows that see each other, a prompt that sees all of itself, and
 # states that cannot be rewound.
 FAMILIES = ("idefics3", "qwen3_vl", "gemma3", "paligemma", "lfm2_vl")
@@ -100,7 +101,7 @@ def _built(swift: Swift, folder: Path, family: str, module: str) -> Built:
     facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
     if not (folder / "kit").exists():
         shutil.copytree(folder / family, folder / "kit")
-        return build(swift, folder, module, MAIN.read_text().replace("KIT", module), [WORDS], engine=False)
+        return build(swift, folder, module, MAIN.read_text().replace("KIT", module), BESIDE, engine=False)
     there = folder / "kit" / "Sources" / module
     shutil.rmtree(there)
     shutil.copytree(folder / family / "Sources" / module, there, copy_function=shutil.copy)

@@ -25,7 +25,7 @@ from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.decoder import decoder_measure
 from edgec.exporter.stages.locating import first_layer_lowered_otherwise, locate_in_artifact
@@ -59,14 +59,16 @@ def test_a_decoders_pass_is_named_out_of_its_group() -> None:
     probe = Probe(tuple(tokens(24)), call_plan(24, 12, ROWS), "seeded")
     eager = Stage("eager", run_program(program, probe.tokens, probe.plan))
     measure = decoder_measure(probe, Recipe("float"), trained=True)
+    told: list[str] = []
     with pytest.raises(BudgetError) as stopped:
         rewrite(
             lambda: replace(program, graph=clone(program.graph)),
             eager,
             [[RemoveNoops(), HalvesTheScale(), RemoveNoops()]],
             measure,
-            Progress(),
+            Progress(lambda event: told.append(event.detail)),
         )
+    assert told[-1] == LOCATING
     what, where = refusal(stopped)
     assert "halves_the_scale" in what and where == "stage halves_the_scale, first at layer 1"
 

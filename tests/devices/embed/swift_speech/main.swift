@@ -3,22 +3,6 @@ import Foundation
 import KIT
 import Tokenizers
 
-/// The tokenizer of the tiny models, whose every token is a word of its own: token 7 is "w7".
-struct WordTokenizer: Tokenizers.Tokenizer {
-    func tokenize(text: String) -> [String] { [] }
-    func encode(text: String) -> [Int] { [] }
-    func encode(text: String, addSpecialTokens: Bool) -> [Int] { [] }
-    func decode(tokens: [Int], skipSpecialTokens: Bool) -> String { tokens.map { "w\($0)" }.joined(separator: " ") }
-    func convertTokenToId(_ token: String) -> Int? { nil }
-    func convertIdToToken(_ id: Int) -> String? { nil }
-    var bosToken: String? { nil }
-    var bosTokenId: Int? { nil }
-    var eosToken: String? { nil }
-    var eosTokenId: Int? { nil }
-    var unknownToken: String? { nil }
-    var unknownTokenId: Int? { nil }
-}
-
 func tell(_ name: String, _ heard: Transcript) {
     for each in heard.segments { print("\(name) segment=\(each.start) \(each.end) \(each.tokens) \(each.text)") }
     print("\(name) text=\(heard.text)")
@@ -136,7 +120,7 @@ func tellRefused(_ model: EdgecTranscriber, _ samples: [Float]) async {
 }
 
 let words = CommandLine.arguments
-AutoTokenizer.loaded = WordTokenizer()
+AutoTokenizer.loaded = NumberTokenizer()
 let accepted = Set(words[3].split(separator: ",").map(String.init))
 let sound = URL(fileURLWithPath: words[1])
 let samples = try Data(contentsOf: URL(fileURLWithPath: words[2])).withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }

@@ -38,105 +38,14 @@ struct Asked: Decodable {
     let reaches: [[Int]]
 }
 
-/// Numbers of float32 in row order.
-struct Given: Decodable {
-    let shape: [Int]
-    let bytes: Data
-}
-
-/// Numbers in row order, as numpy names their type.
-struct Kept: Encodable {
-    let shape: [Int]
-    let type: String
-    let bytes: Data
-}
-
 struct Told: Encodable {
-    struct Call: Encodable {
-        let function: String
-        let state: Bool
-        let inputs: [String: Kept]
-    }
-
-    var calls: [Call] = []
+    var calls: [Replayed.Call] = []
     var prompts: [String: [Int]] = [:]
     var tokens: [String: [Int]] = [:]
     var refused: [String: String] = [:]
     var cancelled: [String: Bool] = [:]
     var sizes: [[Int]] = []
     var left = 0
-}
-
-struct CallDiffers: Error { let why: String }
-
-/// In the place of Core ML: the answers of Python's calls in their order.
-final class Replayed: @unchecked Sendable {
-    struct Answer: Decodable {
-        let function: String
-        let outputs: [String: Given]
-    }
-
-    var calls: [Told.Call] = []
-    /// The task that a call of `see` cancels.
-    var cancelsAtSee = false
-    private var answers: ArraySlice<Answer>
-    private var state: MLState?
-    var left: Int { answers.count }
-
-    init(_ answers: [Answer]) { self.answers = answers[...] }
-
-    func answer(_ name: String?, _ given: any MLFeatureProvider, _ state: MLState?) throws -> any MLFeatureProvider {
-        guard let name, let next = answers.popFirst(), next.function == name else {
-            throw CallDiffers(why: "call \(calls.count) is of \(name ?? "no function")")
-        }
-        if let state {
-            self.state = self.state ?? state
-            if self.state !== state { throw CallDiffers(why: "call \(calls.count) has another state") }
-        }
-        var inputs: [String: Kept] = [:]
-        for input in given.featureNames { inputs[input] = Self.numbers(given.featureValue(for: input)!.multiArrayValue!) }
-        calls.append(Told.Call(function: name, state: state != nil, inputs: inputs))
-        if name == "see", cancelsAtSee { withUnsafeCurrentTask { $0?.cancel() } }
-        return try MLDictionaryFeatureProvider(dictionary: next.outputs.mapValues { MLFeatureValue(multiArray: try Self.array($0)) })
-    }
-
-    private static func numbers(_ array: MLMultiArray) -> Kept {
-        let shape = array.shape.map(\.intValue)
-        switch array.dataType {
-        case .int32:
-            let bytes = array.withUnsafeBufferPointer(ofType: Int32.self) { Data(buffer: $0) }
-            return Kept(shape: shape, type: "int32", bytes: bytes)
-        case .float16:
-            let bytes = array.withUnsafeBufferPointer(ofType: Float16.self) { Data(buffer: $0) }
-            return Kept(shape: shape, type: "float16", bytes: bytes)
-        default:
-            let bytes = array.withUnsafeBufferPointer(ofType: Float.self) { Data(buffer: $0) }
-            return Kept(shape: shape, type: "float32", bytes: bytes)
-        }
-    }
-
-    private static func array(_ numbers: Given) throws -> MLMultiArray {
-        let array = try MLMultiArray(shape: numbers.shape.map { NSNumber(value: $0) }, dataType: .float32)
-        array.withUnsafeMutableBufferPointer(ofType: Float.self) { buffer, _ in
-            _ = numbers.bytes.copyBytes(to: UnsafeMutableRawBufferPointer(buffer))
-        }
-        return array
-    }
-
-    /// What Core ML says of a function: a decoder's have a state, the image encoder none.
-    static func describe(_ name: String?) -> MLModelDescription {
-        let description = MLModelDescription()
-        guard let method = ModelFacts.methods.first(where: { $0.name == name }) else { return description }
-        for input in method.inputs {
-            let shape = input.shape.map { NSNumber(value: $0) }
-            let constraint = MLMultiArrayConstraint(shape: shape, dataType: .float32)
-            description.inputDescriptionsByName[input.name] = MLFeatureDescription(name: input.name, constraint: constraint)
-        }
-        if method.name != "see" {
-            description.stateDescriptionsByName["cache"] = MLFeatureDescription(name: "cache", constraint: nil)
-        }
-        return description
-    }
 }
 
 extension EdgecModel {
@@ -147,7 +56,11 @@ let words = CommandLine.arguments
 let asked = try JSONDecoder().decode(Asked.self, from: Data(contentsOf: URL(fileURLWithPath: words[1])))
 AutoTokenizer.loaded = WordTokenizer(asked.words)
 let replayed = Replayed(asked.answers)
-MLModel.describe = { Replayed.describe($0) }
+// A decoder's functions have a state, the image encoder none.
+MLModel.describe = { name in
+    let inputs = ModelFacts.methods.first { $0.name == name }?.inputs ?? []
+    return Replayed.describe(inputs.map { ($0.name, $0.shape) }, hasState: name != "see")
+}
 MLModel.answer = { try replayed.answer($0, $1, $2) }
 let images = try asked.pictures.map { try ModelImage(width: $0.width, height: $0.height, rgb: Array($0.rgb)) }
 var told = Told()
@@ -180,9 +93,9 @@ var told = Told()
 }
 
 @MainActor func cancel(_ model: EdgecModel, _ step: Asked.Step, _ ids: [Int]) async throws {
-    replayed.cancelsAtSee = true
+    replayed.before = { name in if name == "see" { withUnsafeCurrentTask { $0?.cancel() } } }
     let result = await Task { try await model.begin(ids) }.result
-    replayed.cancelsAtSee = false
+    replayed.before = { _ in }
     if case .failure(let error) = result { told.cancelled[step.name] = error is CancellationError }
 }
 
