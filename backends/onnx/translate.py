@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 
 OPSET = 21
 FOUR_BITS = 22  # ONNX's number of the type INT4.
+FEW_VALUES, TABLES = 1 << 8, 1 << 18
+"""What is folded: a table of positions is larger than its computation, which ONNX Runtime folds at load; NPUs have no
+operators for that computation."""
 
 
-def translated(program: Program, name: str) -> ir.Model:
+def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> ir.Model:
     """The method as ONNX (opset 21); names of inputs and outputs are the program's.
+
+    Args:
+        program: the method.
+        name: its name, for errors.
+        folded_values: what is computed of constants alone is stored where it has at most so many values.
 
     Raises:
         InputError: E581, ONNX cannot express something.
@@ -29,6 +37,8 @@ def translated(program: Program, name: str) -> ir.Model:
     import torch
 
     _check_tools()
+    from onnxscript.optimizer import optimize
+
     written = run_pass(program, OnnxForm())
     interface = written.interface
     with quiet():
@@ -41,12 +51,14 @@ def translated(program: Program, name: str) -> ir.Model:
                 input_names=[tensor.name for tensor in interface.inputs],
                 output_names=[tensor.name for tensor in interface.outputs],
                 custom_translation_table=_translations(),
-                optimize=True,
+                optimize=False,
                 verbose=False,
             )
+            assert made is not None
+            # torch's own ``optimize`` folds tables: 257 KB beside the 417 KB of a tiny MPNet's weights.
+            optimize(made.model, output_size_limit=folded_values)
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
             raise _refused(name, error) from error
-    assert made is not None
     _forget_origin(made.model)
     return made.model
 

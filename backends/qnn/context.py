@@ -22,7 +22,7 @@ from torch import Tensor
 
 from edgec.backends.onnx.methods import OnnxMethods, cpu_session, open_sessions
 from edgec.backends.onnx.onnx_form import WrittenNorms
-from edgec.backends.onnx.translate import translated
+from edgec.backends.onnx.translate import TABLES, translated
 from edgec.backends.onnx.weight_file import WEIGHTS, folder_layout, write_models
 from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import FloatRun, calibrated, exemplified
@@ -85,7 +85,7 @@ def _write_part(
 ) -> None:
     """Write the CPU's models into the artifact and the fixed-point ones next to it; ``work`` counts both."""
     folder = path / f"{_PARTS}{index}"
-    hosts = {name: translated(host, name) for name, (host, _) in here.items() if host.interface.outputs}
+    hosts = {name: translated(host, name, TABLES) for name, (host, _) in here.items() if host.interface.outputs}
     for name, model in hosts.items():
         work.hosted.setdefault(name, []).append(work_of(model))
     write_models({f"host_{name}": model for name, model in hosts.items()}, folder)
@@ -94,7 +94,7 @@ def _write_part(
     for name, (_, npu) in here.items():
         with TemporaryDirectory(dir=quantised) as scratch:
             source = Path(scratch) / "float"
-            model = translated(run_pass(npu, FloatWeights()), name)
+            model = translated(run_pass(npu, FloatWeights()), name, TABLES)
             work.accelerated.setdefault(name, []).append(work_of(model))
             write_models({name: model}, source)
             feeds, weights = run.feeds(f"{name}_{index}"), grids(npu)

@@ -67,7 +67,9 @@ class _Shorter:
     known: dict[Node, Node] = field(default_factory=dict)
 
     def take(self, node: Node) -> None:
-        """Emit a node again where it has six dimensions, or reads what had six."""
+        """Emit a node again where it has six dimensions, or reads what had six; one of several outputs stays."""
+        if not isinstance(node.meta.get("val"), Tensor):
+            return
         long = _is_long(node)
         if not long and not any(source in self.known for source in node.all_input_nodes):
             return

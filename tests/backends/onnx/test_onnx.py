@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 import edgec
 from edgec.backends.onnx.onnx_form import OnnxForm
@@ -31,6 +32,7 @@ from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods,
 pytestmark = pytest.mark.long
 
 INDEX = torch.ops.aten.index.Tensor
+SIDE = 64
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -130,3 +132,29 @@ def test_rows_by_positions_are_read_by_indices_of_64_bits_and_masks_stay_masks()
     dtypes = [place.meta["val"].dtype for places in given for place in places]
     assert sorted(map(str, dtypes)) == ["torch.bool", "torch.int64"]
     assert torch.equal(written.graph(table, places, mask)[0], captured.graph(table, places, mask)[0])
+
+
+class Biased(nn.Module):
+    """Scores with a bias by distance, as MPNet and T5 compute it for every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.biases = nn.Parameter(torch.randn(9, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        places = torch.arange(SIDE)
+        apart = (places[None] - places[:, None]).clamp(-4, 4) + 4
+        return scores + self.biases[apart]
+
+
+def test_tables_of_positions_are_computed_and_not_stored(tmp_path: Path) -> None:
+    from edgec.backends.onnx.folder import layout, lower
+    from edgec.backends.onnx.methods import open_function
+
+    scores = torch.zeros(1, SIDE, SIDE)
+    program = capture_module(Biased(), (scores,), "biased", ("scores",))
+    lower({"main": program}, tmp_path / "x.onnx", lambda name, done, total: None)
+    # Three tables of indices would take 98 KB.
+    assert sum(run.bytes for run in layout(tmp_path / "x.onnx").stored) < 4096
+    (made,) = open_function(tmp_path / "x.onnx", None)([scores])
+    assert torch.equal(made, program.graph(scores)[0])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +23,13 @@ class Turned(nn.Module):
         return x.view(1, 5, 2, 3, 4, 2).exp().permute(5, 4, 3, 2, 1, 0)
 
 
+class Pooled(nn.Module):
+    """As Hiera's units are pooled: the largest value of six dimensions, by an operator of two outputs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.view(1, 5, 2, 3, 4, 2).max(dim=3).values
+
+
 def test_points_are_placed_in_five_dimensions() -> None:
     inputs = (torch.randn(1, 5, 48), torch.rand(1, 5, 3, 4))
     program = program_of(Places(), *inputs)
@@ -32,9 +40,10 @@ def test_points_are_placed_in_five_dimensions() -> None:
     assert len(ranks(run_pass(shorter, FiveDimensions()))) == len(ranks(shorter))
 
 
-def test_what_another_operator_reads_stays() -> None:
+@pytest.mark.parametrize("model", [Turned(), Pooled()])
+def test_what_another_operator_reads_stays(model: nn.Module) -> None:
     x = torch.randn(1, 5, 48)
-    program = program_of(Turned(), x)
+    program = program_of(model, x)
     left = run_pass(program, FiveDimensions())
     assert max(ranks(left)) == 6
     assert torch.equal(left.graph(x), program.graph(x))
