@@ -14,6 +14,7 @@ from edgec.exporter.resolve.limits import slots
 from edgec.passes.cleanup.fake_values import FakeValues
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.narrow_inputs import NarrowInputs
+from edgec.passes.cleanup.plain_operators import PlainOperators
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.contract import Pass
@@ -261,6 +262,8 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     rounding = passes_for(recipe)
     return [
         RemoveNoops(),
+        PlainOperators(),
+        PoolToMean(),
         MatmulToLinear(),
         VectorToMatrix(),
         FuseSdpa(),

@@ -25,8 +25,21 @@ def test_the_numbers_stay(window: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "module", [nn.AvgPool2d(640, ceil_mode=True), nn.AvgPool2d((3, 4)), nn.AvgPool2d((3, 9), ceil_mode=True)]
+)
+def test_a_window_over_the_whole_image_is_a_mean(module: nn.Module) -> None:
+    x = torch.randn(2, 5, 3, 4, generator=torch.Generator().manual_seed(0))
+    rewritten = run_pass(capture_module(module, (x,)), PoolToMean())
+    assert not nodes_of(rewritten.graph, aten.avg_pool2d.default)
+    torch.testing.assert_close(rewritten.graph(x)[0], module(x), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
     "module, shape",
     [
+        (nn.AvgPool2d((3, 2)), (1, 5, 3, 4)),
+        (nn.AvgPool2d((5, 6), padding=(1, 1)), (1, 5, 3, 4)),
+        (nn.AvgPool2d((3, 4), divisor_override=5), (1, 5, 3, 4)),
         (nn.AvgPool1d(2, stride=1), (1, 5, 12)),
         (nn.AvgPool1d(2, stride=2, padding=1), (1, 5, 12)),
         (nn.AvgPool1d(2, stride=2), (1, 5, 11)),
@@ -35,4 +48,4 @@ def test_the_numbers_stay(window: int) -> None:
 )
 def test_other_pools_are_left_alone(module: nn.Module, shape: tuple[int, ...]) -> None:
     program = capture_module(module, (torch.zeros(shape),))
-    assert nodes_of(run_pass(program, PoolToMean()).graph, aten.avg_pool1d.default)
+    assert nodes_of(run_pass(program, PoolToMean()).graph, aten.avg_pool1d.default, aten.avg_pool2d.default)

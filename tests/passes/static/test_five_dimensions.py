@@ -24,10 +24,14 @@ class Turned(nn.Module):
 
 
 class Pooled(nn.Module):
-    """As Hiera's units are pooled: the largest value of six dimensions, by an operator of two outputs."""
+    """As Hiera pools its units: the largest of six dimensions, by an operator of two outputs; or which it is."""
+
+    def __init__(self, dim: int = 3, output: int = 0) -> None:
+        super().__init__()
+        self.dim, self.output = dim, output
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.view(1, 5, 2, 3, 4, 2).max(dim=3).values
+        return x.view(1, 5, 2, 3, 4, 2).max(self.dim)[self.output]
 
 
 def test_points_are_placed_in_five_dimensions() -> None:
@@ -40,7 +44,16 @@ def test_points_are_placed_in_five_dimensions() -> None:
     assert len(ranks(run_pass(shorter, FiveDimensions()))) == len(ranks(shorter))
 
 
-@pytest.mark.parametrize("model", [Turned(), Pooled()])
+@pytest.mark.parametrize("model", [Pooled(), Pooled(dim=-2)])
+def test_units_are_pooled_in_five_dimensions(model: nn.Module) -> None:
+    x = torch.randn(1, 5, 48)
+    program = program_of(model, x)
+    assert max(ranks(program)) == 6
+    shorter = run_pass(program, FiveDimensions())
+    assert max(ranks(shorter)) == 5 and torch.equal(shorter.graph(x), program.graph(x))
+
+
+@pytest.mark.parametrize("model", [Turned(), Pooled(dim=0), Pooled(output=1)])
 def test_what_another_operator_reads_stays(model: nn.Module) -> None:
     x = torch.randn(1, 5, 48)
     program = program_of(model, x)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from math import prod
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from edgec.ir.program import Interface, Program, TensorType
-from edgec.passes.contract import nodes_of, run_pass
+from edgec.passes.contract import run_pass
 from edgec.passes.static.merge_dimensions import MergeDimensions, merged
 
 aten = torch.ops.aten
@@ -52,11 +53,31 @@ def test_dimensions_that_no_view_joins_stay() -> None:
     assert max(ranks(run_pass(program, MergeDimensions()))) == 6
 
 
-def test_six_dimensions_that_all_move_stay_for_the_linter() -> None:
-    shape, order = [2, 2, 2, 2, 2, 2], [5, 4, 3, 2, 1, 0]
-    program = program_of(Windows(shape, order), torch.randn(64))
-    (left,) = nodes_of(run_pass(program, MergeDimensions()).graph, aten.permute.default)
-    assert left.meta["val"].dim() == 6
+class Heads(nn.Module):
+    """Queries, keys and values of windows, as Hiera takes a projection apart."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        q, k, v = x.view(2, 5, 4, 3, 2, 6).permute(3, 0, 4, 2, 1, 5).unbind(0)
+        return q + k, v.flatten(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("model", "x"),
+    [
+        # Hiera's windows of windows: two of the dimensions move, and none stays beside its neighbour.
+        (Windows([4, 4, 2, 4, 2, 16], [0, 2, 4, 1, 3, 5]), (4, 8, 8, 16)),
+        (Windows([2, 3, 2, 3, 2, 3, 2], [5, 4, 3, 6, 2, 1, 0]), (432,)),
+        (Heads(), (2, 20, 36)),
+    ],
+)
+def test_what_has_more_than_five_dimensions_all_the_same_is_permuted_in_steps(
+    model: nn.Module, x: tuple[int, ...]
+) -> None:
+    given = torch.randn(x)
+    program = program_of(model, given)
+    fewer = run_pass(program, MergeDimensions())
+    assert max(ranks(program)) > 5 and max(ranks(fewer)) <= 5
+    torch.testing.assert_close(fewer.graph(given), program.graph(given), rtol=0, atol=0)
 
 
 @given(st.lists(st.integers(1, 3), min_size=6, max_size=7), st.randoms())

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from edgec.passes.cleanup.plain_operators import PlainOperators
+from edgec.passes.contract import run_pass
+from tests.passes.static.test_merge_dimensions import program_of
+
+
+class Renamed(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.divide(torch.multiply(torch.subtract(x, y), y.absolute().negative()), 3.0)
+
+
+class Summed(nn.Module):
+    """An Einstein sum of two tensors, or of one."""
+
+    def __init__(self, equation: str, count: int) -> None:
+        super().__init__()
+        self.equation, self.count = equation, count
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.einsum(self.equation, *(x, y)[: self.count])
+
+
+class Windows(nn.Module):
+    """What ``torch.nn.functional.unfold`` cuts out: kernel, dilation, padding and stride."""
+
+    def __init__(self, *asked: Any) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.unfold(x, *self.asked)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "y"),
+    [
+        (Renamed(), (2, 5), (2, 5)),
+        # OWL-ViT's classes of patches, MaskFormer's masks, what is weighted by rows, diagonals.
+        (Summed("...pd,...qd->...pq", 2), (1, 6, 8), (1, 3, 8)),
+        (Summed("bqc,bchw->bqhw", 2), (1, 4, 8), (1, 8, 3, 5)),
+        (Summed("bij,bkij->bk", 2), (2, 3, 4), (2, 5, 3, 4)),
+        (Summed("bii->bi", 1), (2, 4, 4), (1,)),
+        # ConvBERT's windows of a text, then of an image with gaps and steps.
+        (Windows((9, 1), 1, (4, 0), 1), (1, 6, 12, 1), (1,)),
+        (Windows((3, 2), (2, 1), (1, 0), (2, 3)), (2, 3, 9, 8), (1,)),
+    ],
+)
+def test_the_same_is_computed_by_other_operators(model: nn.Module, x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    inputs = (torch.randn(x), torch.randn(y))
+    program = program_of(model, *inputs)
+    plain = run_pass(program, PlainOperators())
+    assert torch.equal(plain.graph(*inputs), program.graph(*inputs))
+    targets = {str(node.target) for node in plain.graph.graph.nodes if node.op == "call_function"}
+    assert targets and not any(name in target for target in targets for name in ("einsum", "multiply", "im2col"))
+    values = [node.meta["val"].shape for node in plain.graph.graph.nodes if node.op == "call_function"]
+    assert values[-1] == program.graph(*inputs).shape
