@@ -75,7 +75,8 @@ class _Shorter:
         if not long and not any(source in self.known for source in _read(node)):
             return
         with self.graph.graph.inserting_before(node):
-            made = self._emitted(Emitter(self.graph.graph), node)
+            emit = Emitter(self.graph.graph)
+            made = self._largest(emit, node) if _is_largest(node) else self._emitted(emit, node)
         if made is not None and long:
             self.known[node] = made
         elif made is not None:
@@ -92,8 +93,6 @@ class _Shorter:
             return None
         if node.target in _BY_ELEMENT and len(shape) == _RANK:
             return emit(node.target, *args, **node.kwargs)
-        if _is_largest(node):
-            return self._largest(emit, node, wanted)
         if node.target is aten.expand.default and node.args[0] in self.known and len(shape) == _RANK:
             return emit(aten.expand.default, args[0], wanted)
         if node.target in _OF_DIMENSION and node.args[0] in self.known and (dim := int(args[1]) % _RANK):
@@ -101,13 +100,14 @@ class _Shorter:
             return made if len(shape) == _RANK else emit(aten.reshape.default, made, wanted)
         return None
 
-    def _largest(self, emit: Emitter, node: Node, wanted: list[int]) -> Node | None:
+    def _largest(self, emit: Emitter, node: Node) -> Node | None:
         """The values of ``max.dim`` over another dimension than the first."""
         source, dim, *kept = _pair(node).args
-        if source not in self.known or not int(dim) % _RANK:  # type: ignore[arg-type]
+        shape = list(node.meta["val"].shape)
+        if source not in self.known or kept not in ([], [False]) or not int(dim) % _RANK:  # type: ignore[arg-type]
             return None
-        made = emit(aten.amax.default, self.known[source], [int(dim) % _RANK - 1], *kept)  # type: ignore[index, arg-type]
-        return emit(aten.reshape.default, made, wanted)
+        made = emit(aten.amax.default, self.known[source], [int(dim) % _RANK - 1])  # type: ignore[index, arg-type]
+        return emit(aten.reshape.default, made, shape)
 
 
 def _read(node: Node) -> list[Node]:
