@@ -1,12 +1,14 @@
-"""Write operators by those that every backend knows: other names of arithmetic, Einstein sums, windows side by side.
+"""Write operators by those that every backend knows: other names, Einstein sums, windows side by side.
 
     multiply(x, y)                                    ==>      mul(x, y)
     einsum("...pd,...qd->...pq", x, y)                ==>      views, permutations -> bmm -> view
     im2col(x, [9, 1])                                 ==>      pad -> 9 slices -> stack -> view
+    zeros_like(x, dtype=float32)                      ==>      full(shape of x, 0, dtype=float32)
 
-Legality: torch computes an Einstein sum so itself; windows are copies. Exact. Measured on tiny random models for
-iPhone: coremltools refused ConvBERT for the name ``multiply`` and OWL-ViT for the dots of its sum (E404), and wrote
-ConvBERT's windows as a convolution whose weights took 166 KB beside the model's 197 (E210); both convert after.
+Legality: torch computes an Einstein sum so itself; windows are copies; a filled tensor has a fixed shape. Exact.
+Measured on tiny random models for iPhone: coremltools refused ConvBERT for the name ``multiply`` and OWL-ViT for the
+dots of its sum (E404), wrote ConvBERT's windows as a convolution whose weights took 166 KB beside the model's 197
+(E210), and gave zeros like a mask the mask's type, which made Mask2Former's scores 1 (E201); all three convert after.
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ class PlainOperators:
             with graph.graph.inserting_before(node):
                 node.replace_all_uses_with(_WRITTEN[node.target](Emitter(graph.graph), node))
             graph.graph.erase_node(node)
+        for node in nodes_of(graph, *_FILLS, aten.full_like.default):
+            _fill(graph, node)
         return program.interface
 
     def ensures(self, program: Program) -> None:
@@ -106,6 +110,19 @@ class _Side:
         return begin, begin + (windows - 1) * self.stride + 1, self.stride
 
 
+def _fill(graph: GraphModule, node: Node) -> None:
+    """Make a tensor of one value by its shape, where that is fixed."""
+    made = node.meta["val"]
+    value = node.args[1] if node.target is aten.full_like.default else _FILLS[node.target]
+    if all(isinstance(size, int) for size in made.shape):
+        with graph.graph.inserting_before(node):
+            filled = graph.graph.call_function(aten.full.default, (list(made.shape), value), {"dtype": made.dtype})
+        filled.meta = {**node.meta}
+        node.replace_all_uses_with(filled)
+        graph.graph.erase_node(node)
+
+
+_FILLS: Mapping[object, int] = {aten.zeros_like.default: 0, aten.ones_like.default: 1}
 _WRITTEN: Mapping[object, Callable[[Emitter, Node], Node]] = {
     aten.einsum.default: _sum,
     aten.im2col.default: _windows,
