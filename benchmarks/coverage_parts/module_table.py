@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from benchmarks.coverage_parts.check import Outcome
 from benchmarks.coverage_parts.check_module import MODULE_COLUMNS
@@ -17,9 +18,9 @@ _TITLES = {
 
 
 def module_section(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
-    """Counts for each part, then every type with its class and its result for each target."""
+    """Counts for each part and target, then every type with its class and its result for each target."""
     heads = [*MODULE_COLUMNS, "reason"]
-    lines = [_HEAD, "| part | types | equal | refused | other | not run |", "|---|---|---|---|---|---|"]
+    lines = [_HEAD, f"| part | types | {' | '.join(MODULE_COLUMNS)} |", "|---" * (len(MODULE_COLUMNS) + 2) + "|"]
     lines += [_counts(part, outcomes) for part in _TITLES]
     lines += ["", f"| type | class | {' | '.join(heads)} |", "|---" * (len(heads) + 2) + "|"]
     lines += [_row(kind, MODULES[part][kind], outcomes) for part in _TITLES for kind in module_types(part)]
@@ -28,10 +29,15 @@ def module_section(outcomes: Mapping[tuple[str, str], Outcome]) -> str:
 
 def _counts(part: str, outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     kinds = module_types(part)
-    found = [outcomes[kind, "host"].result for kind in kinds if (kind, "host") in outcomes]
-    good, refused = found.count("equal"), found.count("refused")
-    numbers = (len(kinds), good, refused, len(found) - good - refused, len(kinds) - len(found))
-    return f"| {_TITLES[part]} | {' | '.join(map(str, numbers))} |"
+    return (
+        f"| {_TITLES[part]} | {len(kinds)} | {' | '.join(_count(kinds, name, outcomes) for name in MODULE_COLUMNS)} |"
+    )
+
+
+def _count(kinds: Sequence[str], column: str, outcomes: Mapping[tuple[str, str], Outcome]) -> str:
+    """How many types have each result, such as ``22 equal, 1 refused``."""
+    found = Counter(outcomes[kind, column].result for kind in kinds if (kind, column) in outcomes)
+    return ", ".join(f"{count} {result}" for result, count in found.most_common())
 
 
 def _row(kind: str, maker: str, outcomes: Mapping[tuple[str, str], Outcome]) -> str:
@@ -47,7 +53,7 @@ Tiny models with random weights again, each of the class that is named, exported
 `android-cpu` (ExecuTorch's standard kernels) and as ONNX for the same phones (`onnx`, executed by ONNX Runtime here).
 "Equal" means that every output of the bundle agrees with transformers' own forward (eager attention, float32), on
 inputs that the export did not see: to 1e-3 of the output's largest value, to 3e-2 as an `iphone mlpackage` in float16,
-which edgec's interpreter executes. The counts are of `host`. Texts end in padding; where a bundle takes texts of any
+which edgec's interpreter executes. Texts end in padding; where a bundle takes texts of any
 length, one token, seven and the most are compared. Written by `python -m benchmarks.coverage --modules` from
 `benchmarks/coverage_parts/module_outcomes.json`. An empty cell was not run, and no phone has run these.
 """
