@@ -57,6 +57,9 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
             assert made is not None
             # torch's own ``optimize`` folds tables: 257 KB beside the 417 KB of a tiny MPNet's weights.
             optimize(made.model, output_size_limit=folded_values)
+            # Equal outputs were made one, under another name.
+            for value, tensor in zip(made.model.graph.outputs, interface.outputs, strict=True):
+                value.name = tensor.name
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
             raise _refused(name, error) from error
     _forget_origin(made.model)

@@ -158,3 +158,23 @@ def test_tables_of_positions_are_computed_and_not_stored(tmp_path: Path) -> None
     assert sum(run.bytes for run in layout(tmp_path / "x.onnx").stored) < 4096
     (made,) = open_function(tmp_path / "x.onnx", None)([scores])
     assert torch.equal(made, program.graph(scores)[0])
+
+
+class Twice(nn.Module):
+    """Two outputs that are equal, as keys that two layers share."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return x + 1, x * 2, x + 1
+
+
+def test_equal_outputs_keep_their_names(tmp_path: Path) -> None:
+    from edgec.backends.onnx.folder import lower
+    from edgec.backends.onnx.methods import open_function, open_sessions
+
+    x = torch.randn(2, 3)
+    program = capture_module(Twice(), (x,), "twice", ("x",))
+    lower({"main": program}, tmp_path / "x.onnx", lambda name, done, total: None)
+    (session,) = open_sessions(tmp_path / "x.onnx", ("main",)).values()
+    assert [each.name for each in session.get_outputs()] == [each.name for each in program.interface.outputs]
+    for made, wanted in zip(open_function(tmp_path / "x.onnx", None)([x]), Twice()(x), strict=True):
+        assert torch.equal(made, wanted)
