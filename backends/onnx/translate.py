@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, OnnxForm
 from edgec.errors import InputError, ToolError
-from edgec.ir.program import Program
+from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import run_pass
 from edgec.quiet import quiet
@@ -28,7 +28,8 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
     Args:
         program: the method.
         name: its name, for errors.
-        folded_values: what is computed of constants alone is stored where it has at most so many values.
+        folded_values: what is computed of constants alone is stored where it has at most so many values, or is no
+            larger than what it is computed of.
 
     Raises:
         InputError: E581, ONNX cannot express something.
@@ -48,8 +49,6 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
                 exported,
                 dynamo=True,
                 opset_version=OPSET,
-                input_names=[tensor.name for tensor in interface.inputs],
-                output_names=[tensor.name for tensor in interface.outputs],
                 custom_translation_table=_translations(),
                 optimize=False,
                 verbose=False,
@@ -57,13 +56,21 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
             assert made is not None
             # torch's own ``optimize`` folds tables: 257 KB beside the 417 KB of a tiny MPNet's weights.
             optimize(made.model, output_size_limit=folded_values)
-            # Equal outputs were made one, under another name.
-            for value, tensor in zip(made.model.graph.outputs, interface.outputs, strict=True):
-                value.name = tensor.name
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
             raise _refused(name, error) from error
+    _give_names(made.model, interface)
     _forget_origin(made.model)
     return made.model
+
+
+def _give_names(model: ir.Model, interface: Interface) -> None:
+    """Name inputs and outputs as the program does: folding makes equal outputs one, and copies an input that is one."""
+    from onnx_ir.passes.common import NameFixPass
+
+    named = (*interface.inputs, *interface.outputs)
+    for value, tensor in zip((*model.graph.inputs, *model.graph.outputs), named, strict=True):
+        value.name = tensor.name
+    NameFixPass()(model)
 
 
 def _forget_origin(model: ir.Model) -> None:

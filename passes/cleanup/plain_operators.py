@@ -5,7 +5,8 @@
     im2col(x, [9, 1])                                 ==>      pad -> 9 slices -> stack -> view
     zeros_like(x, dtype=float32)                      ==>      full(shape of x, 0, dtype=float32)
 
-Legality: torch computes an Einstein sum so itself; windows are copies; a filled tensor has a fixed shape. Exact.
+Legality: torch computes an Einstein sum so itself; windows are copies; what is filled has a fixed shape and
+another type than what it is like. Exact.
 Measured on tiny random models for iPhone: coremltools refused ConvBERT for the name ``multiply`` and OWL-ViT for the
 dots of its sum (E404), wrote ConvBERT's windows as a convolution whose weights took 166 KB beside the model's 197
 (E210), and gave zeros like a mask the mask's type, which made Mask2Former's scores 1 (E201); all three convert after.
@@ -27,11 +28,14 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
+_VIEWS = frozenset({aten.view.default, aten._unsafe_view.default})
 _NAMES: Mapping[object, Any] = {
     aten.multiply.Tensor: aten.mul.Tensor,
     aten.multiply.Scalar: aten.mul.Scalar,
     aten.divide.Tensor: aten.div.Tensor,
     aten.divide.Scalar: aten.div.Scalar,
+    aten.divide.Tensor_mode: aten.div.Tensor_mode,
+    aten.true_divide.Tensor: aten.div.Tensor,
     aten.subtract.Tensor: aten.sub.Tensor,
     aten.subtract.Scalar: aten.sub.Scalar,
     aten.negative.default: aten.neg.default,
@@ -77,19 +81,21 @@ def _sum(emit: Emitter, node: Node) -> Node:
             places[inner] = next(left)
         elif inner.op == "call_function":
             args, kwargs = map_arg((inner.args, inner.kwargs), lambda source: places[source])
-            places[inner] = emit(inner.target, *args, **kwargs)
+            # Views were chosen by strides, which depend on copies that other passes remove.
+            places[inner] = emit(aten.reshape.default if inner.target in _VIEWS else inner.target, *args, **kwargs)
     return places[written.graph.output_node().args[0]]  # type: ignore[index]
 
 
 def _windows(emit: Emitter, node: Node) -> Node:
     """The windows of ``im2col``: for each place in a window what lies there, [N, C x places, windows]."""
     source, *given = node.args
-    asked: Any = (*given, source.meta["val"].shape[2:])  # type: ignore[union-attr]
+    shape = source.meta["val"].shape  # type: ignore[union-attr]
+    asked: Any = (*given, shape[-2:])
     height, width = (_Side(*each) for each in zip(*asked, strict=True))
     padded = emit(aten.constant_pad_nd.default, source, [width.padding] * 2 + [height.padding] * 2)
-    rows = [emit(aten.slice.Tensor, padded, 2, *height.part(place)) for place in range(height.kernel)]
-    parts = [emit(aten.slice.Tensor, row, 3, *width.part(place)) for row in rows for place in range(width.kernel)]
-    return emit(aten.reshape.default, emit(aten.stack.default, parts, 2), list(node.meta["val"].shape))
+    rows = [emit(aten.slice.Tensor, padded, -2, *height.part(place)) for place in range(height.kernel)]
+    parts = [emit(aten.slice.Tensor, row, -1, *width.part(place)) for row in rows for place in range(width.kernel)]
+    return emit(aten.reshape.default, emit(aten.stack.default, parts, len(shape) - 2), list(node.meta["val"].shape))
 
 
 @dataclass(frozen=True)
@@ -111,10 +117,10 @@ class _Side:
 
 
 def _fill(graph: GraphModule, node: Node) -> None:
-    """Make a tensor of one value by its shape, where that is fixed."""
-    made = node.meta["val"]
+    """Make a tensor of one value by its shape, where that is fixed and its type is not that of what it is like."""
+    made, like = node.meta["val"], node.args[0].meta["val"]  # type: ignore[union-attr]
     value = node.args[1] if node.target is aten.full_like.default else _FILLS[node.target]
-    if all(isinstance(size, int) for size in made.shape):
+    if made.dtype is not like.dtype and all(isinstance(size, int) for size in made.shape):
         with graph.graph.inserting_before(node):
             filled = graph.graph.call_function(aten.full.default, (list(made.shape), value), {"dtype": made.dtype})
         filled.meta = {**node.meta}

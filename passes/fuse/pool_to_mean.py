@@ -8,8 +8,9 @@
 
 ExecuTorch has no kernel for pooling along one dimension. Core ML divides by the whole window, torch by what of it lies
 in the image: EfficientNet's window is as wide as its channels. Legality: windows that do not overlap, no padding, one
-batch, and a length that is a multiple of the window; or a window that covers the image. Exact. Measured on a tiny
-random Qwen2-Audio: rows differ by 5.3e-7 of the largest; EfficientNet for iPhone was off by half (E201), now by 3e-4.
+batch, and a length that is a multiple of the window; or a window that covers an image of floats, without padding or
+divisor. Exact. Measured on a tiny random Qwen2-Audio: rows differ by 5.3e-7 of the largest; EfficientNet for iPhone was
+off by half (E201), now by 3e-4.
 """
 
 from __future__ import annotations
@@ -69,10 +70,15 @@ def _covers(node: Node) -> bool:
     """Whether a pool's only window covers the whole image, [N, C, H, W]."""
     names = ("x", "kernel", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
     given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    kernel, image = given["kernel"], given["x"].meta["val"].shape
+    kernel, value = given["kernel"], given["x"].meta["val"]
+    image = value.shape
     # One number stands for both sides.
     sides = zip(kernel * 2 if len(kernel) == 1 else kernel, image[-2:], strict=True)
-    whole = len(image) == 4 and all(isinstance(size, int) and side >= size for side, size in sides)
+    whole = (
+        value.is_floating_point()
+        and len(image) == 4
+        and all(isinstance(size, int) and side >= size for side, size in sides)
+    )
     return whole and not any(given.get("padding") or ()) and given.get("divisor_override") is None
 
 

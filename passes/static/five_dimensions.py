@@ -85,19 +85,20 @@ class _Shorter:
     def _emitted(self, emit: Emitter, node: Node) -> Node | None:
         """The node without its first dimension; one of fewer dimensions in its own shape; None where not legal."""
         shape = list(node.meta["val"].shape)
-        wanted = shape[1:] if len(shape) == _RANK else shape
+        long = _is_long(node)
+        wanted = shape[1:] if long else shape
         args: Any = map_arg(node.args, lambda source: self.known.get(source, source))
         if node.target in _LAID_OUT:
             return emit(aten.reshape.default, args[0], wanted)
         if any(_is_long(source) for source in args if isinstance(source, Node)):
             return None
-        if node.target in _BY_ELEMENT and len(shape) == _RANK:
+        if node.target in _BY_ELEMENT and long:
             return emit(node.target, *args, **node.kwargs)
-        if node.target is aten.expand.default and node.args[0] in self.known and len(shape) == _RANK:
+        if node.target is aten.expand.default and node.args[0] in self.known and long:
             return emit(aten.expand.default, args[0], wanted)
         if node.target in _OF_DIMENSION and node.args[0] in self.known and (dim := int(args[1]) % _RANK):
             made = emit(node.target, args[0], dim - 1, *args[2:])
-            return made if len(shape) == _RANK else emit(aten.reshape.default, made, wanted)
+            return made if long else emit(aten.reshape.default, made, wanted)
         return None
 
     def _largest(self, emit: Emitter, node: Node) -> Node | None:

@@ -50,7 +50,7 @@ class MergeDimensions:
         """Rewrite every such permutation that can do with fewer dimensions."""
         for node in nodes_of(graph, aten.permute.default, aten.transpose.int):
             shape, order = _permutation(node)
-            if len(shape) > _MOST and _only_laid_out(node):
+            if shape and _only_laid_out(node):
                 _rewrite(graph, node, shape, merged(shape, order))
         return program.interface
 
@@ -59,10 +59,10 @@ class MergeDimensions:
 
 
 def _permutation(node: Node) -> tuple[list[int], list[int]]:
-    """The sizes of the input and the order of its dimensions in the result; nothing where a size varies."""
+    """The sizes of the input and the order of its dimensions in the result; nothing where few or varying."""
     source, *rest = node.args
     shape = list(source.meta["val"].shape)  # type: ignore[union-attr]
-    if not all(isinstance(size, int) for size in shape):
+    if len(shape) <= _MOST or not all(isinstance(size, int) for size in shape):
         return [], []
     order = list(range(len(shape)))
     if node.target is aten.permute.default:

@@ -161,13 +161,13 @@ def test_tables_of_positions_are_computed_and_not_stored(tmp_path: Path) -> None
 
 
 class Twice(nn.Module):
-    """Two outputs that are equal, as keys that two layers share."""
+    """An input that is an output, and two outputs that are equal: as hidden states, and keys that layers share."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return x + 1, x * 2, x + 1
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x * 2, x, x + 1, x * 2, x + 1
 
 
-def test_equal_outputs_keep_their_names(tmp_path: Path) -> None:
+def test_inputs_and_outputs_keep_their_names(tmp_path: Path) -> None:
     from edgec.backends.onnx.folder import lower
     from edgec.backends.onnx.methods import open_function, open_sessions
 
@@ -175,6 +175,7 @@ def test_equal_outputs_keep_their_names(tmp_path: Path) -> None:
     program = capture_module(Twice(), (x,), "twice", ("x",))
     lower({"main": program}, tmp_path / "x.onnx", lambda name, done, total: None)
     (session,) = open_sessions(tmp_path / "x.onnx", ("main",)).values()
+    assert [each.name for each in session.get_inputs()] == ["x"]
     assert [each.name for each in session.get_outputs()] == [each.name for each in program.interface.outputs]
     for made, wanted in zip(open_function(tmp_path / "x.onnx", None)([x]), Twice()(x), strict=True):
         assert torch.equal(made, wanted)

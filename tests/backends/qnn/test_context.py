@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import edgec
-from edgec.backends.onnx.translate import translated
+from edgec.backends.onnx.translate import TABLES, translated
 from edgec.backends.onnx.weight_file import write_models
 from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import FloatRun, calibrated
@@ -155,7 +155,7 @@ def test_old_and_unknown_chips_and_float_recipes_are_refused_early() -> None:
 def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
     pytest.importorskip("onnxscript")
     host, npu = _divided(programs("llama", CHANNEL)["decode"])
-    translations = [translated(host, "decode"), translated(run_pass(npu, FloatWeights()), "decode")]
+    translations = [translated(host, "decode", TABLES), translated(run_pass(npu, FloatWeights()), "decode", TABLES)]
     hosted, inside = map(work_of, translations)
     work = HostedWork({"prefill": [hosted], "decode": [hosted]}, {"prefill": [inside], "decode": [inside]})
     delegation = work.delegation(2)
@@ -174,7 +174,7 @@ def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
 def test_the_hosts_model_says_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     host, _ = _divided(programs("llama", CHANNEL)["decode"])
-    write_models({"host_decode": translated(host, "decode")}, tmp_path / "part_0")
+    write_models({"host_decode": translated(host, "decode", TABLES)}, tmp_path / "part_0")
     assert machine_paths(tmp_path / "part_0") == {}
 
 

@@ -49,3 +49,8 @@ def test_a_window_over_the_whole_image_is_a_mean(module: nn.Module) -> None:
 def test_other_pools_are_left_alone(module: nn.Module, shape: tuple[int, ...]) -> None:
     program = capture_module(module, (torch.zeros(shape),))
     assert nodes_of(run_pass(program, PoolToMean()).graph, aten.avg_pool1d.default, aten.avg_pool2d.default)
+
+
+def test_whole_numbers_are_left_alone() -> None:
+    program = capture_module(nn.AvgPool2d(3), (torch.ones(1, 1, 3, 3, dtype=torch.int64),))
+    assert nodes_of(run_pass(program, PoolToMean()).graph, aten.avg_pool2d.default)

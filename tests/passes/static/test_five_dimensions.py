@@ -53,7 +53,19 @@ def test_units_are_pooled_in_five_dimensions(model: nn.Module) -> None:
     assert max(ranks(shorter)) == 5 and torch.equal(shorter.graph(x), program.graph(x))
 
 
-@pytest.mark.parametrize("model", [Turned(), Pooled(dim=0), Pooled(output=1)])
+class Joined(nn.Module):
+    """Six dimensions whose first is no longer 1: joined with the next, or repeated."""
+
+    def __init__(self, repeated: bool) -> None:
+        super().__init__()
+        self.repeated = repeated
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.view(1, 5, 2, 3, 4, 2).exp()
+        return x.expand(4, 5, 2, 3, 4, 2).sum(0) if self.repeated else x.view(5, 2, 3, 2, 2, 2).sum(1)
+
+
+@pytest.mark.parametrize("model", [Turned(), Pooled(dim=0), Pooled(output=1), Joined(False), Joined(True)])
 def test_what_another_operator_reads_stays(model: nn.Module) -> None:
     x = torch.randn(1, 5, 48)
     program = program_of(model, x)
