@@ -28,8 +28,8 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
     Args:
         program: the method.
         name: its name, for errors.
-        folded_values: what is computed of constants alone is stored where it has at most so many values, or is no
-            larger than what it is computed of.
+        folded_values: what is computed of constants alone is stored where it has at most so many values, or as few as
+            those constants.
 
     Raises:
         InputError: E581, ONNX cannot express something.
