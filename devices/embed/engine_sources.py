@@ -31,6 +31,8 @@ _EXECUTING = frozenset(
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
 _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
 _PRIMITIVE = re.compile(r"aten::(sym_\w+\.\w+|_local_scalar_dense)")
+# struct EdgecModel {    typedef struct { ... } EdgecTensor;    enum EdgecStatus {
+_TYPE = re.compile(r"^struct (Edgec\w+) \{|^\} (Edgec\w+);|^enum (Edgec\w+) \{", re.MULTILINE)
 _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 
 
@@ -84,10 +86,13 @@ def _functions(*headers: str) -> tuple[str, ...]:
     return tuple(re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", text, re.MULTILINE))
 
 
-def shared_structs(sources: Sequence[str]) -> tuple[str, ...]:
-    """The structs of the C interfaces that sources define, outside any namespace; a linker merges their destructors."""
-    texts = ((RUNNER / name).read_text(encoding="utf-8") for name in sources)
-    return tuple(sorted({name for text in texts for name in re.findall(r"^struct (Edgec\w+) \{", text, re.MULTILINE)}))
+def shared_types(sources: Sequence[str]) -> tuple[str, ...]:
+    """The types of the C interfaces that sources define outside any namespace.
+
+    A linker merges what a compiler makes of them, such as destructors, by their names.
+    """
+    text = "\n".join((RUNNER / name).read_text(encoding="utf-8") for name in sources)
+    return tuple(sorted({name for names in _TYPE.findall(text) for name in names if name}))
 
 
 def executorch_operators(manifest: Manifest) -> tuple[str, ...]:

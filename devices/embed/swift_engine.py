@@ -18,7 +18,7 @@ from edgec.devices.embed.engine_sources import (
     executorch_version,
     image_functions,
     image_sources,
-    shared_structs,
+    shared_types,
     speech_functions,
     speech_sources,
 )
@@ -108,7 +108,7 @@ def c_target_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     made = c_target(facts, glue)
     if made is None:
         return {"engine_module": "", "engine_prefix": "", "engine_target": ""}
-    inside = (_NAMESPACE, *shared_structs(made.sources))
+    inside = (_NAMESPACE, *shared_types(made.sources))
     names = {**_renamed(facts, made), **{name: f"{module_name(facts)}_{name}" for name in inside}}
     values = {
         "engine_module": made.module,
