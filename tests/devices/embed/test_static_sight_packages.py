@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from edgec.bundle.entry_points import TensorInfo
 from edgec.bundle.image_preparation import PreparationFile
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.embed import embed
-from edgec.devices.embed.engine_sources import RUNNER, image_functions, image_sources
+from edgec.devices.embed.engine_sources import image_functions, image_sources
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.errors import InputError
 from tests.devices.embed.ios_bundles import with_method
 from tests.devices.embed.seeing_bundles import FIXED, fixed_seeing_manifest, fixed_seeing_placeholder
+from tests.devices.embed.static_packages import assert_c_target, assert_included_alone
 from tests.devices.embed.swift_syntax import assert_sound
 from tests.devices.embed.swift_toolchain import Swift
 from tests.devices.embed.test_engine_project import text
@@ -61,30 +61,12 @@ def test_the_package_holds_a_language_model_with_eyes(info: Any, tmp_path: Path)
 
 def test_the_c_target_has_the_sources_that_prepare_images_under_names_of_its_own(tmp_path: Path) -> None:
     package = package_of(tmp_path)
-    folder = f"Sources/{package.module}Images"
-    carried = {path.removeprefix(f"{folder}/edgec/") for path in package.files if path.startswith(f"{folder}/edgec/")}
-    assert carried == set(image_sources())
-    header, manifest = text(package, f"{folder}/include/{package.module}Images.h"), text(package, "Package.swift")
-    renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
-    assert renamed == dict(re.findall(r'\.define\("(edgec_\w+)", to: "(\w+)"\)', manifest))
-    assert set(renamed) == set(image_functions()) and "executorch" not in manifest
-    called = set(
-        re.findall(rf"{package.module}_\w+", text(package, f"Sources/{package.module}/ImagePreparation.swift"))
-    )
-    assert called == set(renamed.values()) and len(called) == 6
-    assert f'.target(name: "{package.module}Images")' in manifest and "cxxLanguageStandard: .cxx17" in manifest
+    renamed = assert_c_target(package, "Images", image_sources(), image_functions(), ("ImagePreparation",))
+    assert len(renamed) == 6
 
 
 def test_what_prepares_images_includes_its_own_sources_alone() -> None:
-    """Nothing of ExecuTorch, and no file that an app does not have."""
-    carried = set(image_sources())
-    for name in carried:
-        source = (RUNNER / name).read_text()
-        assert "executorch/" not in source, name
-        for included in re.findall(r'#include "([^"]+)"', source):
-            beside = (RUNNER / name).parent / included
-            found = beside if beside.is_file() else RUNNER / included
-            assert found.resolve().relative_to(RUNNER.resolve()).as_posix() in carried, (name, included)
+    assert_included_alone(image_sources())
 
 
 def test_the_readme_says_how_images_are_given_and_what_prepares_them(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ import pytest
 from edgec.bundle.entry_points import TensorInfo
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.embed import embed
-from edgec.devices.embed.engine_sources import RUNNER, speech_functions, speech_sources
+from edgec.devices.embed.engine_sources import speech_functions, speech_sources
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.errors import InputError
 from tests.devices.embed.hearing_bundles import MOONSHINE, fixed_hearing_manifest, fixed_hearing_placeholder
 from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, with_method
+from tests.devices.embed.static_packages import assert_c_target, assert_included_alone
 from tests.devices.embed.swift_syntax import assert_sound
 from tests.devices.embed.swift_toolchain import Swift
 from tests.devices.embed.test_engine_project import text
@@ -54,31 +54,14 @@ def test_the_package_holds_a_transcriber_over_core_ml(tmp_path: Path) -> None:
 
 def test_the_c_target_has_the_sources_of_speech_under_names_of_its_own(tmp_path: Path) -> None:
     package = package_of(tmp_path)
-    folder = f"Sources/{package.module}Speech"
-    carried = {path.removeprefix(f"{folder}/edgec/") for path in package.files if path.startswith(f"{folder}/edgec/")}
-    assert carried == set(speech_sources())
-    header, manifest = text(package, f"{folder}/include/{package.module}Speech.h"), text(package, "Package.swift")
-    renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
-    assert renamed == dict(re.findall(r'\.define\("(edgec_\w+)", to: "(\w+)"\)', manifest))
+    assert_c_target(package, "Speech", speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
     # The struct's destructor has a name of its own as well; that of two packages would be merged.
+    manifest = text(package, "Package.swift")
     assert f'.define("EdgecHearing", to: "{package.module}_EdgecHearing")' in manifest
-    assert set(renamed) == set(speech_functions()) and "executorch" not in manifest
-    sources = (text(package, f"Sources/{package.module}/{name}.swift") for name in ("SpeechRuntime", "SpeechCoreML"))
-    called = set(re.findall(rf"{package.module}_\w+", "".join(sources)))
-    assert called == set(renamed.values())
-    assert f'.target(name: "{package.module}Speech")' in manifest and "cxxLanguageStandard: .cxx17" in manifest
 
 
 def test_speech_without_the_engine_includes_its_own_sources_alone() -> None:
-    """Nothing of ExecuTorch, and no file that an app does not have."""
-    carried = set(speech_sources())
-    for name in carried:
-        source = (RUNNER / name).read_text()
-        assert "executorch/" not in source, name
-        for included in re.findall(r'#include "([^"]+)"', source):
-            beside = (RUNNER / name).parent / included
-            found = beside if beside.is_file() else RUNNER / included
-            assert found.resolve().relative_to(RUNNER.resolve()).as_posix() in carried, (name, included)
+    assert_included_alone(speech_sources())
 
 
 def test_the_readme_says_what_runs_the_functions(tmp_path: Path) -> None:
