@@ -22,11 +22,11 @@ _GOOD = ("equal", "passed")
 _HOST_COLUMNS = {
     "host 4bit": (
         "In 4 bits, against the rounded graph's own tokens",
-        """The graph reads what the bundle said, and each of the 24 tokens is judged: its logit is the best, or within
-1 % of the largest below it. Where two experts nearly tie in a router, the last bits of a sum choose one, and all that
-follows differs: such a type is equal where the graph, given the bundle's experts, says the same, and each choice of
-another expert lay within 1 % of the largest score and within the noise of scores that was measured where both chose
-the same.""",
+        """The graph reads what the bundle said, and each of the 24 tokens must have the best logit, or tie with it as
+on `host`. Activations are rounded to 8 bits: where one lies midway between two of them, the last bits of a sum
+decide, and in rows as narrow as these all that follows moves by a percent. Where tokens differ, the graph is given
+the bundle's activations wherever it rounds them. Such a type is equal if the graph then says the same, and if its own
+activations agreed with each of these to within 1e-3 of the largest in the row.""",
     ),
     "host wider": (
         "Half as wide again, other weights",

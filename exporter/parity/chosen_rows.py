@@ -25,8 +25,6 @@ from edgec.ir.program import Program
 from edgec.passes.contract import clone, last_placeholder
 
 TOPK = torch.ops.aten.topk.default
-Choosing = Callable[[Program], list[Node]]
-"""Finds the ``topk`` nodes of a program, in graph order."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +61,19 @@ def chooses_rows(program: Program) -> bool:
     return bool(row_choices(program))
 
 
-def expose_choices(program: Program, choosing: Choosing = row_choices) -> Program:
+def expose_choices(program: Program) -> Program:
     """The program with the scores of all its choices, then their indices, after its own outputs."""
     program = replace(program, graph=clone(program.graph))
-    found = choosing(program)
+    found = row_choices(program)
     scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(found)}
     return with_outputs(program, scores | {_indices(topk): f"chosen_{i}" for i, topk in enumerate(found)})
 
 
-def given_choices(program: Program, choosing: Choosing = row_choices) -> Program:
+def given_choices(program: Program) -> Program:
     """The program with the indices of all its choices as further inputs, and their scores as further outputs."""
     graph = clone(program.graph)
     program = replace(program, graph=graph)
-    found = choosing(program)
+    found = row_choices(program)
     scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(found)}
     for index, topk in enumerate(found):
         with graph.graph.inserting_after(last_placeholder(graph)):
