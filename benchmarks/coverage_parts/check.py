@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from benchmarks.coverage_parts.rounded import compared_with_rounded_graph
 from benchmarks.coverage_parts.spoken import NEW_TOKENS, PROMPT, Reference, compared
-from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
+from benchmarks.coverage_parts.tiny import save_tiny, tiny_config, tiny_model
 from edgec.errors import EdgecError
 from edgec.exporter.api import export_bundle
 from edgec.exporter.options import ExportOptions
@@ -151,9 +151,10 @@ def _export_config(kind: str, folder: Path, column: Column) -> None:
 
 def _reference(kind: str, folder: Path, column: Column) -> Reference:
     """Save the model, and let it speak."""
-    model = tiny_model(tiny_config(kind, column.wider), column.seed)
+    config = tiny_config(kind, column.wider)
+    model = tiny_model(config, column.seed)
     model.generation_config = type(model.generation_config)()
-    model.save_pretrained(folder)
+    save_tiny(model, config, folder)
     prompt = torch.randint(5, 200, (1, PROMPT), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         said = model.generate(

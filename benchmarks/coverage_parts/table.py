@@ -102,6 +102,7 @@ Every model type for which transformers has a class that generates text, tested 
 exported for `host` without rounding at a context of {CONTEXT}, then {NEW_TOKENS} greedy tokens compared with
 transformers' own `generate` (eager attention, float32). "Equal" means that every token agrees with `generate` or, where
 that numbers positions differently, with the model's own forward. A refusal has a code of [errors.md](errors.md).
+Types whose layers choose keys by an indexer keep as many here as the context has; a longer one is refused (E740).
 Written by `python -m benchmarks.coverage --table` from `benchmarks/coverage_parts/outcomes.json`.
 """
 

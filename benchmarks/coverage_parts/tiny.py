@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 SIZES: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("tiny.toml").read_text())
@@ -102,12 +103,15 @@ def _nested(maker: Any, name: str, part: str, own: Mapping[str, Any], wider: boo
 def tiny_model(config: Any, seed: int = 0) -> Any:
     """A model with seeded random weights, spread enough for logits to differ between tokens.
 
+    Its text part alone where the tests cannot make the others.
+
     Raises:
         ValueError: the config is not tiny; nothing was allocated.
     """
     from transformers import AutoModelForCausalLM
     from transformers.initialization import no_init_weights
 
+    config = config.text_config if config.model_type in SIZES["text_alone"]["types"] else config
     with torch.device("meta"), no_init_weights():
         count = sum(p.numel() for p in AutoModelForCausalLM.from_config(config).parameters())
     if count > _MOST_PARAMETERS:
@@ -116,6 +120,18 @@ def tiny_model(config: Any, seed: int = 0) -> Any:
     model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32)
     _spread(model, torch.Generator().manual_seed(seed))
     return model.eval()
+
+
+def save_tiny(model: Any, config: Any, folder: Path) -> None:
+    """Save a model of ``tiny_model(config)``; where it is the text part alone, under the names of the whole."""
+    if config.model_type not in SIZES["text_alone"]["types"]:
+        model.save_pretrained(folder)
+        return
+    # The last matrix is that of the look-up.
+    own = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    named = {name.replace("model.", "model.language_model.", 1): tensor for name, tensor in own.items()}
+    save_file(named, folder / "model.safetensors")
+    config.save_pretrained(folder)
 
 
 def _spread(model: nn.Module, drawn: torch.Generator) -> None:

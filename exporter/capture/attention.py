@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from edgec.exporter.capture.chosen_keys import EveryKey, OpenMask
 from edgec.ir.attention import OPERATOR
 from edgec.ir.experts import EXPERTS
 
@@ -100,7 +101,9 @@ def masks_left_out(model: nn.Module) -> Iterator[None]:
     calls_operator = any(
         hasattr(sys.modules[type(each).__module__], "ALL_ATTENTION_FUNCTIONS") for each in model.modules()
     )
-    masks = {NAME: _no_mask if calls_operator else _zero_mask, "sdpa": _no_mask, "eager": _zero_mask}
+    chosen = any(isinstance(each, EveryKey) for each in model.modules())
+    own = _open_mask if chosen else _no_mask if calls_operator else _zero_mask
+    masks = {NAME: own, "sdpa": _no_mask, "eager": _zero_mask}
     usual = {name: ALL_MASK_ATTENTION_FUNCTIONS[name] for name in masks}
     for name, mask in masks.items():
         AttentionMaskInterface.register(name, mask)
@@ -133,6 +136,12 @@ def _zero_mask(batch_size: int, q_length: int, kv_length: int, **kwargs: Any) ->
     return torch.zeros(1, 1, 1, 1).expand(batch_size, 1, q_length, kv_length)
 
 
+def _open_mask(*args: Any, **kwargs: Any) -> OpenMask:
+    """A mask for layers that would narrow it by the keys which they choose, and choose all of them."""
+    _no_mask(*args, **kwargs)
+    return OpenMask()
+
+
 def chunks(config: Any, *args: Any, **kwargs: Any) -> Chunks:
     """What model files get during capture where they would make a mask of chunks."""
     return Chunks(int(config.attention_chunk_size))
@@ -143,7 +152,7 @@ def _from_transformers(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | Chunks | UsedKeys | None,
+    attention_mask: Tensor | Chunks | UsedKeys | OpenMask | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
@@ -154,6 +163,7 @@ def _from_transformers(
     _refuse_unread(module, others)
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
     chunks, mask = (attention_mask, None) if isinstance(attention_mask, Chunks) else (None, attention_mask)
+    mask = None if isinstance(mask, OpenMask) else mask
     if isinstance(mask, UsedKeys):
         (query, key), mask = _with_key_bias(query, key, mask.bias(query), scale), None
     if mask is not None and _is_key_bias(mask, query):

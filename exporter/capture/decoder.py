@@ -19,12 +19,12 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from edgec.exporter.capture import attention
+from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.complex_pairs import complex_as_pairs
 from edgec.exporter.capture.own_attention import plain_flags, use_operator
 from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.recurrences import call_recurrences, recognise_convolutions
 from edgec.exporter.capture.untraceable import (
-    refuse_chosen_keys,
     refuse_special_sizes,
     refuse_unheld_layers,
     refuse_unknown_sizes,
@@ -138,7 +138,7 @@ def capture_decoder(
         A Program with inputs tokens int64 [1, S] (or [B, S]) and positions int64 [S], output logits float32 [1, S, V].
 
     Raises:
-        InputError: E109, the architecture cannot be traced.
+        InputError: E109, the architecture cannot be traced; E740, its layers choose among the keys of such a text.
     """
     size = Dynamic("S", 1, max_tokens)
     batch = Dynamic("B", 1, max_batch) if max_batch > 1 else 1
@@ -155,7 +155,7 @@ def capture_decoder(
 
 
 def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
-    refuse_chosen_keys(model, max_tokens)
+    attend_to_every_key(model, max_tokens)
     example = min(8, max_tokens)
     size = torch.export.Dim("S", min=2, max=max_tokens)
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}

@@ -234,7 +234,7 @@ def _rnn_scan(
 
 
 def _key_bias(module: nn.Module, hidden_states: Tensor, dt_states: Tensor, **_: Any) -> Tensor:
-    """What Doge adds to the scores of a key, for all queries; none is left out (``refuse_chosen_keys``)."""
+    """What Doge adds to the scores of a key, for all queries; none is left out (``chosen_keys.py``)."""
     return dt_states.unsqueeze(2)
 
 

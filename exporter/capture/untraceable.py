@@ -33,7 +33,7 @@ _UNHELD: Mapping[str, str] = {
 
 
 def refuse_unheld_layers(model: nn.Module) -> None:
-    """Refuse a model with a layer whose attention no cache of keys and values serves (DeepSeek V3.2 and others).
+    """Refuse a model with a layer whose attention no cache of keys and values serves (DeepSeek V4 and others).
 
     Raises:
         InputError: E109.
@@ -43,23 +43,6 @@ def refuse_unheld_layers(model: nn.Module) -> None:
         for pattern, why in _UNHELD.items():
             if re.search(pattern, kind):
                 raise _refused(type(model).__name__, f"{name} ({kind}) {why}")
-
-
-def refuse_chosen_keys(model: nn.Module, max_tokens: int) -> None:
-    """Refuse more tokens than layers attend to without choosing among their keys (Doge).
-
-    Raises:
-        InputError: E740.
-    """
-    kept = min(int(getattr(module, "keep_window_size", max_tokens)) for module in model.modules())
-    if kept < max_tokens:
-        raise InputError(
-            what=f"from {kept + 1} tokens on, this model's layers choose the keys that they attend to",
-            where=type(model).__name__,
-            why=f"its config's keep_window_size is {kept}, the context {max_tokens}; edgec attends to all keys",
-            fix=f"export with --context {kept}",
-            code="E740",
-        )
 
 
 def refuse_unknown_sizes(graph: GraphModule, where: str) -> None:

@@ -74,10 +74,13 @@ def _meta_model(raw: Mapping[str, Any]) -> Any:
     from transformers import AutoModelForCausalLM
 
     from edgec.exporter.capture.attention import NAME, register
+    from edgec.exporter.capture.chosen_keys import attend_to_every_key
     from edgec.exporter.sources.model_build import build
 
     register()
-    return build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation=NAME)
+    model = build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation=NAME)
+    attend_to_every_key(model)  # a bundle holds no indexers; an export refuses contexts that need them
+    return model
 
 
 def whole_config(raw: Mapping[str, Any], where: Path = Path(CONFIG)) -> Any:

@@ -16,7 +16,7 @@ from benchmarks.coverage_parts.tiny import causal_types, tiny_config
 SAMPLE = (
     *("gpt2", "roberta", "bart", "gpt_neox", "falcon", "gptj", "openai-gpt"),
     # One's activation is GELU by tanh, in float; the other's config ties lm_head for its text part.
-    *("olmoe", "gpt_oss", "deepseek_v3", "gemma4_text", "got_ocr2"),
+    *("olmoe", "gpt_oss", "deepseek_v3", "gemma4_text", "got_ocr2", "gemma3n"),
 )
 
 

@@ -37,11 +37,12 @@ EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
 # openai-gpt multiplies by a triangle, xglm bounds its sums and asks for a mask of the scores' shape.
 WRITTEN_OUT = ["gpt_neo", "falcon", "bloom", "openai-gpt", "xglm"]
 # Chunks of attention, rotations of complex numbers; the average of RWKV; a bias of each key, which values decide.
-OTHERS = ["llama4_text", "rwkv", "doge"]
+OTHERS = ["llama4_text", "rwkv", "doge", "deepseek_v32"]
 # What these show is shown above, but by another family: linear biases, rotations, products over all heads, masks alone.
 SLOW = [
     *("mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"),
     *("gptj", "codegen", "phimoe", "camembert", "mvp", "trocr", "zamba2", "longcat_flash"),
+    *("glm_moe_dsa", "minimax_m3_vl_text", "qwen4_exp_text"),
 ]
 # Layers that no cache of keys and values serves, and what their refusals say.
 REFUSED = {

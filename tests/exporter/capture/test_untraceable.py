@@ -9,7 +9,6 @@ from torch.fx import GraphModule
 
 from edgec.errors import InputError
 from edgec.exporter.capture.untraceable import (
-    refuse_chosen_keys,
     refuse_special_sizes,
     refuse_unheld_layers,
     refuse_unknown_sizes,
@@ -37,10 +36,6 @@ class LSHSelfAttention(nn.Module):
 
 class OwnExperts(nn.Module):
     pass
-
-
-class Keeping(nn.Module):
-    keep_window_size = 32
 
 
 class Chosen(nn.Module):
@@ -74,15 +69,7 @@ def test_a_module_that_chooses_keys_is_refused_by_name() -> None:
 def test_a_layer_that_attends_within_padded_chunks_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"1 \(LSHSelfAttention\) cuts the text into chunks"):
         refuse_unheld_layers(nn.Sequential(nn.Identity(), LSHSelfAttention()))
-    refuse_unheld_layers(nn.Sequential(nn.Identity(), OwnExperts(), Keeping()))
-
-
-def test_a_context_up_to_the_keys_that_are_kept_is_taken() -> None:
-    refuse_chosen_keys(nn.Sequential(Keeping()), 32)
-    refuse_chosen_keys(nn.Sequential(OwnExperts()), 33)
-    with pytest.raises(InputError, match="from 33 tokens on") as raised:
-        refuse_chosen_keys(nn.Sequential(Keeping()), 33)
-    assert raised.value.code == "E740" and "--context 32" in raised.value.fix
+    refuse_unheld_layers(nn.Sequential(nn.Identity(), OwnExperts()))
 
 
 def test_the_reason_is_the_line_that_says_it() -> None:
@@ -93,4 +80,4 @@ def test_the_reason_is_the_line_that_says_it() -> None:
 def test_a_loop_over_experts_is_named_where_values_decide_sizes() -> None:
     error = RuntimeError("Could not guard on data-dependent expression Eq(u0, 0)")
     assert "0 (OwnExperts)" in untraceable(nn.Sequential(OwnExperts()), error).why
-    assert "data-dependent" in untraceable(nn.Sequential(Keeping()), error).why
+    assert "data-dependent" in untraceable(nn.Sequential(nn.Identity()), error).why
