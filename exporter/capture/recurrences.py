@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import silu, softplus
 
 from edgec.exporter.capture.attention import chunks, identity_experts, positions_of
+from edgec.exporter.capture.compressed_attention import compressed_projection
 from edgec.exporter.capture.matrix_memories import gated_memory, lightning_attention, require_fresh
 from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD, WKV
 from edgec.passes.contract import nodes_of, placeholder
@@ -258,6 +259,7 @@ _FORWARDS: Mapping[str, Callable[..., Any]] = {
     "LongcatFlashExperts": identity_experts,
     "MiniMaxLightningAttention": lightning_attention,
     "xLSTMBackend": gated_memory,
+    "ZayaCCAProjection": compressed_projection,
 }
 # Exponentials of gates, up to exp(15), and divided by steps that float16 rounds to 0.
 _BEYOND_HALF = frozenset({"xLSTMBackend"})

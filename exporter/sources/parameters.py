@@ -121,8 +121,9 @@ class _Roles:
         active = self.expert_fraction if ".experts." in name else 1.0
         if len(shape) > 2 and isinstance(owner, nn.modules.conv._ConvNd):
             shape = (shape[0], math.prod(shape[1:]))
-        # Biases of experts are matrices, and stay in float as others do.
-        kind = Kind.OTHER if len(shape) < 2 or name.endswith("_bias") else Kind.LINEAR
+        # Biases of experts are matrices; they and convolutions over tokens by channel or head stay in float.
+        in_float = len(shape) < 2 or name.endswith("_bias") or (isinstance(owner, nn.Conv1d) and owner.groups > 1)
+        kind = Kind.OTHER if in_float else Kind.LINEAR
         return Parameter(name, shape, kind, active=active)
 
 

@@ -37,7 +37,7 @@ EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
 # openai-gpt multiplies by a triangle, xglm bounds its sums and asks for a mask of the scores' shape.
 WRITTEN_OUT = ["gpt_neo", "falcon", "bloom", "openai-gpt", "xglm"]
 # Chunks of attention, rotations of complex numbers; the average of RWKV; a bias of each key, which values decide.
-OTHERS = ["llama4_text", "rwkv", "doge", "deepseek_v32"]
+OTHERS = ["llama4_text", "rwkv", "doge", "deepseek_v32", "zaya"]
 # What these show is shown above, but by another family: linear biases, rotations, products over all heads, masks alone.
 SLOW = [
     *("mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"),
