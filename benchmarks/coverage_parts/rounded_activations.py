@@ -22,9 +22,8 @@ from edgec.exporter.parity.divergence import with_outputs
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.ir.graph_run import run_calls
 from edgec.ir.program import Program
+from edgec.ir.quantized_form import QUANTIZE
 from edgec.passes.contract import clone, last_placeholder, nodes_of
-
-QUANTIZE = torch.ops.torchao.quantize_affine.default
 
 Outputs = Sequence[Sequence[Tensor]]
 Execute = Callable[[Program, Sequence[ProbeCall]], Outputs]
@@ -37,13 +36,13 @@ class Followed:
     Attributes:
         logits: float32 [P, V], of each call's compared rows.
         artifact_logits: the same of the artifact.
-        apart: how far the graph's own activations are from the artifact's, relative to the largest of the row, [R]:
-            every row of every activation that is rounded.
+        apart: how far each activation that is rounded is from the artifact's, relative to the largest of the row, [R]
+            for the rows of all calls.
     """
 
     logits: Tensor
     artifact_logits: Tensor
-    apart: Tensor
+    apart: Sequence[Tensor]
 
 
 def follow(program: Program, calls: Sequence[ProbeCall], execute: Execute) -> Followed | None:
@@ -64,7 +63,7 @@ def follow(program: Program, calls: Sequence[ProbeCall], execute: Execute) -> Fo
     return Followed(
         torch.cat([each[0][0] for each in own]),
         torch.cat([each[0][0] for each in ran]),
-        torch.cat([_apart(a[i], b[i]) for a, b in zip(own, ran, strict=True) for i in range(-count, 0)]),
+        [torch.cat([_apart(a[i], b[i]) for a, b in zip(own, ran, strict=True)]) for i in range(-count, 0)],
     )
 
 

@@ -50,6 +50,10 @@ def judged(said: list[int], logits: torch.Tensor, tie: float) -> tuple[str, str]
 
 
 def behind(said: list[int], logits: torch.Tensor) -> list[float]:
-    """How far the logit of each token that was said is behind the best of its row, relative to the largest."""
+    """How far the logit of each token that was said is behind the best of its row, relative to the largest.
+
+    Infinitely, where a logit of the row is no number.
+    """
     chosen = logits.gather(-1, torch.tensor(said)[:, None])[:, 0]
-    return [float(each) for each in (logits.amax(-1) - chosen) / logits.abs().amax(-1)]
+    apart = (logits.amax(-1) - chosen) / logits.abs().amax(-1)
+    return [float(each) for each in apart.nan_to_num(torch.inf)]

@@ -61,7 +61,9 @@ def tiny(maker: Any, part: str, own: Mapping[str, Any] = MappingProxyType({}), w
 
 
 def _widened(name: str, value: Any) -> Any:
-    """A width or a number of heads, or a list of them, times the factor; all else as it is."""
+    """A width or a number of heads, or a list of them, times the factor; all else as it is, nested configs within."""
+    if isinstance(value, dict):
+        return {each: _widened(each, own) for each, own in value.items()}
     if isinstance(value, list):
         return [_widened(name, each) for each in value]
     return int(value * SIZES["wider"]["factor"]) if name in SIZES["wider"]["fields"] else value

@@ -185,7 +185,7 @@ def _legal(widths: Widths, target: Target) -> Widths:
 def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> int:
     context = min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens)) if asked is None else asked
     if not 0 < context <= spec.context:
-        why = f"the model was made for {spec.context} tokens"
+        why = f"the model takes at most {spec.context} tokens"
         raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E184")
     if not 0 < prompt_tokens <= context:
         why = f"the context is {context} tokens"

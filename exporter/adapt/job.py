@@ -68,7 +68,7 @@ def check_job(job: AdaptJob, has_teacher: bool) -> None:
         )
     context = model_spec(job.source.config).context
     if job.settings.length > context:
-        why, fix = f"the model was made for {context}", f"use --length {context} or less"
+        why, fix = f"the model takes at most {context}", f"use --length {context} or less"
         raise InputError(f"sequences of {job.settings.length} tokens are too long", "--length", why, fix, "E501")
     if has_teacher:
         _check_teacher(job)

@@ -11,13 +11,14 @@ change nothing, and neither they nor a cache of its own keys are computed. A lon
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 from torch import nn
 
-from edgec.errors import InputError
+from edgec.exporter.sources.key_choice import keys_are_chosen
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class OpenMask:
     def __and__(self, _: object) -> Self:
         return self
 
+    __iter__ = None  # what can be cut would be taken for a sequence without an end
+
 
 class EveryKey(nn.Module):
     """Stands for an indexer that chooses every key; it returns what masks may be narrowed by."""
@@ -41,10 +44,23 @@ class EveryKey(nn.Module):
         return OpenMask()
 
 
+# How many keys a layer attends to before it begins to choose among them, by its class; others may keep sums of keys.
+_KEPT: Mapping[str, Callable[[Any], int]] = {
+    **dict.fromkeys(
+        ("AXK2Indexer", "DeepseekV32Indexer", "Dots3NoteTextIndexer", "GlmMoeDsaIndexer", "HYV4Indexer"),
+        lambda indexer: int(indexer.index_topk),
+    ),
+    "MiniMaxM3VLIndexer": lambda indexer: int(indexer.topk_blocks * indexer.block_size),
+    # Whole blocks, and the keys after the last whole one.
+    "Qwen4ExpTextQSAIndexer": lambda indexer: int((indexer.block_topk + 1) * indexer.compress_ratio - 1),
+    "DogeAttention": lambda attention: int(attention.keep_window_size),
+}
+
+
 def attend_to_every_key(model: nn.Module, max_tokens: int = 0) -> None:
     """Replace the indexers of a model, in place, where they choose every key of a text.
 
-    Those of which nothing says how many keys they keep stay.
+    Those of which edgec does not know how many keys they keep stay, and are refused when the model is traced.
 
     Args:
         model: as transformers builds it.
@@ -53,33 +69,14 @@ def attend_to_every_key(model: nn.Module, max_tokens: int = 0) -> None:
     Raises:
         InputError: E740, a layer chooses among the keys of a longer text.
     """
-    kept = {name: keys for name, module in model.named_modules() if (keys := _kept_keys(module)) is not None}
+    kept = {
+        name: _KEPT[type(module).__name__](module)
+        for name, module in model.named_modules(remove_duplicate=False)
+        if type(module).__name__ in _KEPT
+    }
     least = min(kept.values(), default=max_tokens)
     if least < max_tokens:
-        raise InputError(
-            what=f"from {least + 1} tokens on, this model's layers choose the keys that they attend to",
-            where=type(model).__name__,
-            why=f"its config lets them keep {least} keys, the context is {max_tokens}; edgec attends to all keys",
-            fix=f"export with --context {least}",
-            code="E740",
-        )
+        raise keys_are_chosen(type(model).__name__, least, max_tokens)
     for name in kept:
         if type(model.get_submodule(name)).__name__.endswith("Indexer"):
             model.set_submodule(name, EveryKey())
-
-
-def _kept_keys(module: nn.Module) -> int | None:
-    """How many keys a layer attends to before it begins to choose among them; None where it never does."""
-    own = vars(module)
-    if "keep_window_size" in own:  # Doge
-        return int(own["keep_window_size"])
-    if (
-        not type(module).__name__.endswith("Indexer") or "compress_rate" in own
-    ):  # DeepSeek V4 chooses among sums of keys
-        return None
-    if "token_budget" in own:  # whole blocks, and those after the last whole one
-        ratio = int(own["compress_ratio"])
-        return int(own["token_budget"]) // ratio * ratio + ratio - 1
-    if "topk_blocks" in own:
-        return int(own["topk_blocks"]) * int(own["block_size"])
-    return int(own["index_topk"]) if "index_topk" in own else None

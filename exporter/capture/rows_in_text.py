@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.capture import attention
+from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
@@ -42,8 +43,9 @@ def capture_forward(
         max_tokens: the longest sequence of one call.
 
     Raises:
-        InputError: E109, the architecture cannot be traced.
+        InputError: E109, the architecture cannot be traced; E740, its layers choose among the keys of such a text.
     """
+    attend_to_every_key(skeleton.model, max_tokens)
     size = Dynamic("S", 1, max_tokens)
     length, example = torch.export.Dim("S", min=2, max=max_tokens), min(8, max_tokens)
     inputs = (

@@ -32,8 +32,9 @@ from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_severa
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoder_spec import model_spec, text_config
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
+from edgec.exporter.sources.key_choice import keys_are_chosen, keys_before_choice
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.sound_template import teach_sounds
@@ -202,6 +203,8 @@ def _check_context(source: ModelSource, context: int | None) -> int | None:
         longest = source.tokens.high if source.tokens else None
     else:
         longest = model_spec(source.config).context
+        if (kept := keys_before_choice(text_config(source.config))) and kept < context:
+            raise keys_are_chosen("--context", kept, context)
     if longest and 2 <= context <= longest:
         return context
     why = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
 from edgec.exporter.sources.expert_counts import routing_fault
+from edgec.exporter.sources.key_choice import keys_before_choice
 from edgec.ir.spec import LayerSpec, ModelSpec
 
 # Kinds of layers without keys and values.
@@ -63,6 +65,7 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
         if fault := routing_fault(plain):
             raise ValueError(fault)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
+        kept = keys_before_choice(plain)
     except ValidationError as error:
         absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
         raise _lacks(config, absent) if absent else _senseless(first_fault(error)) from error
@@ -72,7 +75,7 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
         family=text.model_type or str(config.get("model_type", "unknown")),
         vocab_size=text.vocab_size,
         hidden_size=text.hidden_size,
-        context=max(1, text.max_position_embeddings or _CONTEXT),
+        context=min(max(1, text.max_position_embeddings or _CONTEXT), kept or sys.maxsize),
         layers=layers,
         tied=bool(config.get("tie_word_embeddings", plain.get("tie_word_embeddings", False))),
     )

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.coverage import read_outcomes, run
 from benchmarks.coverage_parts.check import COLUMNS, Outcome, check
-from benchmarks.coverage_parts.spoken import Reference, compared
+from benchmarks.coverage_parts.spoken import Reference, compared, judged
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types, tiny_config
 
@@ -70,6 +70,13 @@ def test_every_token_that_is_not_the_best_must_tie_with_it(said: list[int], resu
     logits[0, 1], logits[1, 2], logits[1, 3], logits[2, 0] = 1, 1, 1 - 1e-6, 1
     reference = Reference([0], [1, 2, 0], [1, 2, 0], lambda text: logits)
     assert compared(said, reference, 1e-5) == (result, reason)
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1, 2)])
+def test_logits_that_are_no_numbers_agree_with_nothing(rows: slice) -> None:
+    logits = torch.zeros(3, 5)
+    logits[rows] = torch.nan
+    assert judged([0, 0, 0], logits, 1e-5)[0] == "different"
 
 
 def test_outcomes_are_kept_one_by_one_and_the_last_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
