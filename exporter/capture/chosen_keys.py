@@ -5,8 +5,8 @@
         ==>
     q, k, v -> attention
 
-An indexer keeps the best 2,048 keys in published configs. While a text is no longer, nothing is left out: its scores
-change nothing, and neither they nor a cache of its own keys are computed. A longer context is refused.
+An indexer keeps the best 2,048 keys in most published configs. Until a text has more, its choice changes nothing, and
+neither its scores nor a cache of its own keys are computed. A longer context is refused (E740).
 """
 
 from __future__ import annotations
