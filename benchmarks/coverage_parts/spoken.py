@@ -52,7 +52,7 @@ def judged(said: list[int], logits: torch.Tensor, tie: float) -> tuple[str, str]
 def behind(said: list[int], logits: torch.Tensor) -> list[float]:
     """How far the logit of each token that was said is behind the best of its row, relative to the largest.
 
-    Infinitely, where a logit of the row is no number.
+    Infinitely, where the row holds a NaN.
     """
     chosen = logits.gather(-1, torch.tensor(said)[:, None])[:, 0]
     apart = (logits.amax(-1) - chosen) / logits.abs().amax(-1)
