@@ -210,9 +210,9 @@ def test_other_formats_hold_a_tied_embedding_once() -> None:
 
 def test_grouped_weights_carry_a_scale_per_group() -> None:
     matrix = Parameter("w", (96, 64), Kind.LINEAR)
-    # edgec's linear kernels keep a sum beside each row.
-    assert weight_bytes(matrix, 4, 32, "edgec_linear") == 96 * 64 // 2 + 96 * 2 * 2 + 96 * 4
-    assert weight_bytes(matrix, 8, 0, "edgec_linear") == 96 * 64 + 96 * 4 + 96 * 4
+    assert weight_bytes(matrix, 4, 32, "edgec_linear") == 96 * 64 // 2 + 96 * 2 * 2
+    assert weight_bytes(matrix, 8, 0, "edgec_linear") == 96 * 64 + 96 * 4
+    assert weight_bytes(matrix, 8, 32, "edgec_linear") == 96 * 64 + 96 * 2 * 2
     assert weight_bytes(matrix, 4, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "coreml")
     assert weight_bytes(matrix, 4, 32, "coreml") == 96 * 64 // 2 + 96 * 2 * 2
 
@@ -234,7 +234,7 @@ def test_three_bits_lie_between_two_and_four() -> None:
 
 def test_an_awkward_width_gets_what_kernels_read() -> None:
     """No group size divides 172: eight bits per channel."""
-    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "edgec_linear") == 64 * 172 + 64 * 4 + 64 * 4
+    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "edgec_linear") == 64 * 172 + 64 * 4
 
 
 def test_kv_bytes_by_hand() -> None:
