@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from edgec.exporter.recipes.support import support_of
+from edgec.exporter.recipes.support import OWN_KERNELS, has_own_kernels, support_of
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 
@@ -93,9 +93,13 @@ def bits_per_weight(scheme: WeightScheme | None) -> float:
 def for_backend(recipe: Recipe, backend: str) -> Recipe:
     """The recipe as a backend expresses it: its table for that backend, and float where the backend computes in float.
 
+    On CPUs a table for edgec's own kernels comes before that of the backend, unless the recipe asks for standard ones.
+
     Activations that a backend does not quantise, and caches that it holds in float, are more exact than asked for.
     """
-    resolved, support = recipe.on.get(backend, recipe), support_of(backend, recipe.kernels)
+    support = support_of(backend, recipe.kernels)
+    own = recipe.on.get(OWN_KERNELS) if has_own_kernels(backend) and recipe.kernels == OWN_KERNELS else None
+    resolved = own or recipe.on.get(backend, recipe)
     if support is None:
         return resolved
     cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype

@@ -116,12 +116,21 @@ _OWN_KERNELS = {
 """Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""
 
 
-def support_of(backend: str, kernels: str = "edgec") -> Support | None:
+OWN_KERNELS = "edgec"
+"""What a recipe calls edgec's own kernels."""
+
+
+def has_own_kernels(backend: str) -> bool:
+    """Whether edgec has kernels of its own for a backend."""
+    return backend in _OWN_KERNELS
+
+
+def support_of(backend: str, kernels: str = OWN_KERNELS) -> Support | None:
     """What a backend stores and executes; None for one without a table.
 
     Args:
         backend: a target's.
         kernels: a recipe's, ``edgec`` or ``standard``.
     """
-    own = _OWN_KERNELS.get(backend) if kernels == "edgec" else None
+    own = _OWN_KERNELS.get(backend) if kernels == OWN_KERNELS else None
     return own or SUPPORT.get(backend)

@@ -72,15 +72,21 @@ EDGEC_PART void store_token(const Eight& factors, const TokenTile& tokens, int64
 template <Shares kShares>
 EDGEC_PART float32x4_t added(float32x4_t sums, float32x4_t whole, const float* scale, float32x4_t scales) {
   const float32x4_t token = vld1q_dup_f32(scale);
-  if constexpr (kShares == Shares::kRow) return vfmaq_f32(sums, whole, token);
-  return vfmaq_f32(sums, vmulq_f32(whole, token), scales);
+  if constexpr (kShares == Shares::kRow) {
+    return vfmaq_f32(sums, whole, token);
+  } else {
+    return vfmaq_f32(sums, vmulq_f32(whole, token), scales);
+  }
 }
 
 // The scales of a group, which lie at `scales`; those of a slice lie where its codes end.
 template <Shares kShares>
 EDGEC_PART Eight scales_of_group(const uint8_t* end, const uint8_t* scales) {
-  if constexpr (kShares == Shares::kRow) return {};
-  return group_scales(kShares == Shares::kSlice ? end : scales);
+  if constexpr (kShares == Shares::kRow) {
+    return {vdupq_n_f32(0), vdupq_n_f32(0)};  // never read
+  } else {
+    return group_scales(kShares == Shares::kSlice ? end : scales);
+  }
 }
 
 }  // namespace
