@@ -43,7 +43,7 @@ from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import eyes_of
-from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
+from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.ir.program import Dynamic
 
 # Entries of the whole config that a nested text config lacks.
@@ -81,10 +81,7 @@ def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, option
 
 def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
     shell = build_generating(ENCODER_DECODER, config, "meta", "eager", torch.float32, options.trust_remote_code)
-    untied = (
-        () if options.random_weights else untied_weights(shell, stored_weights(described.path, options.allow_pickle))
-    )
-    weights, files = _weights(described, untie(shell, untied), options)
+    weights, files = _weights(described, shell, options)
     plain = with_decoder_numbers(plain_config(config))
     reads = source_of(shell, plain, preprocessor_config(described.path))
     return replace(
@@ -96,7 +93,6 @@ def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any
         generation_config=generation_defaults(plain, source.generation_config),
         task=options.task or (TASKS[0] if reads.is_text else SPEECH_TASK),
         reads=reads,
-        untied=untied,
     )
 
 
@@ -228,7 +224,7 @@ def _make_module(
     maker: Any, config: Any, weights: ModelWeights, trust_remote_code: bool, names: tuple[str, ...]
 ) -> nn.Module:
     model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
-    put_weights(model, weights)
+    put_weights(untie(model, weights.untied) if isinstance(weights, BoundWeights) else model, weights)
     if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
         model.pooler = None  # A head that was not trained with this checkpoint.
     return PositionalModel(model, names).eval()
@@ -243,7 +239,8 @@ def finished(source: ModelSource, described: ModelFolder, config: Any, options: 
         config: the transformers config.
         options: those of ``resolve``.
     """
-    return _BY_KIND[source.kind](source, described, config, options)
+    made = _BY_KIND[source.kind](source, described, config, options)
+    return replace(made, config={**made.config, "tie_word_embeddings": False}) if made.untied else made
 
 
 _BY_KIND = {

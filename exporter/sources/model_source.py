@@ -54,7 +54,6 @@ class ModelSource:
         reads: what the encoder of an encoder-decoder reads, or None.
         eyes: what the image encoder of a vision-language model reads, or None.
         ears: what the audio encoder of a speech-language model reads, or None.
-        untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
     """
 
@@ -79,8 +78,12 @@ class ModelSource:
     reads: Source | None = None
     eyes: Eyes | None = None
     ears: Ears | None = None
-    untied: tuple[str, ...] = ()
     tokens: Dynamic | None = None
+
+    @property
+    def untied(self) -> tuple[str, ...]:
+        """Parameters that the model's class ties and the checkpoint does not."""
+        return self.weights.untied if isinstance(self.weights, BoundWeights) else ()
 
     @property
     def weight_sizes(self) -> list[int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from edgec.errors import InputError
-from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
+from edgec.exporter.sources.model_build import expected_shapes, tied_parameters, untie
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
 from edgec.exporter.sources.weight_conversion import convert_weights
@@ -20,6 +21,7 @@ from edgec.exporter.sources.weight_names import (
     adapted_absence,
     check_weights,
     recorded_scales,
+    untied_weights,
 )
 from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, open_weights
 
@@ -76,13 +78,16 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
     """Bind stored weights to a transformers model's parameter names.
 
     Args:
-        model: on any device; only names and shapes are read.
+        model: on any device; only names and shapes are read. What the checkpoint unties is untied in it.
         weights: as stored.
         raw: config.json as written.
 
     Raises:
         InputError: E106, the config contradicts the weights.
     """
+    converted = convert_weights(weights, model)
+    untied = untied_weights(tied_parameters(model), converted)
+    untie(model, untied)
     ignored = model._keys_to_ignore_on_load_unexpected or ()
     # A base model may have been trained inside a class that does not use the pooler.
     is_base = type(model).__name__.endswith("Model")
@@ -93,7 +98,7 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
         surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
         computed=_tables(model),
     )
-    return check_weights(expected_shapes(model), convert_weights(weights, model), tolerance)
+    return replace(check_weights(expected_shapes(model), converted, tolerance), untied=untied)
 
 
 def _needless_buffers(model: Any) -> tuple[str, ...]:
