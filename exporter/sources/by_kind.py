@@ -38,16 +38,18 @@ from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build
 from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_files, dense_layers, example_text
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
-from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
+from edgec.exporter.sources.source_weights import bind_weights, random_weights
 from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import eyes_of
+from edgec.exporter.sources.weight_choice import stored_weights
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.ir.program import Dynamic
 
 # Entries of the whole config that a nested text config lacks.
 _KEPT = ("architectures", "edgec")
+_NAMED = "transformers_weights"
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ def _as_sentence_encoder(
 def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[ModelWeights, tuple[Path, ...]]:
     if options.random_weights:
         return random_weights(shell, options.seed, described.config), ()
-    stored = stored_weights(described.path, options.allow_pickle)
+    stored = stored_weights(described.path, options.allow_pickle, described.config.get(_NAMED))
     return bind_weights(shell, stored, described.config), stored.files
 
 

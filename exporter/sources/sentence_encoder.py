@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from edgec.errors import InputError
 from edgec.exporter.sources.sentence_form import SentenceForm
-from edgec.exporter.sources.source_weights import stored_weights
+from edgec.exporter.sources.weight_choice import stored_weights
 
 
 class SentenceVector(NamedTuple):

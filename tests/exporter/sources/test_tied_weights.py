@@ -26,7 +26,9 @@ VOCABULARY = 512
 
 
 def _llama() -> Any:
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**LLAMA, "architectures": None, "vocab_size": VOCABULARY}))
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**{**LLAMA, "architectures": None, "vocab_size": VOCABULARY})
+    )
 
 
 def _t5() -> Any:
@@ -103,9 +105,7 @@ def _logits(source: ModelSource, inputs: Mapping[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("change", [None, Tensor.clone, _inner_rows, _all_rows], ids=["one", "same", "inner", "all"])
-def test_logits_are_those_of_transformers(
-    tmp_path: Path, kind: str, change: Callable[[Tensor], Tensor] | None
-) -> None:
+def test_logits_are_those_of_transformers(tmp_path: Path, kind: str, change: Callable[[Tensor], Tensor] | None) -> None:
     make, _, _, task, inputs = KINDS[kind]
     folder = _saved(tmp_path, kind, change)
     source = resolve(str(folder), task=task)
