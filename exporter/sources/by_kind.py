@@ -38,6 +38,7 @@ from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build
 from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_files, dense_layers, example_text
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
+from edgec.exporter.sources.sentence_settings import with_unpooled
 from edgec.exporter.sources.source_weights import bind_weights, random_weights
 from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
@@ -203,10 +204,17 @@ def _as_sentence_encoder(
     asked: int | None,
 ) -> ModelSource:
     longest = most_tokens(form, source.config, first, asked)
-    inputs = example_text(source.hf_config.get_text_config().vocab_size, longest, source.seed)
+    vocabulary = source.hf_config.get_text_config().vocab_size
+    inputs = example_text(vocabulary, longest, source.seed, not form.pools_prompt)
+    prompts, said = form.prompts, {"pooling": form.pooling, "normalised": form.normalised}
+    if prompts is not None and not form.pools_prompt:
+        assert source.path is not None
+        prompts = with_unpooled(prompts, source.path, longest, source.trust_remote_code)
+        said["pools_prompt"] = False
     return replace(
         source,
-        config={**source.config, "sentence_encoder": {"pooling": form.pooling, "normalised": form.normalised}},
+        config={**source.config, "sentence_encoder": said},
+        prompts=prompts,
         files=(*source.files, *form.files),
         task=SENTENCE_TASK,
         input_names=tuple(inputs),

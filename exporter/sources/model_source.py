@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.exporter.sources.audio_language import generating_audio_class
 from edgec.exporter.sources.ears import Ears
 from edgec.exporter.sources.encoder_decoder import Source, generating_class
@@ -55,6 +56,7 @@ class ModelSource:
         eyes: what the image encoder of a vision-language model reads, or None.
         ears: what the audio encoder of a speech-language model reads, or None.
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
+        prompts: what goes before the texts of a sentence encoder; None where nothing does.
     """
 
     name: str
@@ -79,6 +81,7 @@ class ModelSource:
     eyes: Eyes | None = None
     ears: Ears | None = None
     tokens: Dynamic | None = None
+    prompts: SentencePrompts | None = None
 
     @property
     def untied(self) -> tuple[str, ...]:

@@ -58,4 +58,4 @@ def test_both_matrices_are_stored(folder: Path, tmp_path: Path) -> None:
     bundle = edgec.export(folder, target="host", recipe="8bit", out=tmp_path / "x.edgec")
     ledger = edgec.load(bundle).bundle.manifest.ledger
     assert ledger is not None
-    assert {EMBEDDING, "lm_head.weight"} <= {row.name for row in ledger.rows}, [row.name for row in ledger.rows]
+    assert {f"{EMBEDDING}_embedding_int", "lm_head.weight_int"} <= {row.name for row in ledger.rows}
