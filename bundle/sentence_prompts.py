@@ -42,6 +42,11 @@ class SentencePrompts(JsonPart):
             raise ValueError("it counts the tokens of prompts that there are none of")
         return self
 
+    def __str__(self) -> str:
+        written = (f"{name} {text!r}" for name, text in self.prompts.items() if text)
+        default = f"; before every text: {self.default_prompt}" if self.default_prompt else ""
+        return ", ".join(written) + default
+
     def named(self, name: str | None) -> tuple[str, int]:
         """The text that goes before another, and how many of the tokens at the beginning are read only.
 

@@ -17,6 +17,11 @@ def test_the_default_stands_for_none_and_an_empty_name_for_no_prompt() -> None:
     assert NO_PROMPTS.named(None) == NO_PROMPTS.named("query") == ("", 0)
 
 
+def test_prompts_are_told_in_a_line() -> None:
+    assert str(PROMPTS) == "query 'q: '; before every text: query"
+    assert str(PROMPTS.model_copy(update={"default_prompt": None})) == "query 'q: '"
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="E126") as raised:
         PROMPTS.named("passage")

@@ -89,8 +89,9 @@ def test_the_command_names_prompts(model: Model) -> None:
         one = run("--embed", "--prompt-name", name)
         assert np.array_equal(np.float32(json.loads(one.stdout)), model.embed(text_of(4), prompt_name=name))
     assert "prompt query: 'the red ball '" in run("--embed").stderr
-    assert "E126" in run("--embed", "--prompt-name", "nothing").stderr
-    assert "E156" in run("--prompt-name", "query").stderr
+    for options, code in ((("--embed", "--prompt-name", "nothing"), "E126"), (("--prompt-name", "query"), "E156")):
+        error = run(*options).exception
+        assert isinstance(error, InputError) and error.code == code
 
 
 @pytest.mark.slow

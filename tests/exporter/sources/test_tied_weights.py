@@ -16,7 +16,9 @@ from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.sources.weight_names import same_values
 from tests.exporter.tiny_sources import ENCODER, LLAMA
+from tests.vision_language import save_vision_language
 
 # Float32 in the same code, but attention may add in another order; logits are up to about 10.
 TOLERANCE = 1e-5
@@ -118,3 +120,27 @@ def test_logits_are_those_of_transformers(tmp_path: Path, kind: str, change: Cal
 def test_a_separate_matrix_is_said_in_the_config_that_forecasts_read(tmp_path: Path) -> None:
     assert model_spec(resolve(str(_saved(tmp_path / "a", "decoder", _inner_rows))).config).tied is False
     assert model_spec(resolve(str(_saved(tmp_path / "b", "decoder", None))).config).tied is True
+
+
+def test_a_model_with_eyes_has_its_own_lm_head_whole_or_as_a_text_decoder(tmp_path: Path) -> None:
+    folder = save_vision_language("gemma3", tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    head = tensors["language_model.model.embed_tokens.weight"].clone()
+    head[len(head) // 2] += 1.0
+    save_file({**tensors, HEAD: head}, folder / "model.safetensors", metadata={"format": "pt"})
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder).eval()
+    tokens = torch.tensor([[1, 5, len(head) // 2, 7]])
+    with torch.no_grad():
+        wanted = model(input_ids=tokens).logits
+    for task in (None, "text-generation"):
+        source = resolve(str(folder), task=task)
+        assert source.untied == (HEAD,)
+        torch.testing.assert_close(_logits(source, {"input_ids": tokens}), wanted, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_values_are_compared_whatever_their_dtypes() -> None:
+    one = torch.randn(300, 70).bfloat16()
+    other = one.float()
+    assert same_values(one, other) and same_values(one.float().half(), one.float().half().double())
+    other[299, 69] += 1e-3
+    assert not same_values(one, other) and not same_values(one, one[:299])
