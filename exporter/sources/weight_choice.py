@@ -76,10 +76,11 @@ def stored_weights(folder: Path, allow_pickle: bool, named: object = None) -> St
 
 def _opened(candidate: _Candidate) -> StoredWeights | None:
     has_single, has_index = is_plain(candidate.single), is_plain(candidate.index)
-    shards = shard_files(candidate.index) if has_index else ()
     if not has_single:
         return open_indexed(candidate.index, candidate.open) if has_index else None
     whole = candidate.open((candidate.single,))
+    shards = shard_files(candidate.index) if has_index else ()
+    # An index whose shards are gone was left by an earlier save.
     if shards and all(map(is_plain, shards)) and shards != (candidate.single,):
         _check_copies(whole, open_indexed(candidate.index, candidate.open), candidate)
     return whole

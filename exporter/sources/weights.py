@@ -176,7 +176,7 @@ def open_indexed(index: Path, opener: Callable[[tuple[Path, ...]], AnyWeights]) 
         InputError: E105, the index is damaged or contradicts a shard; E112, a shard is missing; E125.
     """
     table, folder = _weight_map(index), index.parent
-    files = shard_files(index)
+    files = tuple(folder / name for name in sorted(set(table.values())))
     missing = [file.name for file in files if not is_plain(file)]
     if missing:
         raise no_weights(folder, f"{len(missing)} of {len(files)} shards are absent: {', '.join(missing[:3])}")
