@@ -53,8 +53,8 @@ class Embedding(Tokenized):
 
         Raises:
             InputError: E642, the bundle is not a sentence encoder's; E643, a text is too long or has no tokens; E152,
-                it is not valid Unicode, or an id is not in the vocabulary; E158, the tokenizer is absent; E126, there
-                is no such prompt; E127, a prompt is named for token ids.
+                it is not valid Unicode, or an id is not in the vocabulary; E158, the tokenizer is absent; E126, no
+                prompt has that name; E127, a prompt is named for token ids.
         """
         function, given = self._encoder(), [texts] if isinstance(texts, str) else texts
         read = [self._read(function, text, truncate, prompt_name) for text in given]

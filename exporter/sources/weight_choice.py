@@ -70,8 +70,11 @@ def stored_weights(folder: Path, allow_pickle: bool, named: object = None) -> St
         return _named(folder, named)
     pickles = partial(open_pickles, allow_pickle=allow_pickle)
     candidates = (_Candidate(folder / SINGLE, open_files), _Candidate(folder / _PICKLE, pickles))
-    opened = next(filter(None, map(_opened, candidates)), None)
-    return opened or _only_other(folder, pickles)
+    for candidate in candidates:
+        opened = _opened(candidate)
+        if opened is not None:
+            return opened
+    return _only_other(folder, pickles)
 
 
 def _opened(candidate: _Candidate) -> StoredWeights | None:

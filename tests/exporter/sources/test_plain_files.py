@@ -57,9 +57,9 @@ def _device(file: Path) -> None:
     file.symlink_to("/dev/zero")
 
 
-def _code(folder: Path, **options: bool) -> str:
+def _code(folder: Path, trust_remote_code: bool = False) -> str:
     with pytest.raises(InputError) as caught:
-        resolve(str(folder), allow_pickle=True, **options)
+        resolve(str(folder), allow_pickle=True, trust_remote_code=trust_remote_code)
     return caught.value.code
 
 

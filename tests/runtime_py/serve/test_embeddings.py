@@ -41,8 +41,7 @@ def test_vectors_are_those_of_the_python_api(both: Running, encoder: Model) -> N
 
 def test_a_prompt_is_named_beside_the_input(both: Running, encoder: Model) -> None:
     for name, count in (("query", 7), ("document", 5), ("", 5), (None, 5)):
-        given = {"extra_body": {"prompt_name": name}} if name is not None else {}
-        made = both.client().embeddings.create(model="vectors", input=text_of(3), **given)
+        made = both.client().embeddings.create(model="vectors", input=text_of(3), extra_body={"prompt_name": name})
         wanted = encoder.embed(text_of(3), prompt_name=name)
         assert np.array_equal(np.array(made.data[0].embedding, np.float32), wanted)
         assert made.usage.prompt_tokens == count
