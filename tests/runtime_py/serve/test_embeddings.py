@@ -59,9 +59,9 @@ def test_a_prompt_is_named_beside_the_input(both: Running, encoder: Model) -> No
         ({"input": "a", "encoding_format": "int8"}, "encoding_format", "E632"),
         ({"input": "a", "temperature": 1}, "temperature", "E633"),
         ({"input": text_of(POSITIONS)}, None, "E643"),
-        ({"input": "a", "prompt_name": "other"}, None, "E126"),
+        ({"input": "a", "prompt_name": "other"}, "prompt_name", "E126"),
         ({"input": "a", "prompt_name": 3}, "prompt_name", "E632"),
-        ({"input": [4], "prompt_name": "query"}, None, "E127"),
+        ({"input": [4], "prompt_name": "query"}, "prompt_name", "E127"),
         ({"input": [[10_000]]}, None, "E152"),
     ],
 )
