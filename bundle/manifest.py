@@ -28,6 +28,7 @@ from edgec.bundle.entry_points import (
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.schemas import SCHEMA_NAME
+from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.bundle.shipped_adapters import ShippedAdapter
 
 SCHEMA_VERSION = 3
@@ -176,6 +177,7 @@ class Manifest(JsonPart):
 
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, a speech-language model in ``audio_language``, other models have none.
+    ``sentence_encoder``: what goes before the texts of a sentence encoder; None where nothing does.
     ``schemas``: the names of the JSON Schemas, regular expressions and grammars whose files lie in ``schemas/``.
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
@@ -198,6 +200,7 @@ class Manifest(JsonPart):
     # Left out where there is none, so that the bundles of other models stay as they were written.
     vision_language: VisionLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     audio_language: AudioLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
+    sentence_encoder: SentencePrompts | None = Field(default=None, exclude_if=lambda value: value is None)
     prefix: PrefixInfo | None = None
     # Left out where there are none, likewise.
     schemas: list[SchemaName] = Field(default=[], exclude_if=lambda value: not value)

@@ -8,10 +8,10 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.chat_pieces import ChatPieces
-from edgec.devices.embed.encoder_facts import encoder_values
+from edgec.devices.embed.encoder_facts import Literals, encoder_values
 from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.held_calls import FOLDER
-from edgec.devices.embed.kotlin_text import boolean, package_name, string
+from edgec.devices.embed.kotlin_text import boolean, optional, package_name, string, table
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import kotlin_replies
 from edgec.devices.embed.sample_pieces import kotlin_sample
@@ -22,6 +22,7 @@ from edgec.installation import __version__
 
 BUNDLE_FOLDER = "model.edgec"
 _KEY_HASHES = {"P-256": "SHA256", "P-384": "SHA384", "P-521": "SHA512"}
+_LITERALS = Literals(string, optional, table)
 _NO_PIECES = ChatPieces("", "", {}, False)
 
 
@@ -30,7 +31,7 @@ def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, st
     if facts.hearing is not None:
         return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS), **kotlin_sample(facts)}
     if facts.encoder is not None:
-        return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
+        return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS, _LITERALS)}
     chat = {**_chat_values(pieces), "has_chat": boolean(renders_chat(facts, pieces))}
     values = {**_manifest_values(facts), **_decoder_values(facts), **chat, **_image_values(facts)}
     return {**values, **kotlin_sample(facts)}

@@ -157,6 +157,7 @@ def _manifest(
         encoder_decoder=encoder_decoder_info(request),
         vision_language=vision_language_info(request, compiled),
         audio_language=audio_language_info(request, compiled),
+        sentence_encoder=request.source.prompts,
         schemas=schema_names(request.schemas),
         adapters=shipped_adapters(request),
         parity=list(compiled.rungs),

@@ -30,7 +30,7 @@ from edgec.exporter.capture.untraceable import (
     refuse_unknown_sizes,
     untraceable,
 )
-from edgec.exporter.sources.model_build import tied_parameters
+from edgec.exporter.sources.model_build import tie, tied_parameters
 from edgec.ir.attributes import attribute, remove, set_parameter, set_transposed
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
@@ -111,7 +111,7 @@ def build_skeleton(build: Callable[[], nn.Module]) -> Skeleton:
     with _LargeOnMeta(), torch.no_grad():
         model = build().eval().requires_grad_(False).float()
         if hasattr(model, "tie_weights"):
-            model.tie_weights()  # type: ignore[operator]
+            tie(model)
     first: dict[int, str] = {}
     named = model.named_parameters(remove_duplicate=False)
     aliases = {name: first.setdefault(id(parameter), name) for name, parameter in named}

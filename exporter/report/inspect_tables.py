@@ -92,6 +92,8 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
     if sees := manifest.vision_language:
         tile = f"{sees.channels} x {sees.height} x {sees.width}"
         rows.append(("images", f"in tiles of {tile} values, each {sees.rows:,} tokens of the context"))
+    if prompts := manifest.sentence_encoder:
+        rows.append(("prompts", str(prompts)))
     if prefix := manifest.prefix:
         rows.append(("system prompt", f"{prefix.tokens:,} tokens ({prefix.form}), KV state {prefix.bytes:,} bytes"))
     return _table(manifest.name, ("", ""), rows)

@@ -101,6 +101,8 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.writing_limits:
         cache = sum(state.bytes for state in manifest.states)
         lines.append(f"context {manifest.writing_limits.context} tokens, KV cache {cache:,} bytes")
+    if prompts := manifest.sentence_encoder:
+        lines.append(f"prompts {prompts}")
     if prefix := manifest.prefix:
         lines.append(f"prefix  {prefix.tokens} tokens of system prompt, KV state {prefix.bytes:,} bytes")
     if manifest.build.peak_bytes:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.capture.positions import first_place
 from edgec.exporter.sources.model_folder import read_json
+from edgec.exporter.sources.plain_files import is_plain
 from edgec.ir.program import Dynamic
 
 _TEXT_LENGTH = 128
@@ -207,7 +208,7 @@ _ENCODERS = {"input_ids": "text_config", "pixel_values": "vision_config"}
 def preprocessor_config(folder: Path | None) -> dict[str, Any]:
     """preprocessor_config.json of a folder; empty where there is none."""
     file = folder / _PREPROCESSOR if folder else None
-    return read_json(file) if file and file.is_file() else {}
+    return read_json(file) if file and is_plain(file) else {}
 
 
 def _pair(size: Any) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.exporter.sources.audio_language import generating_audio_class
 from edgec.exporter.sources.ears import Ears
 from edgec.exporter.sources.encoder_decoder import Source, generating_class
@@ -54,8 +55,8 @@ class ModelSource:
         reads: what the encoder of an encoder-decoder reads, or None.
         eyes: what the image encoder of a vision-language model reads, or None.
         ears: what the audio encoder of a speech-language model reads, or None.
-        untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
+        prompts: what goes before the texts of a sentence encoder; None where nothing does.
     """
 
     name: str
@@ -79,8 +80,13 @@ class ModelSource:
     reads: Source | None = None
     eyes: Eyes | None = None
     ears: Ears | None = None
-    untied: tuple[str, ...] = ()
     tokens: Dynamic | None = None
+    prompts: SentencePrompts | None = None
+
+    @property
+    def untied(self) -> tuple[str, ...]:
+        """Parameters that the model's class ties and the checkpoint does not."""
+        return self.weights.untied if isinstance(self.weights, BoundWeights) else ()
 
     @property
     def weight_sizes(self) -> list[int]:

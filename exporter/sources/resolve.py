@@ -22,6 +22,7 @@ from edgec.exporter.sources.model_forms import (
     short_name,
 )
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.plain_files import plain_files
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import refuse_unknown_eyes
@@ -54,8 +55,8 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E145 to E149, for vision-language models E650, E721 and E722, and for speech-language
-            models E750 and E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for vision-language models E650, E721 and E722, and for
+            speech-language models E750 and E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -114,7 +115,7 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
         trained=not options.random_weights,
         tokenizer_files=described.tokenizer_files,
         generation_config=described.generation_config,
-        files=(*described.files, *(sorted(folder.glob("*.py")) if options.trust_remote_code else ())),
+        files=(*described.files, *(plain_files(folder, "*.py") if options.trust_remote_code else ())),
         seed=options.seed,
         trust_remote_code=options.trust_remote_code,
     )

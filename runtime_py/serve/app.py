@@ -135,7 +135,7 @@ class Server:
         hosted.check(body)
         watcher = asyncio.create_task(_until_gone(request, stopped.set))
         try:
-            made = await hosted.embed(texts, stopped)
+            made = await hosted.embed(texts, stopped, body.prompt_name)
         finally:
             stopped.set()
             watcher.cancel()

@@ -149,6 +149,7 @@ class EmbeddingBody(Strict):
     input: str | list[str] | list[int] | list[list[int]]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1)
+    prompt_name: str | None = Field(default=None, max_length=256)
     user: str | None = None
 
     def texts(self) -> list[str | list[int]]:
