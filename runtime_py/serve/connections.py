@@ -92,7 +92,7 @@ class TimedConnection(H11Protocol):
             self._expect(self.limits.send_seconds)
 
     def _take_room(self) -> None:
-        """Drop an idle connection where there are too many, of all or of this network, or refuse this one's requests."""
+        """Drop an idle connection where there are too many, of all or of this network; else refuse its requests."""
         others = [one for one in self.connections if isinstance(one, TimedConnection) and one is not self]
         near = [one for one in others if one.network == self.network]
         limits = self.limits
