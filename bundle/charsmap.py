@@ -14,6 +14,7 @@ from typing import Any, Final
 
 _LEAF: Final = 1 << 31
 _VARINT, _WIDE, _BYTES, _NARROW = 0, 1, 2, 5
+_PIECES: Final = 1
 _NORMALISERS: Final = (3, 5)
 """Fields of a SentencePiece model: what is done to a text, and what undoes it."""
 _TABLE: Final = 2
@@ -52,14 +53,20 @@ def _inside(trie: bytes, replacements: int) -> bool:
     return bool(steps_inside.all() and (units[leaves] - _LEAF < replacements).all())
 
 
-def tables_of_model(model: bytes) -> Iterator[bytes]:
-    """The tables in a SentencePiece model; none where the bytes are something else."""
+def tables_of_model(model: bytes) -> list[bytes]:
+    """The tables in a SentencePiece model.
+
+    Raises:
+        ValueError: the bytes are something else.
+    """
     try:
-        for number, held in _fields(model):
-            if number in _NORMALISERS and isinstance(held, bytes):
-                yield from (table for field, table in _fields(held) if field == _TABLE and isinstance(table, bytes))
-    except (IndexError, ValueError):
-        return  # no message of protobuf: tokenizers in other forms use the same names
+        held = [(number, value) for number, value in _fields(model) if isinstance(value, bytes)]
+        if _PIECES not in dict(held):
+            raise ValueError("it has no pieces")
+        steps = [value for number, value in held if number in _NORMALISERS]
+        return [table for step in steps for number, table in _fields(step) if number == _TABLE]
+    except IndexError as cause:
+        raise ValueError("it is not a SentencePiece model") from cause
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:

@@ -13,7 +13,9 @@ from edgec.bundle.limited_json import limited_bytes
 from edgec.bundle.tokenizer_parts import MOST_GROWTH, check_added_tokens, check_parts
 
 _JSON: Final = "tokenizer.json"
-_MODELS: Final = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "source.spm", "target.spm")
+_TEKKEN: Final = "tekken.json"
+_TOKEN_FILES: Final = ("added_tokens.json", "special_tokens_map.json")
+_MODELS: Final = (".model", ".spm")
 _MOST_BYTES: Final = 512 << 20
 # What transformers itself sets when it reads the files, and would take from a config just as well.
 _INNER: Final = ("_spm_precompiled_charsmap", "_json_padding", "_json_truncation", "vocab", "merges", "post_processor",
@@ -45,26 +47,16 @@ def check_files(folder: Path, config: Mapping[str, Any]) -> Opening:
         OSError: a file cannot be read.
         ValueError: a file is damaged, or exceeds the limits.
     """
-    for name in _MODELS:
+    models = [_is_model(file) for file in sorted(folder.iterdir()) if file.suffix in _MODELS and file.is_file()]
+    for name in _TOKEN_FILES:
         if (folder / name).is_file():
-            _check_model(name, limited_bytes(folder / name, _MOST_BYTES))
-    for name in ("added_tokens.json", "special_tokens_map.json"):
-        if (folder / name).is_file():
-            check_added_tokens(
-                _count(_object(folder / name).values()) if "map" in name else len(_object(folder / name))
-            )
+            check_added_tokens(max(_count([held := _object(folder / name)]), _count(held.values())))
     check_added_tokens(max(_count([config.get(name)]) for name in _TOKENS))
-    if not (folder / _JSON).is_file():
+    quick = _check_json(folder / _JSON) if (folder / _JSON).is_file() else None
+    known = quick is not None or (all(models) and not (folder / _TEKKEN).is_file())
+    if not known or any(config.get(name) is not None for name in _INNER):
         return Opening.FOLDER
-    held = _object(folder / _JSON)
-    check_added_tokens(_count([held.get("added_tokens")]))
-    try:
-        quick = check_parts(held)
-    except ValueError as cause:
-        raise ValueError(f"{_JSON}: {cause}") from cause
-    if any(config.get(name) is not None for name in _INNER):
-        return Opening.FOLDER
-    return Opening.KNOWN if quick else Opening.FILE
+    return Opening.FILE if quick is False else Opening.KNOWN
 
 
 def runs_quickly(backend: Any) -> bool:
@@ -77,10 +69,26 @@ def runs_quickly(backend: Any) -> bool:
     return check_parts({name: json.loads(part.__getstate__()) for name, part in held.items() if part is not None})
 
 
-def _check_model(name: str, model: bytes) -> None:
-    for table in tables_of_model(model):
+def _check_json(file: Path) -> bool:
+    """Check a tokenizer.json; whether its parts are known to be quick."""
+    held = _object(file)
+    try:
+        check_added_tokens(_count([held.get("added_tokens")]))
+        return check_parts(held)
+    except ValueError as cause:
+        raise ValueError(f"{file.name}: {cause}") from cause
+
+
+def _is_model(file: Path) -> bool:
+    """Check a SentencePiece model; false where a file of that name is something else."""
+    try:
+        tables = tables_of_model(limited_bytes(file, _MOST_BYTES))
+    except ValueError:
+        return False
+    for table in tables:
         if (growth := longest_replacement(table)) > MOST_GROWTH:
-            raise ValueError(f"{name} may make {growth:,} characters of one; at most {MOST_GROWTH} are taken")
+            raise ValueError(f"{file.name} may make {growth:,} characters of one; at most {MOST_GROWTH} are taken")
+    return True
 
 
 def _count(values: Any) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgec.bundle import limited_tokenizer
+from edgec.bundle.charsmap import longest_replacement, tables_of_model
 from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.limited_tokenizer import LimitedTokenizer
 from edgec.bundle.tokenizer_checks import Opening, check_files
@@ -125,8 +128,58 @@ def test_published_expressions_are_known(tmp_path: Path, expression: str) -> Non
     assert check_files(tokenizer_folder(tmp_path / "t", pre_tokenizer=split(expression)), {}) is Opening.KNOWN
 
 
-def test_a_tokenizer_in_other_files_is_opened_first_elsewhere(tmp_path: Path) -> None:
+def test_what_files_say_in_other_ways_is_opened_first_elsewhere(tmp_path: Path) -> None:
     folder = tokenizer_folder(tmp_path / "t")
+    assert check_files(folder, {}) is Opening.KNOWN
     assert check_files(folder, {"_spm_precompiled_charsmap": "x"}) is Opening.FOLDER
+    (folder / "tokenizer.model").write_bytes(b"YWI= 0\nYWM= 1\n")
+    assert check_files(folder, {}) is Opening.KNOWN  # tokenizer.json is what is read
     (folder / "tokenizer.json").unlink()
     assert check_files(folder, {}) is Opening.FOLDER
+    with pytest.raises(InputError, match="E158"):
+        open_tokenizer(folder)
+
+
+def _message(number: int, held: bytes) -> bytes:
+    """A field of a protobuf message whose value is bytes shorter than 128."""
+    return bytes([number << 3 | 2, len(held)]) + held
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_damaged_table_in_a_sentencepiece_model_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tokenizer_folder(tmp_path / "t", config={"tokenizer_class": "T5Tokenizer"})
+    (folder / "tokenizer.json").unlink()
+    (folder / "spiece.model").write_bytes(_message(1, _message(1, b"a")) + _message(3, _message(2, TABLES[name])))
+    error = refused(folder)
+    assert error.code == "E158" and "precompiled_charsmap is damaged" in error.why
+
+
+@pytest.mark.long  # trains a model
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nfkc_cf", "identity"])
+def test_the_tables_that_sentencepiece_writes_are_taken(tmp_path: Path, rule: str) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    out = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat on a mat", "a dog lay on the log", "brown quick vex jumps"] * 20),
+        model_writer=out, vocab_size=30, hard_vocab_limit=False, normalization_rule_name=rule, minloglevel=2,
+    )  # fmt: skip
+    (table,) = tables_of_model(out.getvalue())
+    assert longest_replacement(table) == (1 if rule == "identity" else 18)  # U+FDFA
+    folder = tokenizer_folder(tmp_path / "t", config={"tokenizer_class": "T5Tokenizer"})
+    (folder / "tokenizer.json").unlink()
+    (folder / "spiece.model").write_bytes(out.getvalue())
+    assert check_files(folder, {}) is Opening.KNOWN
+    tokenizer = open_tokenizer(folder)
+    assert not isinstance(tokenizer._tokenizer, LimitedTokenizer)
+    assert decode_tokens(tokenizer, token_ids(tokenizer, "the cat sat")) == "the cat sat"
+
+
+def test_a_table_that_lacks_a_unit_is_refused() -> None:
+    """Two units of 256, whose first one leads to the second half, and the same without that half."""
+    units = [256 << 10] + [0] * 511
+    table = struct.pack("<513I", 4 * 512, *units) + b"a\0"
+    assert longest_replacement(table) == 1
+    with pytest.raises(ValueError, match="leads outside"):
+        longest_replacement(struct.pack("<257I", 4 * 256, *units[:256]) + b"a\0")
+    with pytest.raises(ValueError, match="leads outside"):
+        longest_replacement(struct.pack("<513I", 4 * 512, *units[:-1], (1 << 31) + 2) + b"a\0")
