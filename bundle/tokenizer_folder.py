@@ -79,6 +79,17 @@ def open_tokenizer(folder: Path) -> Any:
         return untrusted_tokenizer(folder)
 
 
+def check_tokenizer(folder: Path) -> None:
+    """Refuse a bundle's tokenizer that harms whoever opens it, or makes too much of a text; apps have no such limits.
+
+    Raises:
+        InputError: E158.
+    """
+    with _unusable(folder):
+        _check_names(folder)
+        _try_elsewhere(folder, _config(folder))
+
+
 def has_template(folder: Path) -> bool:
     """Whether a bundle's tokenizer has a chat template.
 
@@ -123,15 +134,20 @@ def untrusted_tokenizer(folder: Path) -> Any:
     _check_class(config.tokenizer_class)
     if _has_template(folder, config):
         RENDERER.start()
-    opening = check_files(folder, config.model_extra or {})
-    if opening is not Opening.KNOWN:
-        with _plain_path(folder) as plain:
-            try_folder(plain) if opening is Opening.FOLDER else try_file(plain / "tokenizer.json")
+    _try_elsewhere(folder, config)
     tokenizer = read_tokenizer(folder)
     backend = getattr(tokenizer, "_tokenizer", None)
     if backend is not None and not runs_quickly(backend):
         tokenizer._tokenizer = LimitedTokenizer(backend)
     return tokenizer
+
+
+def _try_elsewhere(folder: Path, config: _TokenizerConfig) -> None:
+    """Check the files; what they say in ways that are not known to be harmless is opened in a process of its own."""
+    opening = check_files(folder, config.model_extra or {})
+    if opening is not Opening.KNOWN:
+        with _plain_path(folder) as plain:
+            try_folder(plain) if opening is Opening.FOLDER else try_file(plain / "tokenizer.json")
 
 
 def read_tokenizer(folder: Path) -> Any:
