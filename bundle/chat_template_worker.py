@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from edgec.bundle.limited_worker import Answer, answer_lines
+from edgec.bundle.limited_worker import JobAnswer, answer_lines
 
 _MAX_WHY = 300
 
 
-def _answer() -> Answer:
+def _answer() -> JobAnswer:
     from transformers.utils.chat_template_utils import render_jinja_template
 
     return partial(_rendered, render_jinja_template)

@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 MEMORY_BYTES: Final = 2 << 30
-Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+JobAnswer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def answer_lines(answer: Callable[[], Answer]) -> None:
-    """Answer each line of stdin until it ends; ``answer`` is made, with its imports, before there are limits."""
+def answer_lines(answer: Callable[[], JobAnswer]) -> None:
+    """JobAnswer each line of stdin until it ends; ``answer`` is made, with its imports, before there are limits."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever else is printed is not an answer
     made = answer()
@@ -30,7 +30,7 @@ def answer_lines(answer: Callable[[], Answer]) -> None:
         answers.flush()
 
 
-def _limited(answer: Answer, job: Mapping[str, Any]) -> Mapping[str, Any]:
+def _limited(answer: JobAnswer, job: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         return answer(job)
     except MemoryError:

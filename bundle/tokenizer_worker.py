@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.limited_worker import Answer, answer_lines
+from edgec.bundle.limited_worker import JobAnswer, answer_lines
 from edgec.bundle.panics import panics_as_errors
 
 _MAX_WHY = 300
@@ -68,7 +68,7 @@ class _Worker:
         return texts
 
 
-def _answer() -> Answer:
+def _answer() -> JobAnswer:
     return _Worker()
 
 

@@ -10,8 +10,8 @@ from typing import Any
 VOCABULARY = {character: index for index, character in enumerate("abcdefghijklmnopqrstuvwxyz <>.")}
 
 
-def tokenizer_folder(folder: Path, added: int = 0, config: dict[str, Any] | None = None, **parts: Any) -> Path:
-    """A folder with a tokenizer of single letters, of whose tokenizer.json some parts are given."""
+def tokenizer_json(added: int = 0, **parts: Any) -> dict[str, Any]:
+    """A tokenizer.json of single letters, of which some parts are given."""
     tokens = [
         {"id": 30 + place, "content": f"<{place}>", "special": True}
         | dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
@@ -19,9 +19,13 @@ def tokenizer_folder(folder: Path, added: int = 0, config: dict[str, Any] | None
     ]
     model = {"type": "BPE", "vocab": VOCABULARY, "merges": []}
     names = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
-    held = {"version": "1.0", **dict.fromkeys(names), "added_tokens": tokens, "model": model, **parts}
+    return {"version": "1.0", **dict.fromkeys(names), "added_tokens": tokens, "model": model, **parts}
+
+
+def tokenizer_folder(folder: Path, added: int = 0, config: dict[str, Any] | None = None, **parts: Any) -> Path:
+    """A folder with such a tokenizer."""
     folder.mkdir(parents=True)
-    (folder / "tokenizer.json").write_text(json.dumps(held))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer_json(added, **parts)))
     (folder / "tokenizer_config.json").write_text(
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **(config or {})})
     )
@@ -81,3 +85,10 @@ EXPRESSIONS = ("(a+)+$b", r"(\w\w?)+[.,]", r"(\w|a)+[.,]")
 """Expressions that take exponential time on `LETTERS`, which the library notices, and then panics."""
 
 LETTERS = "a" * 200 + " ."
+
+
+def harmful() -> dict[str, dict[str, Any]]:
+    """Whole files of tokenizer.json that are refused when they are opened."""
+    tables = {f"a table {name}": {"normalizer": charsmap(table)} for name, table in TABLES.items()}
+    made = {name: tokenizer_json(**parts) for name, parts in (GROWING | tables).items()}
+    return {**made, "many added tokens": tokenizer_json(200_000)}
