@@ -69,14 +69,26 @@ def _flat(part: Any) -> Iterator[Part]:
 
 
 def _check_growth(row: list[Part]) -> None:
-    growth = 1.0
+    """Multiply the growths of parts, but for a text that is replaced and that nothing before it can have written."""
+    growth, written, anything = 1.0, set[str](), False
     for one in row:
-        growth *= max(1.0, _GROWTH.get(str(one.get("type")), _unchanged)(one))
+        factor = max(1.0, _GROWTH.get(_kind(one), _unchanged)(one))
+        text = _replaced_text(one)
+        growth = growth * factor if text is None or anything or written & set(text) else max(growth, factor)
+        content = one.get("content")
+        if isinstance(content, str):
+            written |= set("".join(_forms(content)))
+        anything |= factor > 1 and not isinstance(content, str)
     if growth > MOST_GROWTH:
         raise ValueError(
             f"its parts may make {growth:.3g} characters of one, at most {MOST_GROWTH} are taken: "
-            + ", ".join(dict.fromkeys(str(one.get("type")) for one in row))[:120]
+            + ", ".join(dict.fromkeys(map(_kind, row)))[:120]
         )
+
+
+def _kind(part: Part) -> str:
+    """A part's type; the library reads some parts without one by their fields."""
+    return str(part.get("type") or next((kind for field, kind in _BY_FIELD.items() if field in part), "unknown"))
 
 
 def _unchanged(_: Part) -> float:
@@ -89,11 +101,17 @@ def _doubled(_: Part) -> float:
 
 def _replaced(part: Part) -> float:
     """A replacement's size for each character that it takes; where it takes none, it comes before every character."""
-    pattern, size = part.get("pattern"), _size(part.get("content"))
-    given = pattern if isinstance(pattern, dict) else {}
-    text, expression = given.get("String"), given.get("Regex")
-    least = len(text) if isinstance(text, str) else shortest_match(str(expression))
+    pattern, size, text = part.get("pattern"), _size(part.get("content")), _replaced_text(part)
+    expression = pattern.get("Regex") if isinstance(pattern, dict) else None
+    least = len(text) if text is not None else shortest_match(expression) if isinstance(expression, str) else 0
     return size / least if least else 1.0 + size
+
+
+def _replaced_text(part: Part) -> str | None:
+    """The text that a part replaces, if it is one that is known."""
+    pattern = part.get("pattern")
+    text = pattern.get("String") if isinstance(pattern, dict) and "Regex" not in pattern else None
+    return text if isinstance(text, str) and text and "content" in part else None
 
 
 def _prepended(part: Part) -> float:
@@ -111,10 +129,15 @@ def _size(text: Any) -> int:
     """Characters of a text after whatever parts that know letters may make of it."""
     if not isinstance(text, str):
         raise ValueError("a replacement is not text")
+    return max(map(len, _forms(text)))
+
+
+def _forms(text: str) -> tuple[str, str, str]:
     whole = unicodedata.normalize("NFKD", text)
-    return max(len(text), len(whole), len(unicodedata.normalize("NFKD", whole.lower())))
+    return text, whole, unicodedata.normalize("NFKD", whole.lower())
 
 
+_BY_FIELD: Final = {"content": "Replace", "prepend": "Prepend", "precompiled_charsmap": "Precompiled"}
 _GROWTH: Final[dict[str, Callable[[Part], float]]] = {
     **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Strip"), _unchanged),
     **dict.fromkeys(("Split", "Punctuation", "Whitespace", "WhitespaceSplit", "Digits"), _unchanged),

@@ -17,7 +17,17 @@ from edgec.bundle.limited_tokenizer import LimitedTokenizer
 from edgec.bundle.tokenizer_checks import Opening, check_files
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.errors import InputError
-from tests.bundle.hostile_tokenizers import EXPRESSIONS, GROWING, LETTERS, TABLES, charsmap, split, tokenizer_folder
+from tests.bundle.hostile_tokenizers import (
+    EXPRESSIONS,
+    GROWING,
+    LETTERS,
+    TABLES,
+    charsmap,
+    in_row,
+    replace_all,
+    split,
+    tokenizer_folder,
+)
 
 
 def refused(folder: Path) -> InputError:
@@ -30,6 +40,21 @@ def refused(folder: Path) -> InputError:
 def test_parts_that_make_too_much_of_a_text_are_refused(tmp_path: Path, name: str) -> None:
     error = refused(tokenizer_folder(tmp_path / "t", **GROWING[name]))
     assert error.code == "E158" and ("may make" in error.why or "adds" in error.why)
+
+
+def test_replacements_of_different_texts_do_not_multiply(tmp_path: Path) -> None:
+    """As GLM's tokenizer writes line ends and runs of spaces; and the same where one replaces what another wrote."""
+    blanks = [replace_all(" " * size, f"<|blank_{size}|>") for size in range(80, 1, -1)]
+    lines = [replace_all("\n", "<n>"), replace_all("\t", "<|tab|>")]
+    assert check_files(tokenizer_folder(tmp_path / "t", normalizer=in_row(*lines, *blanks)), {}) is Opening.KNOWN
+    chain = [replace_all(old, new * 20) for old, new in ("ab", "bc", "cd")]
+    assert "may make 8e+03" in refused(tokenizer_folder(tmp_path / "u", normalizer=in_row(*chain))).why
+
+
+def test_a_part_without_its_type_counts(tmp_path: Path) -> None:
+    parts = [{name: value for name, value in replace_all("a", "a" * 1000).items() if name != "type"}] * 3
+    with pytest.raises(ValueError, match="may make 1e\\+09"):
+        check_files(tokenizer_folder(tmp_path / "t", normalizer=in_row(*parts)), {})
 
 
 @pytest.mark.parametrize("name", TABLES)
