@@ -100,7 +100,7 @@ def _rendered(
         raise _beyond(reply["limit"])
     if "refused" in reply:
         raise _refused(reply["refused"])
-    return reply["text"]
+    return str(reply["text"])
 
 
 def check_messages(value: Any) -> list[Message]:
