@@ -1,47 +1,23 @@
-"""The process that renders chat templates for `edgec.bundle.chat_template`: a line of JSON in, one out.
-
-A template is somebody's program. It may loop forever, or double a text until memory ends, inside a single operation
-that Python cannot interrupt; so the kernel sets the limits, and what ends by them is this process alone.
-"""
+"""The process that renders chat templates for `edgec.bundle.chat_template`; a template is somebody's program."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import resource
-import sys
-import time
 from collections.abc import Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
-MEMORY_BYTES = 2 << 30
+from edgec.bundle.limited_worker import JobAnswer, answer_lines
+
 _MAX_WHY = 300
 
 
-def main() -> None:
-    """Answer each line of stdin until it ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # whatever else is printed is not an answer
+def _answer() -> JobAnswer:
     from transformers.utils.chat_template_utils import render_jinja_template
 
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
-    for line in sys.stdin.buffer:
-        job = json.loads(line)
-        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + job["seconds"])
-        answers.write(json.dumps(_answer(render_jinja_template, job)) + "\n")
-        answers.flush()
+    return partial(_rendered, render_jinja_template)
 
 
-def _limit(kind: int, value: int) -> None:
-    """Set a soft limit; macOS has all of them but that of address space."""
-    with suppress(ValueError, OSError):
-        resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
-
-
-def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
+def _rendered(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
     try:
         texts, _ = render(
             conversations=[job["messages"]],
@@ -55,7 +31,7 @@ def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
             return {"limit": f"it wrote {len(text):,} characters, allowed are {job['characters']:,}"}
         return {"text": text}
     except MemoryError:
-        return {"limit": f"it needed more than {MEMORY_BYTES >> 20:,} MiB of memory"}
+        raise
     except RecursionError:
         return {"limit": "it calls itself without end"}
     except Exception as error:  # a template is somebody's program, and raises what it likes
@@ -63,4 +39,4 @@ def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines(_answer)
