@@ -37,6 +37,7 @@ from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.key_choice import keys_are_chosen, keys_before_choice
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.sources.rotation_limits import rotated_alike, rotation_limit, rotations_change
 from edgec.exporter.sources.sound_template import teach_sounds
 from edgec.exporter.stages.prefix import check_prompt
 
@@ -191,13 +192,16 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context, request.spec.context)
-    return request
+    if source.kind == "module":
+        return request
+    return replace(request, source=replace(source, longest=request.limits.context))
 
 
 def _check_context(source: ModelSource, context: int | None) -> int | None:
     """Refuse a context that this model cannot have."""
     if context is None:
         return None
+    _check_rotations(source, context)
     if source.kind == "module":
         # What a text encoder reads was cut to this context already, or to its positions where there are fewer.
         longest = source.tokens.high if source.tokens else None
@@ -217,6 +221,17 @@ def _check_context(source: ModelSource, context: int | None) -> int | None:
         fix=f"use --context {longest} or less" if longest else "leave --context out",
         code="E118",
     )
+
+
+def _check_rotations(source: ModelSource, context: int) -> None:
+    """Refuse a context that no one set of rotary frequencies serves."""
+    text = text_config(source.config)
+    if source.kind == "module":
+        first = rotated_alike(text) if source.tokens else None
+    else:
+        first = None if (limit := rotation_limit(text)) is None or limit.others else limit.tokens
+    if first and first < context:
+        raise rotations_change("--context", first, context)
 
 
 def _check_heads(file: str | Path | None) -> Path | None:

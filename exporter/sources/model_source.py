@@ -14,6 +14,7 @@ from torch import nn
 from edgec.exporter.sources.audio_language import generating_audio_class
 from edgec.exporter.sources.ears import Ears
 from edgec.exporter.sources.encoder_decoder import Source, generating_class
+from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_build import build, untie
 from edgec.exporter.sources.vision_language import Eyes
@@ -56,6 +57,8 @@ class ModelSource:
         ears: what the audio encoder of a speech-language model reads, or None.
         untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
+        longest: tokens of the longest text that the model will be given, by which rotary frequencies are chosen that
+            depend on it; None: no longer than the first ones serve.
     """
 
     name: str
@@ -81,6 +84,7 @@ class ModelSource:
     ears: Ears | None = None
     untied: tuple[str, ...] = ()
     tokens: Dynamic | None = None
+    longest: int | None = None
 
     @property
     def weight_sizes(self) -> list[int]:
@@ -95,6 +99,7 @@ class ModelSource:
         *,
         attn_implementation: str = "eager",
         dtype: torch.dtype = torch.float32,
+        held: bool = True,
     ) -> Any:
         """Build the model that generates, with uninitialised parameters; ``weights`` has their values.
 
@@ -102,14 +107,17 @@ class ModelSource:
             device: ``meta``, ``cpu``, or None to follow the caller's mode (FakeTensorMode).
             attn_implementation: a name in transformers' attention registry.
             dtype: of the parameters.
+            held: rotary frequencies are those of texts of ``longest`` tokens; else each call's own, as transformers has
+                them.
 
         Raises:
-            InputError: E111, the config does not describe a model that can be built.
+            InputError: E111, the config does not describe a model that can be built; E742, it serves no such text.
         """
         remote = self.trust_remote_code
-        return untie(
-            build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote), self.untied
-        )
+        model = build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote)
+        if held:
+            hold_rotations(model, self.longest)
+        return untie(model, self.untied)
 
 
 def build_generating(

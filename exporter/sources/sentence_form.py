@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from edgec.bundle.limited_json import JsonKind, read_json, read_object
+from edgec.exporter.sources.rotation_limits import rotated_alike
 
 TASK = "sentence-similarity"
 POOLINGS = ("mean", "cls", "max", "lasttoken")
@@ -165,6 +166,7 @@ def most_tokens(form: SentenceForm, config: Mapping[str, Any], first_place: int,
     """
     stated = config.get("max_position_embeddings")
     positions = stated - first_place if isinstance(stated, int) and stated > first_place else None
+    positions = positions and min(positions, rotated_alike(config) or positions)
     usual = min(form.most_tokens or positions or _TOKENS, _USUAL)
     return min(size for size in (asked or usual, positions) if size is not None)
 
