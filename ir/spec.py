@@ -33,7 +33,7 @@ class ModelSpec:
     Attributes:
         family: transformers' ``model_type``.
         context: the longest sequence the model was made for, in tokens.
-        original_context: tokens of the longest text that has the first of several sets of rotary frequencies; an artifact
+        original_context: tokens of the longest text with the first of several sets of rotary frequencies; an artifact
             for longer texts has another set at all positions. None where there is one set.
         tied: embedding and lm_head are one tensor.
     """
