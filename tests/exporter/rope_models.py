@@ -122,9 +122,7 @@ MODELS = (
         CONTEXT,
         others=False,
     ),
-    RopeModel(
-        "queries scaled by position", {**YARN, "llama_4_scaling_beta": 0.5}, "ministral3", {"head_dim": HEAD}
-    ),
+    RopeModel("queries scaled by position", {**YARN, "llama_4_scaling_beta": 0.5}, "ministral3", {"head_dim": HEAD}),
     RopeModel(
         "scaled by length",
         longrope(original_max_position_embeddings=FIRST, short_mscale=1.1, long_mscale=1.4),

@@ -83,7 +83,9 @@ def test_a_text_for_which_there_is_no_one_set_is_refused(name: str) -> None:
 
 
 def test_a_base_that_is_stretched_once_is_not_dynamic() -> None:
-    model = RopeModel("alpha", {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 1.0, "alpha": 50.0}, "hunyuan_v1_dense")
+    model = RopeModel(
+        "alpha", {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 1.0, "alpha": 50.0}, "hunyuan_v1_dense"
+    )
     held, tokens = model.model(), text()
     hold_rotations(held, CONTEXT)
     assert held.model.rotary_emb.rope_type == "ntk_alpha"
