@@ -10,8 +10,6 @@ computed here, up to the last position of the context. Costs four tables of 23 r
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
@@ -19,6 +17,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.row_inputs import MROPE
+from edgec.passes.graph.functional import memory_of
 from edgec.passes.static.parts.position_values import computed, frontier, positional
 
 # Primes, so that few other dimensions of a model are as long.
@@ -46,19 +45,19 @@ def refuse_mixed_rotations(graph: GraphModule, max_tokens: int, where: str) -> N
     for name in ("positions", MROPE):
         for given in (node for node in graph.graph.nodes if node.op == "placeholder" and node.target == name):
             values = positional(graph, given)
-            if node := next((node for node in graph.graph.nodes if node in values and _writes(node, values)), None):
+            if node := next((node for node in graph.graph.nodes if node in values and _writes(node)), None):
                 raise _refused(where, node)
             for node in frontier(graph, values):
                 if any(_moves(graph, node, given, *pair) for pair in pairs):
                     raise _refused(where, node)
 
 
-def _writes(node: Node, values: Collection[Node]) -> bool:
+def _writes(node: Node) -> bool:
     """Whether a value of positions is written over a constant, as renewed frequencies are."""
     if not isinstance(node.target, OpOverload) or not node.target._schema.is_mutable:
         return False
     written: object = node.args[0]
-    return isinstance(written, Node) and written not in values
+    return isinstance(written, Node) and memory_of(written).op == "get_attr"
 
 
 def _with(positions: Tensor, index: int, value: int) -> Tensor:

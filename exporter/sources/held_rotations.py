@@ -38,12 +38,13 @@ class _Rotation:
         return given
 
 
-def hold_rotations(model: nn.Module, tokens: int | None) -> None:
+def hold_rotations(model: nn.Module, tokens: int | None, *, others: bool = True) -> None:
     """Give a model's rotary modules, in place, the frequencies that they have for texts of one length.
 
     Args:
         model: as transformers builds it.
         tokens: in the longest text; None: no longer than the first frequencies serve.
+        others: the frequencies of longer texts may hold in shorter ones too.
 
     Raises:
         InputError: E742, no frequencies are known to be those of such a text.
@@ -51,7 +52,7 @@ def hold_rotations(model: nn.Module, tokens: int | None) -> None:
     for module in model.modules():
         for rotation in list(_rotations(module)):
             if rotation.kind == LONG:
-                _hold_long(rotation, tokens or 0)
+                _hold_long(rotation, tokens or 0, others)
             elif DYNAMIC in rotation.kind:
                 _hold_dynamic(rotation, tokens or 0)
 
@@ -64,18 +65,19 @@ def _rotations(module: Any) -> Iterator[_Rotation]:
         yield from (_Rotation(module, kind, layers) for layers, kind in kinds.items())
 
 
-def _hold_long(rotation: _Rotation, tokens: int) -> None:
+def _hold_long(rotation: _Rotation, tokens: int, others: bool) -> None:
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
     module, first = rotation.module, int(rotation.parameters["original_max_position_embeddings"])
     beyond = tokens > first
-    if "short_mscale" in rotation.parameters:
-        if beyond:
-            raise rotations_change(type(module).__name__, first, tokens)
+    scaled = "short_mscale" in rotation.parameters
+    if beyond and (scaled or not others):
+        raise rotations_change(type(module).__name__, first, tokens)
+    if scaled:
         _hold_scale(module, float(rotation.parameters["short_mscale"]))
     if beyond:
         layers = {} if rotation.layers is None else {"layer_type": rotation.layers}
-        given, _ = ROPE_INIT_FUNCTIONS[LONG](module.config, module_device(rotation), seq_len=first + 1, **layers)
+        given, _ = ROPE_INIT_FUNCTIONS[LONG](module.config, _frequencies(rotation).device, seq_len=first + 1, **layers)
         _put(rotation, given)
     _mark(rotation)
 
@@ -92,11 +94,6 @@ def _hold_dynamic(rotation: _Rotation, tokens: int) -> None:
     if tokens > longest:
         raise rotations_change(type(rotation.module).__name__, longest, tokens)
     _mark(rotation)
-
-
-def module_device(rotation: _Rotation) -> Any:
-    """Where a module's frequencies lie."""
-    return _frequencies(rotation).device
 
 
 def _name(rotation: _Rotation) -> str:

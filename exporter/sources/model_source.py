@@ -116,6 +116,9 @@ class ModelSource:
         remote = self.trust_remote_code
         model = build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote)
         if held:
+            if self.reads is not None:
+                # Sources of every length are read, and transformers has the first frequencies in short ones.
+                hold_rotations(model.get_encoder(), self.reads.most_tokens, others=False)
             hold_rotations(model, self.longest)
         return untie(model, self.untied)
 

@@ -12,7 +12,7 @@ from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.ir.program import Program
-from tests.exporter.rope_models import BY_NAME, CONTEXT, FIRST, MODELS, RopeModel, text
+from tests.exporter.rope_models import BY_NAME, CONTEXT, FIRST, HEAD, MODELS, RopeModel, text
 from tests.passes.decoders import StateDict
 
 # The graph does eager's float32 arithmetic operator by operator; only kernel choice may differ in the last places.
@@ -77,6 +77,27 @@ def test_code_of_its_own_is_refused_for_the_contexts_that_it_mixes(largest: bool
         captured(BY_NAME["default"], CONTEXT, change=change)
     assert raised.value.code == "E743"
     captured(BY_NAME["default"], FIRST, change=change)
+
+
+class Local(torch.nn.Module):
+    """Rotary code that fills memory of its own call with its angles."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
+        cos, sin = self.inner(x, position_ids)
+        own = torch.zeros(1, 1, HEAD)
+        own.copy_(torch.full([1, 1, HEAD], 2.0) * position_ids[:, :1, None].sign().abs().clamp(max=0))
+        return cos + own, sin + own
+
+
+def test_memory_of_a_call_is_no_constant() -> None:
+    def change(model: Any) -> None:
+        model.model.rotary_emb = Local(model.model.rotary_emb)
+
+    captured(BY_NAME["default"], CONTEXT, change=change)
 
 
 @pytest.mark.parametrize("context", [8, 11, 24])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from edgec.bundle.entry_points import Limits
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.last_positions import STAGE, last_positions, last_rung
-from edgec.exporter.resolve.limits import Limits
 from edgec.exporter.resolve.resolved import resolve_options
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stages.capturing import capture

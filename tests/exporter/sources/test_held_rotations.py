@@ -82,6 +82,13 @@ def test_a_text_for_which_there_is_no_one_set_is_refused(name: str) -> None:
     assert raised.value.code == "E742" and f"--context {model.first}" in raised.value.fix
 
 
+def test_an_encoder_that_reads_short_and_long_sources_is_refused() -> None:
+    with pytest.raises(InputError, match=f"beyond {FIRST} tokens") as raised:
+        hold_rotations(BY_NAME["longrope"].model(), FIRST + 1, others=False)
+    assert raised.value.code == "E742"
+    hold_rotations(BY_NAME["longrope"].model(), FIRST, others=False)
+
+
 def test_a_base_that_is_stretched_once_is_not_dynamic() -> None:
     model = RopeModel(
         "alpha", {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 1.0, "alpha": 50.0}, "hunyuan_v1_dense"

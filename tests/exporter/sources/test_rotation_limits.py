@@ -94,3 +94,25 @@ def test_the_source_is_built_for_the_context(tmp_path: Path) -> None:
     held, own = (source.build_on("cpu", held=held).model.rotary_emb for held in (True, False))
     assert held.rope_type == "held" and own.rope_type == "longrope"
     assert not held.inv_freq.equal(own.inv_freq)
+
+
+def test_an_encoder_reads_texts_of_the_first_length(tmp_path: Path) -> None:
+    BY_NAME["longrope"].config().save_pretrained(tmp_path)
+    options = ExportOptions(tmp_path, target="host", random_weights=True, task="feature-extraction")
+    source = resolve_options(options).request.source
+    assert source.tokens is not None and source.tokens.high == FIRST
+    assert source.factory is not None
+    kinds = {getattr(module, "rope_type", "") for module in source.factory()[0].modules()}
+    assert kinds == {"", "held"}, "nothing is renewed while it is traced"
+    with pytest.raises(InputError) as raised:
+        resolve_options(replace(options, context=FIRST + 1))
+    assert raised.value.code == "E742"
+
+
+def test_a_plan_is_made_for_the_first_length_unless_asked() -> None:
+    from edgec.devices.prediction.forecast import _legal_context
+
+    spec = model_spec(plain(PHI))
+    assert _legal_context(spec, None, 8) == FIRST
+    assert _legal_context(spec, None, FIRST + 8) == FIRST + 8, "a prompt asks for more"
+    assert _legal_context(spec, CONTEXT, 8) == CONTEXT
