@@ -181,6 +181,7 @@ class Manifest(JsonPart):
     ``schemas``: the names of the JSON Schemas, regular expressions and grammars whose files lie in ``schemas/``.
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
+    ``context_note``: how positions are rotated, where that depends on the context.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -190,6 +191,8 @@ class Manifest(JsonPart):
     model: ModelInfo
     target: str
     target_choice: str = ""
+    # Left out where it is empty, so that the bundles of other models stay as they were written.
+    context_note: str = Field(default="", exclude_if=lambda value: not value)
     format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn"] = "pte"
     recipe: dict[str, Any]
     passes: list[PassInfo]

@@ -46,6 +46,7 @@ from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.limits import context_note
 from edgec.exporter.sources.sound_template import template_file
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.adapted_methods import shipped_adapters
@@ -75,6 +76,8 @@ def bundle_contents(
     manifest = _manifest(request, compiled, name, ledger, seconds)
     checks = _device_checks(request, compiled)
     facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
+    if manifest.writing_limits:
+        facts["context_note"] = context_note(request.spec, manifest.writing_limits.context)
     manifest = manifest.model_copy(update=facts)
     golden = _golden(request, compiled)
     if not request.form.static:

@@ -89,6 +89,8 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
     if limits:
         calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"
         rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))
+    if manifest.context_note:
+        rows.append(("positions", manifest.context_note))
     if sees := manifest.vision_language:
         tile = f"{sees.channels} x {sees.height} x {sees.width}"
         rows.append(("images", f"in tiles of {tile} values, each {sees.rows:,} tokens of the context"))

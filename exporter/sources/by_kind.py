@@ -22,6 +22,7 @@ from edgec.exporter.sources.encoder_decoder import (
     with_decoder_numbers,
 )
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
+from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
     DECODER,
@@ -234,6 +235,8 @@ def _make_module(
     maker: Any, config: Any, weights: ModelWeights, trust_remote_code: bool, names: tuple[str, ...]
 ) -> nn.Module:
     model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
+    # A text is no longer than the first frequencies serve: see example_inputs.text_positions.
+    hold_rotations(model, None)
     put_weights(untie(model, weights.untied) if isinstance(weights, BoundWeights) else model, weights)
     if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
         model.pooler = None  # A head that was not trained with this checkpoint.

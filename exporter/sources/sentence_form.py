@@ -16,6 +16,7 @@ from typing import Any
 from edgec.bundle.limited_json import read_json, read_object
 from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.exporter.sources.plain_files import is_plain
+from edgec.exporter.sources.rotation_limits import rotated_alike
 from edgec.exporter.sources.sentence_settings import KIND, read_settings
 
 TASK = "sentence-similarity"
@@ -183,6 +184,7 @@ def most_tokens(form: SentenceForm, config: Mapping[str, Any], first_place: int,
     """
     stated = config.get("max_position_embeddings")
     positions = stated - first_place if isinstance(stated, int) and stated > first_place else None
+    positions = positions and min(positions, rotated_alike(config) or positions)
     usual = min(form.most_tokens or positions or _TOKENS, _USUAL)
     return min(size for size in (asked or usual, positions) if size is not None)
 

@@ -62,6 +62,11 @@ def _chain(write: Node, order: Mapping[Node, int]) -> list[Node] | None:
     return chain if scattered and computed and not aliased else None
 
 
+def memory_of(value: Node) -> Node:
+    """The node whose memory a tensor lies in: itself, or what it is a view of."""
+    return _path(value)[-1]
+
+
 def _path(value: Any) -> list[Node]:
     """A tensor, what it is a view of, and so on up to the tensor that owns the memory."""
     path = [value]
