@@ -21,7 +21,6 @@ from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
 from edgec.runtime_py.readers import Reader
-from edgec.runtime_py.structured.constraint import Constraint
 from edgec.runtime_py.structured.rule import TokenRule
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.wanted import Wanted
@@ -150,7 +149,7 @@ class Dialect:
         """The rule of a message that may call tools; raises as `grammar`."""
         compiled = self._structures().compiled(self.grammar(choice))
         # Without a way to close: a call that was cut short is an error, never a call with arguments made up.
-        return Constraint(compiled.matcher.fork(), None, tokens)
+        return compiled.begin(tokens, closes=False)
 
     def read(self, text: str, tools: Sequence[Tool]) -> list[ToolCall]:
         """The calls between two markers, their values as the tools' schemas have them. Raises ValueError."""

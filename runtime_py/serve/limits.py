@@ -12,8 +12,9 @@ class ServeLimits:
 
     Attributes:
         body_bytes: the largest body of a request.
-        answer_seconds: the longest time for computing one answer, without the time it waits for its turn.
-        waiting: requests of one bundle that may wait for their turn.
+        answer_seconds: the longest time for computing one answer, without the time it waits for its turn; also the
+            longest until a request is prepared, with waiting: its text read, its structure compiled.
+        waiting: requests of one bundle that may wait for their turn; also requests that may wait to be prepared.
         body_seconds: the longest time in which a body arrives.
         send_seconds: the longest time that a client may leave one piece unread.
         connections: open connections, beyond which new ones are answered with 503.

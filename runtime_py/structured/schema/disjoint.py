@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 _ALL: Final = frozenset({"null", "boolean", "integer", "fraction", "string", "array", "object"})
 _NUMBERS: Final = frozenset({"integer", "fraction"})
 _DEEPEST: Final = 8
+MOST_STEPS: Final = 200_000
 
 Resolve = Callable[[Any], Any]
+
+
+class TooManySteps(Exception):
+    """The comparisons of one document take too long: nested lists on both sides multiply."""
 
 
 class Disjointness:
@@ -19,9 +24,27 @@ class Disjointness:
     def __init__(self, resolve: Resolve) -> None:
         """Judge with a function that gives the target of a ``$ref``."""
         self._resolve = resolve
+        self._steps = 0
+
+    def all_hold(self, parts: Sequence[Any]) -> bool:
+        """Whether no value fulfils two of some schemas.
+
+        Raises:
+            TooManySteps: finding out takes more than ``MOST_STEPS``, with all that was judged before.
+        """
+        listed = [_values(part) if isinstance(part, Mapping) else None for part in parts]
+        if None not in listed:  # of constants alone no pair needs to be looked at
+            values = [value for each in listed if each is not None for value in each]
+            if len(values) == len(set(values)):
+                return True
+        pairs = ((one, other) for place, one in enumerate(parts) for other in parts[place + 1 :])
+        return all(self.holds(one, other) for one, other in pairs)
 
     def holds(self, one: Any, other: Any, depth: int = 0) -> bool:
-        """Whether no value fulfils both."""
+        """Whether no value fulfils both. Raises TooManySteps."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise TooManySteps
         if one is False or other is False:
             return True
         if depth > _DEEPEST or not isinstance(one, Mapping) or not isinstance(other, Mapping):
