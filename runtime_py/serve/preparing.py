@@ -18,7 +18,7 @@ from starlette.requests import Request
 from edgec.runtime_py.serve.bodies import ChatBody, GenerationBody
 from edgec.runtime_py.serve.hosted import Gone
 from edgec.runtime_py.serve.limits import ServeLimits
-from edgec.runtime_py.serve.problems import out_of_time, too_many
+from edgec.runtime_py.serve.problems import out_of_time, slow_to_prepare, too_many
 from edgec.runtime_py.structured.patience import while_wanted
 
 _PLAIN_THREADS: Final = 4
@@ -63,17 +63,9 @@ class _Lane:
         if self._count >= self._most:
             raise too_many(self._limits.waiting)
         seconds, gone = self._limits.answer_seconds, Event()
-        end = time.monotonic() + seconds
-
-        def check() -> None:
-            if gone.is_set():
-                raise Gone
-            if time.monotonic() > end:
-                raise out_of_time(seconds)
 
         def run() -> MadeT:
-            with while_wanted(check):
-                check()
+            with while_wanted(self._check(gone)):
                 return job()
 
         future = self._submitted(run)
@@ -96,6 +88,19 @@ class _Lane:
         finally:
             stop()
             watcher.cancel()
+
+    def _check(self, gone: Event) -> Callable[[], None]:
+        """Raises once a request that is begun now is not wanted any more, or takes too long."""
+        end = time.monotonic() + self._limits.prepare_seconds
+
+        def check() -> None:
+            if gone.is_set():
+                raise Gone
+            if time.monotonic() > end:
+                raise slow_to_prepare(self._limits.prepare_seconds)
+
+        check()
+        return check
 
     def _submitted(self, run: Callable[[], MadeT]) -> Future[MadeT]:
         self._add(1)
