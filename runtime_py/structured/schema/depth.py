@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from edgec.runtime_py.structured.refusals import too_much
 
-MOST_LEVELS: Final = 2_048
+MOST_LEVELS: Final = 4_096
 _LISTS: Final = ("anyOf", "allOf", "prefixItems")
 _MAPS: Final = ("properties", "patternProperties")
 _SINGLE: Final = ("items", "additionalProperties")

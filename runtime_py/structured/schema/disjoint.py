@@ -9,7 +9,7 @@ from typing import Any, Final
 _ALL: Final = frozenset({"null", "boolean", "integer", "fraction", "string", "array", "object"})
 _NUMBERS: Final = frozenset({"integer", "fraction"})
 _DEEPEST: Final = 8
-MOST_STEPS: Final = 200_000
+MOST_STEPS: Final = 1_000_000
 
 Resolve = Callable[[Any], Any]
 
@@ -25,6 +25,7 @@ class Disjointness:
         """Judge with a function that gives the target of a ``$ref``."""
         self._resolve = resolve
         self._steps = 0
+        self._listed: dict[int, tuple[frozenset[str] | None, frozenset[str]]] = {}
 
     def all_hold(self, parts: Sequence[Any]) -> bool:
         """Whether no value fulfils two of some schemas.
@@ -32,7 +33,7 @@ class Disjointness:
         Raises:
             TooManySteps: finding out takes more than ``MOST_STEPS``, with all that was judged before.
         """
-        listed = [_values(part) if isinstance(part, Mapping) else None for part in parts]
+        listed = [self._of(part)[0] if isinstance(part, Mapping) else None for part in parts]
         if None not in listed:  # of constants alone no pair needs to be looked at
             values = [value for each in listed if each is not None for value in each]
             if len(values) == len(set(values)):
@@ -60,13 +61,19 @@ class Disjointness:
         return self._plainly(one, other, depth)
 
     def _plainly(self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int) -> bool:
-        values, others = _values(one), _values(other)
+        (values, kinds), (others, other_kinds) = self._of(one), self._of(other)
         if values is not None and others is not None and not values & others:
             return True
-        shared = _kinds(one) & _kinds(other)
+        shared = kinds & other_kinds
         if shared <= _NUMBERS and shared:
             return _apart(one, other) or _apart(other, one)
         return not shared or (shared == {"object"} and self._objects(one, other, depth))
+
+    def _of(self, node: Mapping[str, Any]) -> tuple[frozenset[str] | None, frozenset[str]]:
+        """The values that a part of the document lists, and its kinds; found once, since many pairs ask."""
+        if id(node) not in self._listed:
+            self._listed[id(node)] = _values(node), _kinds(node)
+        return self._listed[id(node)]
 
     def _objects(self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int) -> bool:
         keys = {key for node in (one, other) for key in _list(node, "required") if isinstance(key, str)}

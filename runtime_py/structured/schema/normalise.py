@@ -129,7 +129,7 @@ class _Rewriting:
             return
         self._foreign.add(key)
         if len(self._foreign) > MOST_FOREIGN:
-            raise too_much(where, f"a schema may have {MOST_FOREIGN:,} words that are no keywords")
+            raise too_much(where, f"a schema may have {MOST_FOREIGN:,} words that are not keywords")
         if near := get_close_matches(key, (*ENFORCED, *REFUSED), 1, _SIMILAR):
             raise not_enforced(key, where, f"there is no such keyword; did you mean {near[0]}?")
 

@@ -127,7 +127,7 @@ class Workers:
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", _MODULE],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # away from the terminal's Ctrl-C, which is the caller's

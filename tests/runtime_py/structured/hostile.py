@@ -52,12 +52,12 @@ BEYOND: dict[str, dict[str, Any]] = {
     "15,000 rules": {"grammar": rules(15_000)},
     "15,000 rules in GBNF": {"grammar": gbnf(15_000)},
     "oneOf of two nests": {"schema": {"oneOf": [nested(6), nested(6)]}},
-    "words that are no keywords": {"schema": dict.fromkeys(names(60_000), 0)},
+    "unknown words": {"schema": dict.fromkeys(names(60_000), 0)},
 }
 WITHIN: dict[str, dict[str, Any]] = {
-    "2,000 references": {"schema": chain(2_000)},
-    "1,000 objects in objects": {"schema": chained_objects(1_000)},
-    "900 objects that must be": {"schema": chained_objects(900, required=True)},
+    "4,000 references": {"schema": chain(4_000)},
+    "2,000 objects in objects": {"schema": chained_objects(2_000)},
+    "2,000 objects that must be": {"schema": chained_objects(2_000, required=True)},
     "oneOf of 15,000 constants": {"schema": {"oneOf": [{"const": place} for place in range(15_000)]}},
     "150 enums of 400": {
         "schema": {"properties": {name: {"enum": [f"{name}-{place}" for place in range(400)]} for name in names(150)}}
