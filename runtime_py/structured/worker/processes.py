@@ -53,12 +53,16 @@ class _Parent:
                     raise
 
     def order(self, kind: bytes, child: int, descriptors: list[int]) -> int:
-        """Its answer to an order. Raises OSError."""
+        """Its answer to an order; a wait that is interrupted ends it. Raises OSError."""
         self.control.settimeout(JOB_S)
-        socket.send_fds(self.control, [ORDER.pack(kind, child)], descriptors)
         self.heard.clear()
-        while len(self.heard) < ANSWER.size:
-            self._hear()
+        try:
+            socket.send_fds(self.control, [ORDER.pack(kind, child)], descriptors)
+            while len(self.heard) < ANSWER.size:
+                self._hear()
+        except BaseException:  # an answer that nobody read would be taken for the next order's
+            self.close()
+            raise
         return int(ANSWER.unpack(self.heard)[0])
 
     def _hear(self) -> None:
@@ -115,8 +119,13 @@ class Workers:
             if owner is parent:
                 parent.order(END, child, [])
         ours, theirs = socket.socketpair()
-        with theirs:
+        try:
             child = parent.order(FORK, 0, [theirs.fileno()])
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         return Worker(Channel(ours), (parent, child), self)
 
     def _started(self) -> _Parent:
@@ -135,7 +144,11 @@ class Workers:
             )
         self._parent = _Parent(process, ours)
         weakref.finalize(self, self._parent.close)
-        Channel(ours).send(_told(self._vocabulary), seconds=START_S)
+        try:
+            Channel(ours).send(_told(self._vocabulary), seconds=START_S)
+        except BaseException:
+            self._stop()
+            raise
         return self._parent
 
     def _stop(self) -> None:

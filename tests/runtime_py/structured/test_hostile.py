@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from edgec.errors import InputError, ToolError
+from edgec.runtime_py.messages import sheet
+from edgec.runtime_py.structured import structures
 from edgec.runtime_py.structured.patience import while_wanted
 from edgec.runtime_py.structured.structures import CompiledStructure, Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary
@@ -128,6 +130,37 @@ def test_the_process_of_processes_is_started_again() -> None:
     parent.process.wait()
     assert compiled(made, regex="b{1,4}").begin(4).take(98) == 98
     assert first.take(97) == 97, "what it forked lives on"
+
+
+def test_an_order_that_is_interrupted_is_not_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Structures(BYTES)
+    compiled(made, regex="a{1,4}")
+
+    def interrupted(parent: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(processes._Parent, "_hear", interrupted)
+        compiled(made, regex="b{1,4}")
+    assert compiled(made, regex="b{1,4}").begin(4).take(98) == 98
+
+
+def test_only_so_many_structures_are_kept(made: Structures, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structures, "_KEPT", 2)
+    for regex in ("k1", "k2", "k1", "k3"):
+        compiled(made, regex=regex)
+    assert [one.wanted.grammar for one in made._kept.values()] == [wanted(regex=rx).grammar for rx in ("k1", "k3")]  # type: ignore[union-attr]
+    monkeypatch.setattr(structures, "_KEPT_BYTES", -1)
+    compiled(made, regex="k4")
+    assert len(made._kept) == 1, "together they take too much memory"
+
+
+def test_a_message_has_only_so_many_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheet, "_MOST_SCHEMAS", 2)
+    made = sheet.Sheet({})
+    assert [made.json({"const": place}, "f") for place in range(2)] == ["@json_0", "@json_1"]
+    with pytest.raises(InputError, match="E614"):
+        made.json({"const": 2}, "f")
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
