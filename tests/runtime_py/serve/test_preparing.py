@@ -108,8 +108,10 @@ def test_only_so_many_wait_to_be_prepared(model: Model, slow: Slow) -> None:
     with running(model, limits=replace(DEFAULT_LIMITS, waiting=1)) as narrow, ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(narrow.post, CHAT, HELD) for _ in range(6)]
         until(lambda: sum(one.done() for one in asked) == 3)
+        assert {one.result()[0] for one in asked if one.done()} == {429} and slow.began == 2
         slow.gate.set()
-        assert sorted(one.result()[0] for one in asked) == [200] * 3 + [429] * 3
+        # One of the three may find as many waiting for their turn.
+        assert sorted(one.result()[0] for one in asked)[:2] == [200, 200]
 
 
 @pytest.mark.long
