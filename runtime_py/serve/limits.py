@@ -12,8 +12,10 @@ class ServeLimits:
 
     Attributes:
         body_bytes: the largest body of a request.
-        answer_seconds: the longest time for computing one answer, without the time it waits for its turn.
-        waiting: requests of one bundle that may wait for their turn.
+        answer_seconds: the longest time for computing one answer, without the time it waits for its turn; also the
+            longest until a request is prepared, with waiting: its text read, its structure compiled.
+        prepare_seconds: the longest time for preparing one request, without waiting.
+        waiting: requests of one bundle that may wait for their turn; also requests that may wait to be prepared.
         head_seconds: the longest time in which a request's head arrives.
         body_seconds: the longest time in which a body arrives.
         send_seconds: the longest time that a client may leave one piece unread.
@@ -26,6 +28,7 @@ class ServeLimits:
 
     body_bytes: int = 4 << 20
     answer_seconds: float = 600.0
+    prepare_seconds: float = 60.0
     waiting: int = 64
     head_seconds: float = 10.0
     body_seconds: float = 30.0
