@@ -50,6 +50,7 @@ from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_memory import StaticMemory
 from edgec.passes.static.static_method import StaticMethod
 from edgec.passes.static.static_states import StaticStates
+from edgec.passes.static.unroll_recurrences import UnrollRecurrences
 
 MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
 """The passes of each method of a model, in order."""
@@ -263,6 +264,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     return [
         RemoveNoops(),
         PlainOperators(),
+        *([UnrollRecurrences()] if form.unrolls else []),
         PoolToMean(),
         MatmulToLinear(),
         VectorToMatrix(),
