@@ -36,6 +36,7 @@ from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.apple_operators import AppleOperators
 from edgec.passes.static.bias_tables import BiasTables
 from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
@@ -264,6 +265,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     return [
         RemoveNoops(),
         PlainOperators(),
+        *([AppleOperators()] if form.half else []),
         *([UnrollRecurrences()] if form.unrolls else []),
         PoolToMean(),
         MatmulToLinear(),

@@ -8,7 +8,7 @@ coremltools knows no recurrent layer of an exported graph (E404), and a layer th
 keeps its zeros in float32. Written out before anything is rounded, its matrices are linear layers like all others, and
 those that read the input see all steps at once. Several layers, both directions, states as inputs, projections, and
 layers without biases are the same. Legality: a length that is fixed, without dropout. Exact.
-Measured on an LSTM of 32 channels over 8 steps: 12 nodes before, 109 after; 14 more for each further step.
+Measured on an LSTM of 32 channels over 8 steps: 6 operators before, 136 after; 16 more for each further step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
-States = tuple[Node, ...]
+LayerStates = tuple[Node, ...]
 """The hidden state [B, 1, H]; for an LSTM also its cell state."""
 
 
@@ -66,11 +66,11 @@ class _Weights:
     project: Node | None = None
 
 
-Step = Callable[[Emitter, Node, States, _Weights], States]
+CellStep = Callable[[Emitter, Node, LayerStates, _Weights], LayerStates]
 """Takes what the input adds to the gates at one step, and the states before it."""
 
 
-def _lstm_step(emit: Emitter, given: Node, states: States, weights: _Weights) -> States:
+def _lstm_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
     hidden, cell = states
     gates = emit(aten.add.Tensor, given, _linear(emit, hidden, weights.hidden, weights.hidden_bias))
     let_in, keep, new, show = _parts(emit, gates, 4)
@@ -81,7 +81,7 @@ def _lstm_step(emit: Emitter, given: Node, states: States, weights: _Weights) ->
     return (hidden if weights.project is None else _linear(emit, hidden, weights.project, None)), cell
 
 
-def _gru_step(emit: Emitter, given: Node, states: States, weights: _Weights) -> States:
+def _gru_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
     (hidden,) = states
     added = zip(
         _parts(emit, given, 3), _parts(emit, _linear(emit, hidden, weights.hidden, weights.hidden_bias), 3), strict=True
@@ -94,21 +94,21 @@ def _gru_step(emit: Emitter, given: Node, states: States, weights: _Weights) -> 
     return (emit(aten.add.Tensor, kept, new),)
 
 
-def _plain_step(activation: Any) -> Step:
-    def step(emit: Emitter, given: Node, states: States, weights: _Weights) -> States:
+def _plain_step(activation: Any) -> CellStep:
+    def step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
         total = emit(aten.add.Tensor, given, _linear(emit, states[0], weights.hidden, weights.hidden_bias))
         return (emit(activation, total),)
 
     return step
 
 
-_LAYERS: Mapping[Any, Step] = {
+_LAYERS: Mapping[Any, CellStep] = {
     aten.lstm.input: _lstm_step,
     aten.gru.input: _gru_step,
     aten.rnn_tanh.input: _plain_step(aten.tanh.default),
     aten.rnn_relu.input: _plain_step(aten.relu.default),
 }
-_CELLS: Mapping[Any, Step] = {
+_CELLS: Mapping[Any, CellStep] = {
     aten.lstm_cell.default: _lstm_step,
     aten.gru_cell.default: _gru_step,
     aten.rnn_tanh_cell.default: _plain_step(aten.tanh.default),
@@ -140,7 +140,7 @@ def _layer(graph: GraphModule, node: Node) -> Sequence[Node]:
     given: Any = node.args
     x, states, parameters, biases, count, _, _, both, batch_first = given
     rows = x if batch_first else emit(aten.transpose.int, x, 0, 1)
-    first, last = _states(states), list[States]()
+    first, last = _states(states), list[LayerStates]()
     weights = _weights(parameters, biases, (1 + both) * count)
     for _ in range(count):
         sides = []
@@ -156,8 +156,8 @@ def _layer(graph: GraphModule, node: Node) -> Sequence[Node]:
 
 
 def _run(
-    emit: Emitter, step: Step, rows: Node, states: States, weights: _Weights, backwards: bool
-) -> tuple[Node, States]:
+    emit: Emitter, step: CellStep, rows: Node, states: LayerStates, weights: _Weights, backwards: bool
+) -> tuple[Node, LayerStates]:
     """One layer in one direction over rows [B, T, I]: its outputs [B, T, H] and its last states."""
     given = _linear(emit, rows, weights.input, weights.input_bias)
     steps = range(rows.meta["val"].shape[1])
