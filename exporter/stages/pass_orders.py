@@ -36,6 +36,7 @@ from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.apple_operators import AppleOperators
 from edgec.passes.static.bias_tables import BiasTables
 from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
@@ -50,6 +51,7 @@ from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_memory import StaticMemory
 from edgec.passes.static.static_method import StaticMethod
 from edgec.passes.static.static_states import StaticStates
+from edgec.passes.static.unroll_recurrences import UnrollRecurrences
 
 MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
 """The passes of each method of a model, in order."""
@@ -263,6 +265,8 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     return [
         RemoveNoops(),
         PlainOperators(),
+        *([AppleOperators()] if form.half else []),
+        *([UnrollRecurrences()] if form.unrolls else []),
         PoolToMean(),
         MatmulToLinear(),
         VectorToMatrix(),
