@@ -14,9 +14,13 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 MEMORY_BYTES = 2 << 30
+MARKS = "marks"
+DATE_BEGIN, DATE_END = "\ue013", "\ue014"
+"""Around the format of a date that a template writes, where it is to be written later."""
 _MAX_WHY = 300
 
 
@@ -24,14 +28,16 @@ def main() -> None:
     """Answer each line of stdin until it ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever else is printed is not an answer
-    from transformers.utils.chat_template_utils import render_jinja_template
+    from transformers.utils import chat_template_utils
 
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, MEMORY_BYTES)
     for line in sys.stdin.buffer:
         job = json.loads(line)
         _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + job["seconds"])
-        answers.write(json.dumps(_answer(render_jinja_template, job)) + "\n")
+        # Its ``strftime_now`` asks this name for the time; a function among the variables would become a text.
+        chat_template_utils.datetime = _Clock(job.get("clock"))  # type: ignore[attr-defined]
+        answers.write(json.dumps(_answer(chat_template_utils.render_jinja_template, job)) + "\n")
         answers.flush()
 
 
@@ -39,6 +45,23 @@ def _limit(kind: int, value: int) -> None:
     """Set a soft limit; macOS has all of them but that of address space."""
     with suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+
+
+class _Clock:
+    """What templates are told of the time: the real one, a given one, or marks in its place."""
+
+    def __init__(self, told: str | None) -> None:
+        self._told = told
+
+    def now(self) -> Any:
+        """What writes the time in a format."""
+        return datetime.now() if self._told is None else self
+
+    def strftime(self, form: str) -> str:
+        """The time that was given, or a mark."""
+        if self._told in (None, MARKS):
+            return f"{DATE_BEGIN}{form}{DATE_END}"
+        return datetime.fromisoformat(str(self._told)).strftime(form)
 
 
 def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:

@@ -72,7 +72,7 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
         "never_run": runtime.note,
         "images": kotlin_image_section(facts),
         "schemas": kotlin_schema_section(facts),
-        "replies": kotlin_reply_section(facts),
+        "replies": kotlin_reply_section(facts, has_chat),
         "key": key_section(facts, "PinnedKey.kt", "`LoadOptions(bundle = ...)`"),
     }
 

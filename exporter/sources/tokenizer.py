@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.golden import TextVector
+from edgec.bundle.golden_texts import TextVector
 from edgec.bundle.tokenizer_folder import untrusted_tokenizer
 from edgec.errors import InputError
 from edgec.exporter.sources.model_folder import tokenizer_files

@@ -7,7 +7,8 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, models, processors
 
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
+from edgec.bundle.golden import Golden, OutputVector, golden_bytes
+from edgec.bundle.golden_texts import ChatVector, TextVector
 from edgec.bundle.manifest import Manifest
 from tests.devices.embed.android_bundles import artifact_files, tokenizer_config
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from edgec.bundle.golden import ChatVector
+from edgec.bundle.golden_texts import ChatVector
 from edgec.bundle.tools import tools_of
 from tests.devices.embed.android_bundles import CPU, tokenizer_config
 from tests.devices.embed.kotlin_bundles import golden_vectors, real_bundle
