@@ -36,7 +36,7 @@ def main() -> None:
         job = json.loads(line)
         _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + job["seconds"])
         # Its ``strftime_now`` asks this name for the time; a function among the variables would become a text.
-        chat_template_utils.datetime = _Clock(job.get("clock"))  # type: ignore[attr-defined]
+        chat_template_utils.datetime = _Clock(job.get("clock"))
         answers.write(json.dumps(_answer(chat_template_utils.render_jinja_template, job)) + "\n")
         answers.flush()
 

@@ -89,14 +89,14 @@ def _parsed(template: str) -> Any:
     class Generation(jinja2.ext.Extension):
         """transformers' marks around what the model wrote, which render as what stands between them."""
 
-        tags = frozenset({"generation"})
+        tags = {"generation"}  # noqa: RUF012
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
             body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
             return jinja2.nodes.Scope(body, lineno=line)
 
-    extensions = ["jinja2.ext.loopcontrols", Generation]
+    extensions: list[str | type[jinja2.ext.Extension]] = ["jinja2.ext.loopcontrols", Generation]
     return jinja2.Environment(trim_blocks=True, lstrip_blocks=True, extensions=extensions).parse(template)
 
 

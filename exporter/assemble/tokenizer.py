@@ -65,7 +65,6 @@ def _stated(declared: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return facts
-    # The vocabulary is most of the text and none of the facts; null is no statement.
     steps: dict[str, Any] = json.loads(backend.to_str())
     model, normalizer = steps.get("model") or {}, steps.get("normalizer") or {}
     facts |= {"fuse_unk": True} if model.get("type") == "BPE" and model.get("fuse_unk") else {}

@@ -143,4 +143,4 @@ def talking_bundle(folder: Path, template: str = TEMPLATE) -> Path:
         "tokenizer_config": tokenizer_config(template),
         "generation_config": json.dumps({"eos_token_id": END_OF_TEXT}).encode(),
     }
-    return real_bundle(folder, manifest, good.model_copy(update={"chat": chat}), **files)
+    return real_bundle(folder, manifest, good.model_copy(update={"chat": chat, "chats": ()}), **files)
