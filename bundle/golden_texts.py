@@ -81,7 +81,7 @@ CONTENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "unicode": ("多言語 é", "e\u0301 👩‍👩‍👧‍👦", '"quoted" \\ back', "<b>&amp;</b>", "\r\n windows"),
     "markers": (MARKERS, f"x {MARKERS} y"),
 }
-_GOLDEN_DAY, _OTHER_DAY = "2026-01-05T07:08:09", "2027-12-26T17:18:19"
+GOLDEN_DAY, _OTHER_DAY = "2026-01-05T07:08:09", "2027-12-26T17:18:19"
 
 
 class TextVector(JsonPart):
@@ -121,7 +121,7 @@ class ChatVector(JsonPart):
     @property
     def clock(self) -> str | None:
         """The time at which it is rendered; None: any."""
-        return _GOLDEN_DAY if self.dated else None
+        return GOLDEN_DAY if self.dated else None
 
 
 Streamed = Callable[[Callable[[list[int]], str], Sequence[int]], str]
@@ -183,7 +183,7 @@ def conversations() -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 
 def _chat_vector(tokenizer: Any, label: str, messages: Sequence[Mapping[str, str]]) -> ChatVector:
-    text, other = (render_messages(tokenizer, messages, clock=day) for day in (_GOLDEN_DAY, _OTHER_DAY))
+    text, other = (render_messages(tokenizer, messages, clock=day) for day in (GOLDEN_DAY, _OTHER_DAY))
     ids = token_ids(tokenizer, text, special=False)
     told = [dict(message) for message in messages]
     return ChatVector(label=label, messages=told, rendered=text, ids=ids, dated=text != other)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.chat_template_worker import MARKS
+from edgec.bundle.golden_texts import GOLDEN_DAY
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.devices.embed.kotlin_text import boolean, string
-from edgec.devices.embed.prompt_dates import A_DAY
 from edgec.devices.embed.prompt_pieces import PromptPieces, Rendering, text_pieces
 from edgec.devices.embed.reply_constants import KOTLIN, prompt_constant
 from edgec.devices.embed.template_program import TemplateProgram, template_program
@@ -55,7 +55,7 @@ def renderings(tokenizer: Any, **options: Any) -> tuple[Rendering, Rendering]:
     def at(clock: str) -> Rendering:
         return lambda messages, answer: render_messages(tokenizer, messages, answer, options=options, clock=clock)
 
-    return at(MARKS), at(A_DAY)
+    return at(MARKS), at(GOLDEN_DAY)
 
 
 def kotlin_chat(chat: ChatPrompt) -> Mapping[str, str]:

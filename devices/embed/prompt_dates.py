@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Final
 
 from edgec.bundle.chat_template_worker import DATE_BEGIN, DATE_END
+from edgec.bundle.golden_texts import GOLDEN_DAY
 
 _MARKED: Final = re.compile(f"{DATE_BEGIN}([^{DATE_END}]*){DATE_END}")
 DIRECTIVES: Final = "aAbBdeHIjmMpSyY%"
 """The directives of strftime that apps write; ``-`` in front of one leaves out its leading zeros."""
 _PLAIN: Final = re.compile(f"(?:[^%]|%-?[{DIRECTIVES}])*")
-A_DAY: Final = "2026-01-05T07:08:09"
 
 
-def filled(text: str, day: str = A_DAY) -> str:
+def filled(text: str, day: str = GOLDEN_DAY) -> str:
     """A text with the dates of a day in place of their marks."""
     when = datetime.fromisoformat(day)
     return _MARKED.sub(lambda mark: when.strftime(mark[1]), text)

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from edgec.bundle.chat_template import render_messages, render_parts
 from edgec.bundle.chat_template_worker import MARKS
+from edgec.bundle.golden_texts import GOLDEN_DAY
 from edgec.bundle.notations import PLAIN, CallForm, Frame, ThinkingForm
 from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.call_spans import probe_call, probe_result
 from edgec.devices.embed.held_calls import HeldCalls
-from edgec.devices.embed.prompt_dates import A_DAY
 from edgec.devices.embed.prompt_pieces import CALL, IMAGE, PromptPieces, prompt_pieces, text_pieces
 from edgec.errors import InputError
 
@@ -154,7 +154,7 @@ def _prompts(
                 return render_parts(tokenizer, in_parts(messages), answer, **how)
             return render_messages(tokenizer, messages, answer, **how)
 
-        marked, told = partial(render, MARKS), partial(render, A_DAY)
+        marked, told = partial(render, MARKS), partial(render, GOLDEN_DAY)
         made = prompt_pieces(marked, calls, image) if image or tools else text_pieces(marked, told)
         return None if made is not None and _adds_thought(made, notations.thinking) else made
 

@@ -61,7 +61,7 @@ def tokenizer_contents(files: Sequence[Path], tokenizer: Any) -> Files:
 def _stated(declared: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
     """What transformers knows from elsewhere, for readers of tokenizer_config.json alone."""
     special = tokenizer.special_tokens_map
-    facts = {name: str(special[name]) for name in _SPECIAL if isinstance(special.get(name), str)}
+    facts: dict[str, Any] = {name: str(special[name]) for name in _SPECIAL if isinstance(special.get(name), str)}
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return facts

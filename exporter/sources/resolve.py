@@ -107,9 +107,10 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     if options.task == HEARING_TASK:
         refuse_unknown_ears(config, folder)
     kind = kind_of(config, options.task)
+    kind = MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind
     source = ModelSource(
         name=short_name(folder.name),
-        kind=MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind,
+        kind=kind,
         source=model,
         path=folder,
         licence=described.licence,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.bundle.chat_template import render_messages
-from edgec.bundle.golden_texts import CONTENTS, SHAPES, chat_vectors, conversations
+from edgec.bundle.golden_texts import CONTENTS, GOLDEN_DAY, SHAPES, chat_vectors, conversations
 from edgec.devices.embed.chat_prompt import ChatPrompt, kotlin_chat, renderings
-from edgec.devices.embed.prompt_dates import A_DAY, can_be_written, filled
+from edgec.devices.embed.prompt_dates import can_be_written, filled
 from edgec.devices.embed.prompt_pieces import PromptPieces, text_pieces
 from edgec.devices.embed.template_program import template_program
 from edgec.errors import InputError
@@ -41,7 +41,7 @@ def rendered(template: str, talk: Talk) -> str | None:
     """What the template writes on a day; None where it refuses."""
     messages = [{"role": role, "content": content} for role, content in talk]
     try:
-        return render_messages(tokenizer(template), messages, clock=A_DAY)
+        return render_messages(tokenizer(template), messages, clock=GOLDEN_DAY)
     except InputError:
         return None
 
@@ -101,7 +101,7 @@ def test_a_default_system_message_takes_nothing_from_the_question() -> None:
 @pytest.mark.parametrize("name", sorted(DATED))
 def test_dates_are_those_of_the_day_of_the_prompt(name: str) -> None:
     vectors = [vector for vector in chat_vectors(tokenizer(TEMPLATES[name])) if vector.dated]
-    assert vectors and all("2026" in vector.rendered and vector.clock == A_DAY for vector in vectors)
+    assert vectors and all("2026" in vector.rendered and vector.clock == GOLDEN_DAY for vector in vectors)
     pieces = pieces_of(TEMPLATES[name])
     if pieces is not None:
         assert "05 Jan 2026" in filled(pieces.render([("user", "x")]))

@@ -16,18 +16,18 @@ from typing import Any
 import pytest
 
 from edgec.bundle.chat_template import render_messages
-from edgec.bundle.golden_texts import CONTENTS, conversations
+from edgec.bundle.golden_texts import CONTENTS, GOLDEN_DAY, conversations
 from edgec.devices.embed import kotlin_text
 from edgec.devices.embed.chat_prompt import renderings
 from edgec.devices.embed.gradle_modules import gradle_modules
-from edgec.devices.embed.prompt_dates import A_DAY
 from edgec.devices.embed.prompt_pieces import text_pieces
 from edgec.devices.embed.reply_constants import KOTLIN, prompt_constant
 from edgec.devices.embed.template_program import template_program
 from edgec.devices.embed.written_package import write_package
 from edgec.errors import InputError
-from tests.devices.embed.android_bundles import CPU, EXAMPLE, bundle_of, tokenizer_config
+from tests.devices.embed.android_bundles import CPU, EXAMPLE, tokenizer_config
 from tests.devices.embed.chat_templates import PIECES, QWEN3, TEMPLATES
+from tests.devices.embed.ios_bundles import bundle_of
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
@@ -57,7 +57,7 @@ def talks() -> list[list[dict[str, str]]]:
 
 def wanted(tokenizer: Any, messages: list[dict[str, str]]) -> str | None:
     try:
-        return render_messages(tokenizer, messages, clock=A_DAY)
+        return render_messages(tokenizer, messages, clock=GOLDEN_DAY)
     except InputError:
         return None
 
@@ -72,7 +72,8 @@ def with_template(template: str) -> Any:
 def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, list[str | None]]]:
     """What the Kotlin writes of every conversation, by the names of the templates."""
     folder = tmp_path_factory.mktemp("templates")
-    cases, pieces = [], {}
+    cases: list[dict[str, Any]] = []
+    pieces: dict[str, str] = {}
     for name, template in ALL.items():
         tokenizer = with_template(template)
         made = text_pieces(*renderings(tokenizer))

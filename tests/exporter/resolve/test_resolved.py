@@ -132,5 +132,5 @@ def test_end_tokens_are_found_wherever_the_model_names_them(
     if stored is not None:
         (folder / "generation_config.json").write_text(json.dumps(stored))
     request = resolve_options(ExportOptions(folder, recipe="float", out=tmp_path / "out.edgec")).request
-    written = json.loads(_generation_config(request)["generation_config.json"])
+    written = json.loads(bytes(_generation_config(request)["generation_config.json"]))
     assert written == {**(stored or {}), "eos_token_id": expected}
