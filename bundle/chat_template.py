@@ -34,6 +34,7 @@ def render_messages(
     *,
     tools: Sequence[Mapping[str, Any]] = (),
     options: Mapping[str, Any] | None = None,
+    clock: str | None = None,
 ) -> str:
     """A conversation as the tokenizer's chat template writes it.
 
@@ -43,12 +44,14 @@ def render_messages(
         answer: end where the assistant's answer begins; without it, the conversation alone.
         tools: what the model may call, in OpenAI's form.
         options: further variables of the template, such as ``enable_thinking``.
+        clock: the time that the template reads, as ``2026-01-31T12:00:00``; MARKS, to have each of its dates as a mark
+            around its format; None for now.
 
     Raises:
         InputError: E154, the template refuses them; E159, it exceeds its limits.
         ToolError: E300, no process can be started for it.
     """
-    return _rendered(tokenizer, _given(messages), tools, options, answer=answer)
+    return _rendered(tokenizer, _given(messages), tools, options, answer=answer, clock=clock)
 
 
 def render_parts(
@@ -58,6 +61,7 @@ def render_parts(
     *,
     tools: Sequence[Mapping[str, Any]] = (),
     options: Mapping[str, Any] | None = None,
+    clock: str | None = None,
 ) -> str:
     """A conversation whose contents are lists of parts, as vision-language models take it.
 
@@ -67,11 +71,12 @@ def render_parts(
         answer: as for ``render_messages``, and so the others.
         tools: what the model may call.
         options: further variables of the template.
+        clock: likewise.
 
     Raises:
         InputError: E154, E159, and ToolError: E300, as ``render_messages``.
     """
-    return _rendered(tokenizer, messages, tools, options, answer=answer)
+    return _rendered(tokenizer, messages, tools, options, answer=answer, clock=clock)
 
 
 def _rendered(
@@ -81,6 +86,7 @@ def _rendered(
     options: Mapping[str, Any] | None = None,
     *,
     answer: bool = True,
+    clock: str | None = None,
 ) -> str:
     """Messages by the worker, whose output may grow with them."""
     try:
@@ -93,6 +99,7 @@ def _rendered(
         "variables": {**tokenizer.special_tokens_map, **(options or {})},
         "tools": list(tools) or None,
         "answer": answer,
+        "clock": clock,
     }
     size = len(json.dumps((messages, job["tools"]), default=str))
     reply = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size, "seconds": SECONDS})

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 from edgec.bundle.limited_worker import JobAnswer, answer_lines
 
+MARKS = "marks"
+DATE_BEGIN, DATE_END = "\ue013", "\ue014"
+"""Around the format of a date that a template writes, where it is to be written later."""
 _MAX_WHY = 300
 
 
+class _Clock:
+    """What templates are told of the time: the real one, a given one, or marks in its place."""
+
+    def __init__(self, told: str | None) -> None:
+        self._told = told
+
+    def now(self) -> Any:
+        """What writes the time in a format."""
+        return datetime.now() if self._told is None else self
+
+    def strftime(self, form: str) -> str:
+        """The time that was given, or a mark."""
+        if self._told in (None, MARKS):
+            return f"{DATE_BEGIN}{form}{DATE_END}"
+        return datetime.fromisoformat(str(self._told)).strftime(form)
+
+
 def _answer() -> JobAnswer:
-    from transformers.utils.chat_template_utils import render_jinja_template
+    from transformers.utils import chat_template_utils
 
-    return partial(_rendered, render_jinja_template)
+    return partial(_rendered, chat_template_utils)
 
 
-def _rendered(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
+def _rendered(renderer: Any, job: Mapping[str, Any]) -> dict[str, str]:
+    # Its ``strftime_now`` asks this name for the time; a function among the variables would become a text.
+    renderer.datetime = _Clock(job.get("clock"))
     try:
-        texts, _ = render(
+        texts, _ = renderer.render_jinja_template(
             conversations=[job["messages"]],
             tools=job["tools"],
             chat_template=job["template"],

@@ -22,13 +22,12 @@ from edgec.bundle.golden import (
     FunctionVector,
     Golden,
     OutputVector,
-    chat_vector,
     function_vector,
     golden_bytes,
     output_vector,
     probe_values,
-    text_vectors,
 )
+from edgec.bundle.golden_texts import chat_vector, chat_vectors, text_vectors
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
@@ -55,6 +54,7 @@ from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
+from edgec.runtime_py.text_stream import streamed_text
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 
@@ -230,20 +230,24 @@ def _adapter_targets(compiled: CompiledModel) -> Files:
 
 def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:
     tokenizer = request.tokenizer
-    texts = text_vectors(tokenizer) if tokenizer is not None else ()
-    chat = chat_vector(tokenizer) if tokenizer is not None else None
-    if not request.form.executed:
-        return Golden(texts=texts, chat=chat)
+    golden = _executed(request, compiled) if request.form.executed else Golden()
+    if tokenizer is None:
+        return golden
+    texts, chats = text_vectors(tokenizer, streamed_text), chat_vectors(tokenizer)
+    return golden.model_copy(update={"texts": texts, "chat": chat_vector(tokenizer), "chats": chats})
+
+
+def _executed(request: ExportRequest, compiled: CompiledModel) -> Golden:
+    """The golden vectors of the artifact."""
     if request.source.reads is not None:
-        written = written_golden(request, compiled.artifact, _GOLDEN_TOKENS)
-        return written.model_copy(update={"texts": texts, "chat": chat})
+        return written_golden(request, compiled.artifact, _GOLDEN_TOKENS)
     if request.source.eyes is not None:
-        return seen_golden(request, compiled, _GOLDEN_TOKENS).model_copy(update={"texts": texts, "chat": chat})
+        return seen_golden(request, compiled, _GOLDEN_TOKENS)
     if request.source.ears is not None:
-        return Golden(texts=texts, chat=chat, outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
+        return Golden(outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
-        return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
-    return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
+        return Golden(functions=(_function_vector(compiled, request.form),))
+    return Golden(outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
 
 
 def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> OutputVector:

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgec.backends.forms import form_of
 from edgec.backends.qnn.legality import check_chip
+from edgec.bundle.end_tokens import with_tokenizer_ends
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
 from edgec.bundle.prefix import read_system_prompt
@@ -174,6 +175,7 @@ def _find_source(options: ExportOptions) -> ModelSource:
 
 def _request(options: ExportOptions, source: ModelSource, target: Target, recipe: Recipe) -> ExportRequest:
     tokenizer = _load_tokenizer(source)
+    source = replace(source, generation_config=with_tokenizer_ends(source.generation_config, tokenizer))
     prompt = read_system_prompt(Path(options.system_prompt), tokenizer) if options.system_prompt is not None else None
     request = ExportRequest(
         source=source,

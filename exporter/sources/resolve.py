@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from edgec.bundle.end_tokens import with_named_ends
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
@@ -12,7 +14,7 @@ from edgec.exporter.sources.factory import call_factory, import_factory, is_fact
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.image_patches import Size
-from edgec.exporter.sources.model_folder import CONFIG, read_folder
+from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
 from edgec.exporter.sources.model_forms import (
     existing_path,
     is_hub_id,
@@ -106,17 +108,24 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     if options.task == HEARING_TASK:
         refuse_unknown_ears(config, folder)
     kind = kind_of(config, options.task)
+    kind = MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind
     source = ModelSource(
         name=short_name(folder.name),
-        kind=MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind,
+        kind=kind,
         source=model,
         path=folder,
         licence=described.licence,
         trained=not options.random_weights,
         tokenizer_files=described.tokenizer_files,
-        generation_config=described.generation_config,
+        generation_config=_generation_config(described, kind),
         files=(*described.files, *(plain_files(folder, "*.py") if options.trust_remote_code else ())),
         seed=options.seed,
         trust_remote_code=options.trust_remote_code,
     )
     return finished(source, described, config, options)
+
+
+def _generation_config(described: ModelFolder, kind: str) -> dict[str, Any]:
+    """What a model that writes says about its texts, with what only its config.json names."""
+    stated = described.generation_config
+    return stated if kind == MODULE else with_named_ends(stated, described.config)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.golden import TextVector
+from edgec.bundle.golden_texts import TextVector
 from edgec.bundle.panics import panics_as_errors
 from edgec.bundle.tokenizer_folder import untrusted_tokenizer
 from edgec.errors import EdgecError, InputError

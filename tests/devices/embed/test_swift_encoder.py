@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgec.bundle import golden
+from edgec.bundle import golden_texts
 from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.devices.embed import app_facts
 from edgec.devices.embed.swift_package import swift_package
@@ -53,7 +53,7 @@ def test_a_kit_compiles_without_a_word(kind: str, swift: Swift, swift_folder: Pa
 def _ids(kind: str) -> dict[str, list[int]]:
     read = tokenizer(CASES[kind][1])
     prompted = PROMPTS["query"] + "a"
-    return {text: read(text)["input_ids"] for text in (*TEXTS, prompted, *(text for _, text in golden.TEXTS))}
+    return {text: read(text)["input_ids"] for text in (*TEXTS, prompted, *(text for _, text in golden_texts.TEXTS))}
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -72,7 +72,7 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
     shutil.copytree(DRIVER, work / "driver")
     told = swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")])
     assert told == ""
-    label, odd = golden.TEXTS[0]
+    label, odd = golden_texts.TEXTS[0]
     cases = {"ids": _ids(kind), "texts": TEXTS, "odd": odd, "oddLabel": label}
     (work / "cases.json").write_text(json.dumps(cases))
     return {**_run(swift, package.module, work), "kind": kind}
@@ -120,7 +120,7 @@ def test_prompts_go_before_texts(said: dict[str, Any]) -> None:
 
 
 def test_the_first_start_compares_ids_and_a_vector(said: dict[str, Any]) -> None:
-    label = golden.TEXTS[0][0]
+    label = golden_texts.TEXTS[0][0]
     assert said["loads"]["odd text"] == f'tokenizerDiffers(labels: ["{label}"])'
     assert said["loads"]["odd text, accepted"] == "loaded"
     assert said["loads"]["other model"].startswith("outputDiffers(")
