@@ -20,7 +20,8 @@ from torch.fx import Node
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.divergence import with_outputs
 from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.output_form import OutputForm, forms_of
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, last_placeholder
 
@@ -99,6 +100,7 @@ def rung_with_choices(
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
     exposed: Sequence[Tensor],
+    forms: Sequence[OutputForm],
     compare: Callable[[Stage, Stage], Rung],
 ) -> Rung:
     """Judge an executed artifact again, beside its graph with the artifact's choice of rows.
@@ -109,6 +111,7 @@ def rung_with_choices(
         inputs: of both.
         outputs: of the artifact.
         exposed: of another artifact, lowered from ``expose_choices(program)``.
+        forms: of the outputs.
         compare: makes a rung of two stages.
 
     Returns:
@@ -123,7 +126,7 @@ def rung_with_choices(
     told = [choice.scores for choice in choices]
     before = Stage(rung.reference, torch.cat([wanted, flatten_outputs(scores)], 1))
     after = Stage(rung.stage, flatten_outputs([*outputs, *told]))
-    again = worst_output_rung(before, after, sizes_of([*outputs, *told]), compare)
+    again = worst_output_rung(before, after, [*forms, *forms_of(told, inputs)], compare)
     others, chosen = sum(map(_others, scores, choices)), sum(choice.indices.numel() for choice in choices)
     note = f"{others} of {chosen} rows chosen otherwise; the graph is given this choice"
     return again.model_copy(update={"note": "; ".join(filter(None, [again.note, note]))}) if again.passed else rung
