@@ -29,6 +29,7 @@ def refusal(rung: Rung, fix: str = "") -> BudgetError:
     """The error for a gated rung that missed its budget; ``fix``: what to do, where that is known better."""
     missed = [name for name, limit in rung.budget.items() if _misses(name, _figure(rung, name), limit)]
     code, own_fix = _CODES.get(missed[0], ("", "")) if len(missed) == 1 else ("", "")
+    own_fix = own_fix if rung.half == "lowering" else ""
     return BudgetError(
         what=f"the {rung.half} check failed: {rung.stage} differs from {rung.reference}",
         where=_where(rung, lost=code == "E202"),
