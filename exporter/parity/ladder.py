@@ -85,8 +85,7 @@ def lowering_rung(
     epsilon = _EPSILON["rounded" if rounded else "exact"]
     if before.form is not None:
         # A channel is as noisy as others, and may vary less than they do; rounding takes its finest digits.
-        share = min(0.5, max(0.02, 10 * budget.get("max_relative", 0.0)))
-        judged = _with_channels(budget, share)
+        judged = _with_channels(budget, min(0.5, max(0.02, 10 * budget.get("max_relative", 0.0))))
         return _output_rung("lowering", before, after, judged, epsilon, gated=True, note=note)
     gap = difference(before.logits, after.logits, epsilon, tie_margin(budget.get("kl_mean", 0.0)))
     if "top1_agreement" in budget:
@@ -106,7 +105,7 @@ def quality_rung(reference: Stage, after: Stage, budget: Mapping[str, float], *,
 
 def _with_channels(budget: Mapping[str, float], share: float) -> Mapping[str, float]:
     """The budget with that of a channel, where there is one for outputs and none for channels."""
-    return {"channel_relative": share, **budget} if budget else budget
+    return {"channel_relative": max(share, budget.get("max_relative", 0.0)), **budget} if budget else budget
 
 
 def _output_rung(

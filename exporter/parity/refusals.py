@@ -14,8 +14,8 @@ AT_LEAST = frozenset({"top1_agreement", "equal_share"})
 MORE_BITS = "choose a recipe with more bits, or keep sensitive layers in float by a rule"
 _WRONG = "a pass or the lowering is at fault, not the model: export with --recipe float, and report it"
 _ROUNDED = (
-    "export with --recipe float: if that fails too, the lowering is at fault: report it; if not, the model makes more "
-    "of its own rounding than edgec expects"
+    "export with --recipe float for a CPU, which rounds nothing: if that fails too, the lowering is at fault: report "
+    "it; if it passes, the model makes more of rounding than edgec expects"
 )
 _CHANNEL = (
     "if this format cannot hold values of such different sizes, give these as an output of their own, or scaled so "

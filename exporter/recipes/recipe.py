@@ -40,7 +40,7 @@ class Recipe:
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         allow_block_scales: allow integers with a scale per block of a row where they are reported to be wrong.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
-        accepted: those of them that the caller gave for this export: lowering is held to them, too, where they are looser.
+        accepted: those of them that the caller gave for this export; where looser, they hold for lowering, too.
         on: the recipe on backends that express it differently.
         backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
     """

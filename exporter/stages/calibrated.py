@@ -48,7 +48,9 @@ class CalibratedDecoderStages(StaticDecoderStages):
         text = "the calibration text" if request.calibration else "the ladder's own text"
         return [
             quality_rung(final, fixed, budget, gated=trained, note=f"ranges calibrated on {text}"),
-            lowering_rung(fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY),
+            lowering_rung(
+                fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY
+            ),
             quality_rung(reference, after, budget, gated=trained),
         ]
 

@@ -17,6 +17,7 @@ from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
+from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
 from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
@@ -43,6 +44,12 @@ from edgec.passes.contract import Pass, run_passes
 
 if TYPE_CHECKING:
     from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+# Whether a program has what scores decide, how an artifact shows its scores, and how it is judged by them.
+_BY_SCORES = (
+    (chooses_rows, expose_choices, rung_with_choices),
+    (has_decisions, expose_scores, rung_with_decisions),
+)
 
 
 @dataclass
@@ -177,14 +184,19 @@ class ModuleStages:
         return forms_of(tuple(outputs), self.examples(), load_facts(artifact.parent).methods[0])
 
     def with_choices(
-        self, rung: Rung, outputs: Sequence[Tensor], forms: Sequence[OutputForm], compare: Callable[[Stage, Stage], Rung]
+        self,
+        rung: Rung,
+        outputs: Sequence[Tensor],
+        forms: Sequence[OutputForm],
+        compare: Callable[[Stage, Stage], Rung],
     ) -> Rung:
-        """A failed rung of a model that chooses rows by their scores, judged again with the artifact's choice."""
-        if rung.passed or not chooses_rows(program := self.rewritten(Progress())):
-            return rung
-        with TemporaryDirectory() as folder:
-            exposed = self._executed(expose_choices(program), Path(folder))
-        return rung_with_choices(rung, program, self.examples(), outputs, exposed, forms, compare)
+        """A failed rung of a model whose scores choose rows or decide integers, judged again with the artifact's."""
+        for expects, expose, judge in _BY_SCORES:
+            if not rung.passed and expects(program := self.rewritten(Progress())):
+                with TemporaryDirectory() as folder:
+                    exposed = self._executed(expose(program), Path(folder))
+                rung = judge(rung, program, self.examples(), outputs, exposed, forms, compare)
+        return rung
 
     def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
         """The outputs of another artifact, of this program, on the example inputs."""
@@ -242,9 +254,7 @@ def _not_taken(source: ModelSource, reason: str) -> InputError:
     )
 
 
-def module_measure(
-    inputs: Sequence[Tensor], forms: Sequence[OutputForm], recipe: Recipe, trained: bool
-) -> Measure:
+def module_measure(inputs: Sequence[Tensor], forms: Sequence[OutputForm], recipe: Recipe, trained: bool) -> Measure:
     """How to measure a module: its outputs on the example inputs, each compared at its own scale.
 
     Args:

@@ -122,7 +122,10 @@ class _Side:
 def _plain_numbers(emit: Emitter, node: Node) -> Any:
     """A tensor with numbers in the place of what is none, and of infinities."""
     given: Any = (*node.args, *[None] * 3)
-    x, (nan, high, low) = given[0], (node.kwargs.get(name, value) for name, value in zip(_NUMBERS, given[1:4], strict=True))
+    x, (nan, high, low) = (
+        given[0],
+        (node.kwargs.get(name, value) for name, value in zip(_NUMBERS, given[1:4], strict=True)),
+    )
     dtype = x.meta["val"].dtype
     if not dtype.is_floating_point:
         return x

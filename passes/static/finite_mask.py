@@ -6,7 +6,8 @@
 The Neural Engine computes in float16, whose largest number is 65504: -inf minus -inf is not a number, and anything
 larger becomes -inf. exp(-40000) is an exact zero in every float format, so that a softmax does not change as long as a
 row sees anything. A row that sees nothing weighs all alike, since float32's least number takes every score in; -40000
-leaves their differences (0.92 of the largest output, measured), so that hidden scores are made equal where such rows may occur.
+leaves their differences (0.92 of the largest output, measured): hidden scores are made equal where there may be such
+rows.
 Legality: the number is a literal of a fill, ``where`` or scalar, or an entry of a constant, and lies beyond float16's
 range or is a mask's (-1e30), and no output shows it; scores lie within 5,000 of 0. Exact: the largest difference
 measured on a BERT-like encoder with a padding mask is 0.
@@ -42,7 +43,13 @@ _THROUGH = frozenset(
         *(aten.where.ScalarSelf, aten.masked_fill.Scalar, aten.masked_fill.Tensor, aten.to.dtype, aten.alias.default),
         *(aten.expand.default, aten.reshape.default, aten.view.default, aten.unsqueeze.default, aten.squeeze.dim),
         *(aten.transpose.int, aten.permute.default, aten.slice.Tensor, aten.select.int, aten.cat.default),
-        *(aten.stack.default, aten.contiguous.default, aten.clone.default, aten.repeat.default, aten.flatten.using_ints),
+        *(
+            aten.stack.default,
+            aten.contiguous.default,
+            aten.clone.default,
+            aten.repeat.default,
+            aten.flatten.using_ints,
+        ),
     }
 )
 LITERAL_AT = {
