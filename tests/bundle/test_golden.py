@@ -13,13 +13,13 @@ from edgec.bundle.golden import (
     TOP,
     Golden,
     chat_vector,
-    function_vector,
     golden_bytes,
     output_vector,
     probe_values,
     read_golden,
     text_vectors,
 )
+from edgec.bundle.golden_function import function_vector
 from edgec.errors import InputError
 from edgec.exporter.sources.tokenizer import check_tokenizer, round_trips
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 import torch
 
-from edgec.bundle.golden import function_vector
+from edgec.bundle.golden_function import function_vector
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.parity.ladder import HALF_MODULE, Stage, gate, lowering_rung
 from edgec.exporter.parity.output_form import forms_of

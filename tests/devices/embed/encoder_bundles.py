@@ -14,7 +14,8 @@ import numpy as np
 import edgec
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import Bundle, open_bundle, write_bundle
-from edgec.bundle.golden import Golden, function_vector, golden_bytes, probe_values, text_vectors
+from edgec.bundle.golden import Golden, golden_bytes, probe_values, text_vectors
+from edgec.bundle.golden_function import function_vector
 from tests.devices.embed.ios_bundles import module_manifest
 from tests.exporter.tiny_sentence_encoder import POSITIONS, save_sentence_encoder
 

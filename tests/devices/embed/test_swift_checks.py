@@ -28,7 +28,7 @@ def test_the_golden_vectors_are_read_by_their_field_names() -> None:
     assert wanted == names & fields
     modules = (TEMPLATES / "GoldenFunctions.swift.template").read_text()
     read = set(re.findall(r"        let (\w+): \[?", modules)) & set(golden.FunctionVector.model_fields)
-    assert read == {"bounds", "indices", "values", "tolerance", "tolerances"}
+    assert read == {"bounds", "indices", "values", "tolerance", "tolerances", "value_tolerances"}
 
 
 RULES = [
