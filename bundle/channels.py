@@ -4,7 +4,7 @@
       -> the whole, and each index along each axis -> spread around its own mean -> the size beside which it is judged
 
 One tensor may hold values of different sizes: boxes in pixels beside scores below one, or a channel of 30,000 that
-varies by 5. Beside the tensor's largest value a lost score is no difference at all; beside its own spread it is one.
+varies by 5. Beside the tensor's largest value a lost score makes no difference at all; beside its own spread it is one.
 A channel that hardly varies is judged by its own size. Axes of positions and of a batch are left out where the inputs
 tell them; along others of few channels the values are too few to have a spread.
 """

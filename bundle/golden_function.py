@@ -26,7 +26,7 @@ def function_vector(
 
     Args:
         bounds: for integer inputs, the number of values allowed.
-        outputs: by name; what is no finite number is not probed.
+        outputs: by name; only finite numbers are probed.
         relative_tolerance: share of each output's largest value.
         simulated_share: share of it where an interpreter executes the artifact.
         method: of several.

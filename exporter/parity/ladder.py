@@ -45,7 +45,7 @@ _EPSILON = {"exact": EXACT_EPSILON, "rounded": 0.1, "quality": 0.25}
 # Values that lie on a boundary fall to either side of it: one in a thousand of a map, and none of a short list.
 EQUAL = {"lowering": 0.999, "quality": QUALITY["top1_agreement"]}
 _FIGURES = ("max_abs", "mean_abs", "reference_max_abs", "kl_mean", "kl_max", "channel_relative")
-Gap = Difference | OutputDifference
+AnyDifference = Difference | OutputDifference
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _output_rung(
 
 
 def _rung(
-    half: str, before: Stage, after: Stage, gap: Gap, budget: Mapping[str, float], *, gated: bool, note: str
+    half: str, before: Stage, after: Stage, gap: AnyDifference, budget: Mapping[str, float], *, gated: bool, note: str
 ) -> Rung:
     return Rung(
         half="lowering" if half == "lowering" else "quality",
@@ -139,7 +139,7 @@ def _rung(
     )
 
 
-def excesses(gap: Gap, budget: Mapping[str, float]) -> list[str]:
+def excesses(gap: AnyDifference, budget: Mapping[str, float]) -> list[str]:
     """The figures outside the budget, in words."""
     measured = {name: float(getattr(gap, name)) for name in budget}
     return [

@@ -16,7 +16,7 @@ from edgec.bundle.entry_points import MethodInfo
 
 @dataclass(frozen=True)
 class OutputForm:
-    """An output that is no distribution over tokens.
+    """An output other than a distribution over tokens.
 
     Attributes:
         shape: of the values.

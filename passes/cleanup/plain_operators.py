@@ -120,7 +120,7 @@ class _Side:
 
 
 def _plain_numbers(emit: Emitter, node: Node) -> Any:
-    """A tensor with numbers in the place of what is none, and of infinities."""
+    """A tensor with numbers in the place of NaN and of infinities."""
     given: Any = (*node.args, *[None] * 3)
     x, (nan, high, low) = (
         given[0],

@@ -101,7 +101,7 @@ def _masks(graph: GraphModule) -> list[Node]:
 
 
 def _readers(start: Node) -> Iterator[tuple[Node, bool]]:
-    """What reads a number behind all that hands it on, and whether something was added to it on the way."""
+    """What reads a number after all that hands it on, and whether something was added to it on the way."""
     seen, ahead = set[tuple[Node, bool]](), [(start, False)]
     while ahead:
         node, added = ahead.pop()
