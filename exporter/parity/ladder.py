@@ -44,7 +44,6 @@ QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
 _EPSILON = {"exact": EXACT_EPSILON, "rounded": 0.1, "quality": 0.25}
 # Values that lie on a boundary fall to either side of it: one in a thousand of a map, and none of a short list.
 EQUAL = {"lowering": 0.999, "quality": QUALITY["top1_agreement"]}
-_FIGURES = ("max_abs", "mean_abs", "reference_max_abs", "kl_mean", "kl_max", "channel_relative")
 AnyDifference = Difference | OutputDifference
 
 
@@ -127,7 +126,12 @@ def _rung(
         reference=before.name,
         effect=after.effect.value,
         positions=gap.positions,
-        **{name: _finite(getattr(gap, name, None)) for name in _FIGURES},
+        max_abs=_finite(gap.max_abs),
+        mean_abs=_finite(gap.mean_abs),
+        reference_max_abs=_finite(gap.reference_max_abs),
+        kl_mean=_finite(getattr(gap, "kl_mean", None)),
+        kl_max=_finite(getattr(gap, "kl_max", None)),
+        channel_relative=_finite(getattr(gap, "channel_relative", None)),
         top1_agreement=getattr(gap, "top1_agreement", None),
         equal_share=getattr(gap, "equal_share", None),
         place=getattr(gap, "place", ""),

@@ -53,9 +53,9 @@ class StaticModuleStages(ModuleStages):
         if not form.executed:
             return []
         outputs = tuple(function_of(artifact, form)(self.examples()))
-        budget = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
+        own = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
         note = self.backend.EXECUTED_BY
-        budget = accepting(budget, self.request.recipe)
+        budget = accepting(own, self.request.recipe)
         compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
         forms = self.executed_forms(artifact, outputs)

@@ -17,8 +17,8 @@ FACTORIES = "tests.exporter.output_factories"
 def exported(name: str, target: str, folder: Path) -> Path:
     if target == "iphone":
         pytest.importorskip("coremltools")
-    options = {"format": "mlpackage"} if target == "iphone" else {}
-    return edgec.export(f"{FACTORIES}:{name}", target=target, recipe="float", out=folder / "x.edgec", **options)
+    form = "mlpackage" if target == "iphone" else None
+    return edgec.export(f"{FACTORIES}:{name}", target=target, format=form, recipe="float", out=folder / "x.edgec")
 
 
 @pytest.mark.long

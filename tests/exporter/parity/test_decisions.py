@@ -41,13 +41,17 @@ def told(scores: Tensor, *made: Tensor) -> list[Tensor]:
     return [*own, scores, 10 * scores]
 
 
-def judged(exposed: Sequence[Tensor]) -> Rung:
-    inputs, outputs = (SCORES,), exposed[:3]
-    wanted, forms = Classes()(SCORES), forms_of(Classes()(SCORES), (SCORES,))
-    first = worst_output_rung(
-        *(Stage(n, flatten_outputs(v)) for n, v in (("graph", wanted), ("it", outputs))), forms, COMPARE
-    )
-    return rung_with_decisions(first, capture_module(Classes(), inputs), inputs, outputs, exposed, forms, COMPARE)
+def first_rung(wanted: Sequence[Tensor], outputs: Sequence[Tensor]) -> Rung:
+    """The artifact beside its graph as it is."""
+    before, after = Stage("graph", flatten_outputs(wanted)), Stage("it", flatten_outputs(outputs))
+    return worst_output_rung(before, after, forms_of(wanted, (SCORES,)), COMPARE)
+
+
+def judged(exposed: Sequence[Tensor], outputs: Sequence[Tensor] = ()) -> Rung:
+    outputs, wanted = outputs or exposed[:3], Classes()(SCORES)
+    program, forms = capture_module(Classes(), (SCORES,)), forms_of(wanted, (SCORES,))
+    first = first_rung(wanted, outputs)
+    return rung_with_decisions(first, program, (SCORES,), outputs, exposed, forms, COMPARE)
 
 
 MOVED = SCORES.clone()
@@ -85,28 +89,21 @@ def test_scores_that_are_not_the_graphs_are_a_fault() -> None:
 
 def test_the_exposed_artifact_must_compute_what_the_first_one_does() -> None:
     exposed = told(MOVED)
-    wrong = [(exposed[0] + 1) % 4, *exposed[1:3]]
-    forms = forms_of(Classes()(SCORES), (SCORES,))
-    stages = [Stage(name, flatten_outputs(values)) for name, values in (("graph", Classes()(SCORES)), ("it", wrong))]
-    first = worst_output_rung(*stages, forms, COMPARE)
-    program = capture_module(Classes(), (SCORES,))
-    assert not rung_with_decisions(first, program, (SCORES,), wrong, exposed, forms, COMPARE).passed
+    assert not judged(exposed, [(exposed[0] + 1) % 4, *exposed[1:3]]).passed
 
 
-def test_a_map_may_differ_in_one_value_of_a_thousand_and_a_list_in_none() -> None:
-    for count, passes in ((2000, True), (500, False)):
-        one = torch.arange(count)[None] % 7
-        other = one.clone()
-        other[0, 3] += 1
-        stages = [Stage("a", flatten_outputs(one)), Stage("b", flatten_outputs(other))]
-        rung = worst_output_rung(*stages, forms_of(one), COMPARE)
-        assert rung.passed is passes and rung.equal_share == (count - 1) / count
+@pytest.mark.parametrize(("count", "passes"), [(2000, True), (500, False)])
+def test_a_map_may_differ_in_one_value_of_a_thousand_and_a_list_in_none(count: int, passes: bool) -> None:
+    one = torch.arange(count)[None] % 7
+    other = one.clone()
+    other[0, 3] += 1
+    rung = first_rung([one], [other])
+    assert rung.passed is passes and rung.equal_share == (count - 1) / count
 
 
 def test_whole_numbers_beyond_float32_are_compared_exactly() -> None:
     one = torch.tensor([[2**24 + 1, 5]])
-    stages = [Stage("a", flatten_outputs(one)), Stage("b", flatten_outputs(one - torch.tensor([[1, 0]])))]
-    assert not worst_output_rung(*stages, forms_of(one), COMPARE).passed
+    assert not first_rung([one], [one - torch.tensor([[1, 0]])]).passed
 
 
 class Best(nn.Module):

@@ -144,6 +144,30 @@ def test_a_norm_of_large_values_survives_float16() -> None:
     assert float(plain.abs().max()) == 0.0
 
 
+class Lengths(torch.nn.Module):
+    """Vectors of length 1 by torch's function or by a division, and their lengths."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        unit = torch.nn.functional.normalize(x, dim=-1)
+        return unit, x / (x.norm(dim=1, keepdim=True) + 1e-3), x.norm(dim=-1), x.norm(dim=(1, 2), keepdim=True)
+
+
+@pytest.mark.parametrize("size", [1e3, 1.0, 1e-3])
+def test_lengths_of_large_values_survive_float16(size: float) -> None:
+    x = torch.randn(1, 3, 64, generator=torch.Generator().manual_seed(0)) * size
+    x[0, 2] = 0.0
+    graph = torch.export.export(Lengths(), (x,)).module(check_guards=False)
+    program = Program(torch.fx.GraphModule(graph, graph.graph), Interface((), ()))
+    safe = run_pass(program, Fp16SafeNorm())
+    assert not nodes_of(safe.graph, aten.linalg_vector_norm.default, aten.clamp_min.default)
+    half = run_pass(safe, HalfPrecision())
+    for wanted, same, rounded in zip(program.graph(x), safe.graph(x), half.graph(x.half()), strict=True):
+        # 2^-14 beside a sum of squares of at least 1/4.
+        torch.testing.assert_close(same, wanted, rtol=2e-4, atol=1e-6)
+        # Eleven bits, a few operations after each other; the smallest squares are subnormal.
+        assert float((rounded.float() - wanted).abs().max() / wanted.abs().max()) < 1e-2
+
+
 def _norm(graph: torch.fx.GraphModule) -> Program:
     """A graph of one norm."""
     new = torch.fx.Graph()
