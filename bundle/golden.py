@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -78,7 +78,8 @@ class FunctionVector(JsonPart):
 
     ``method``: of several; empty: the first. ``bounds``: for integer inputs, the number of values allowed (0..bound-1).
     ``indices`` count along the flat output. ``tolerances``: of each output, by its own size; ``tolerance`` is the
-    largest of them. ``simulated_share`` as above.
+    largest of them. ``value_tolerances``: of each value, by the spread of its channel, so that scores beside boxes are
+    compared as scores; of an output whose channels vary alike there are none. ``simulated_share`` as above.
     """
 
     # Left out where there is none, so that the bundles of other models stay as they were written.
@@ -88,13 +89,21 @@ class FunctionVector(JsonPart):
     values: dict[str, list[float]]
     tolerance: GoldenTolerance
     tolerances: dict[str, GoldenTolerance] = Field(default_factory=dict)
+    value_tolerances: dict[str, list[GoldenTolerance]] = Field(default_factory=dict, exclude_if=lambda value: not value)
     simulated_share: GoldenShare = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         for name, places in self.indices.items():
             _same_length(f"values.{name}", self.values.get(name, []), places)
+            if name in self.value_tolerances:
+                _same_length(f"value_tolerances.{name}", self.value_tolerances[name], places)
         return self
+
+    def allowed(self, name: str) -> list[float]:
+        """How far each value of an output may move."""
+        one = self.tolerances.get(name, self.tolerance)
+        return self.value_tolerances.get(name) or [one] * len(self.indices[name])
 
 
 def _same_length(name: str, values: Sequence[object], wanted: Sequence[object]) -> None:
@@ -152,34 +161,6 @@ def probe(row: GoldenFloats, position: int) -> GoldenProbe:
     order = np.argsort(-row, kind="stable")[:TOP]
     return GoldenProbe(
         position=position, ids=[int(token) for token in order], logits=[float(row[token]) for token in order]
-    )
-
-
-def function_vector(
-    bounds: Mapping[str, int],
-    outputs: Mapping[str, GoldenFloats],
-    relative_tolerance: float = TOLERANCE,
-    simulated_share: float = 1.0,
-    method: str = "",
-) -> FunctionVector:
-    """A function vector from outputs by name; `TOP` values are probed, spread evenly over each.
-
-    Raises:
-        ValueError: a probed output is undefined.
-    """
-    flat = {name: np.asarray(value, dtype=np.float64).ravel() for name, value in outputs.items()}
-    if not all(value.size and np.isfinite(value).all() for value in flat.values()):
-        raise ValueError("the outputs must hold finite numbers")
-    indices = {name: sorted({int(i) for i in np.linspace(0, value.size - 1, TOP)}) for name, value in flat.items()}
-    tolerances = {name: float(relative_tolerance * np.abs(value).max()) for name, value in flat.items()}
-    return FunctionVector(
-        method=method,
-        bounds=dict(bounds),
-        indices=indices,
-        values={name: [float(flat[name][i]) for i in places] for name, places in indices.items()},
-        tolerance=max(tolerances.values()),
-        tolerances=tolerances,
-        simulated_share=simulated_share,
     )
 
 

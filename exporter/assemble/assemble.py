@@ -8,7 +8,6 @@ import resource
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,15 +17,7 @@ from edgec.bundle.delegates import named_delegates
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import DeviceCheck
-from edgec.bundle.golden import (
-    FunctionVector,
-    Golden,
-    OutputVector,
-    function_vector,
-    golden_bytes,
-    output_vector,
-    probe_values,
-)
+from edgec.bundle.golden import Golden, OutputVector, golden_bytes, output_vector
 from edgec.bundle.golden_texts import chat_vector, chat_vectors, text_vectors
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.prefix import Files
@@ -34,6 +25,7 @@ from edgec.bundle.schemas import schema_names
 from edgec.exporter.assemble.audio_language import audio_language_info, heard_vector
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
+from edgec.exporter.assemble.function_vector import module_vector
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.assemble.tolerances import golden_tolerances
@@ -49,7 +41,7 @@ from edgec.exporter.resolve.limits import context_note
 from edgec.exporter.sources.sound_template import template_file
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.adapted_methods import shipped_adapters
-from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
+from edgec.exporter.stages.artifact import artifact_layout, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.runtime_py.engines.choice import choose_engine
@@ -246,7 +238,7 @@ def _executed(request: ExportRequest, compiled: CompiledModel) -> Golden:
     if request.source.ears is not None:
         return Golden(outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
-        return Golden(functions=(_function_vector(compiled, request.form),))
+        return Golden(functions=(module_vector(compiled, request.form),))
     return Golden(outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
 
 
@@ -255,16 +247,3 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
     tokens, rows = greedy(step_of(artifact, request.form), prompt, _GOLDEN_TOKENS)
     return output_vector(prompt, tokens, torch.stack(rows).numpy(), **golden_tolerances(request.form))
-
-
-def _function_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
-    """A module's outputs on inputs that are easy to generate again in any language."""
-    method = compiled.facts.methods[0]
-    bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
-    values = [
-        torch.from_numpy(probe_values(method.largest(tensor), tensor.dtype, bounds.get(tensor.name, 0)))
-        for tensor in method.inputs
-    ]
-    outputs = function_of(compiled.artifact, form)(values)
-    named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}
-    return function_vector(bounds, named, **golden_tolerances(form))

@@ -124,7 +124,8 @@ def _load_recipe(options: ExportOptions, target: Target) -> Recipe:
     """The recipe as the backend expresses it, with the caller's budgets over its own."""
     named = options.recipe or recorded_recipe(options.model) or DEFAULT_RECIPE
     recipe = for_backend(load_recipe(named) if isinstance(named, str | Path) else named, target.backend)
-    return replace(recipe, budgets={**recipe.budgets, **options.budgets}) if options.budgets else recipe
+    given = options.budgets or {}
+    return replace(recipe, budgets={**recipe.budgets, **given}, accepted=given) if given else recipe
 
 
 def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:

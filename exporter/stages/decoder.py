@@ -170,7 +170,7 @@ def artifact_rungs(
     """Execute the artifact in ExecuTorch's runtime and compare it with its own graph and with the float model."""
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
-    budget = executed_budget(recipe.budgets, rounded=loose)
+    budget = executed_budget(recipe, rounded=loose)
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
     if loose:
         rungs.append(quality_rung(reference, executed, quality_budget(recipe), gated=trained))

@@ -17,10 +17,12 @@ from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
+from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
 from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.output_form import OutputForm, forms_of
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import LOCATING, Progress
@@ -43,6 +45,12 @@ from edgec.passes.contract import Pass, run_passes
 if TYPE_CHECKING:
     from edgec.runtime_py.engines.open_artifact import TorchMethod
 
+# Whether a program has what scores decide, how an artifact shows its scores, and how it is judged by them.
+_BY_SCORES = (
+    (chooses_rows, expose_choices, rung_with_choices),
+    (has_decisions, expose_scores, rung_with_decisions),
+)
+
 
 @dataclass
 class ModuleStages:
@@ -61,7 +69,8 @@ class ModuleStages:
         progress.enter("capture")
         model, self.inputs = self._build()
         outputs = self._reference(model)
-        measure = module_measure(self.inputs, sizes_of(outputs), self.request.recipe, self.request.source.trained)
+        forms = forms_of(outputs, self.inputs)
+        measure = module_measure(self.inputs, forms, self.request.recipe, self.request.source.trained)
         eager = Stage("eager module", flatten_outputs(outputs))
         done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
@@ -162,20 +171,32 @@ class ModuleStages:
         method = TorchMethod(artifact)
         outputs = method(self.examples())
         loose = rounds_weights(self.request.recipe)
-        budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
+        budget = ladder.accepting(ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING, self.request.recipe)
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        rung = self.with_choices(worst_output_rung(final, executed, sizes_of(outputs), compare), outputs, compare)
+        forms = self.executed_forms(artifact, outputs)
+        rung = self.with_choices(worst_output_rung(final, executed, forms, compare), outputs, forms, compare)
         return [rung if rung.passed else self._locate(rung, progress), *self._other_lengths(artifact, method, loose)]
 
-    def with_choices(self, rung: Rung, outputs: Sequence[Tensor], compare: Callable[[Stage, Stage], Rung]) -> Rung:
-        """A failed rung of a model that chooses rows by their scores, judged again with the artifact's choice."""
-        if rung.passed or not chooses_rows(program := self.rewritten(Progress())):
-            return rung
-        with TemporaryDirectory() as folder:
-            exposed = self._executed(expose_choices(program), Path(folder))
-        return rung_with_choices(rung, program, self.examples(), outputs, exposed, compare)
+    def executed_forms(self, artifact: Path, outputs: Sequence[Tensor]) -> list[OutputForm]:
+        """The form of each output of the artifact, by what the manifest will say of them."""
+        return forms_of(tuple(outputs), self.examples(), load_facts(artifact.parent).methods[0])
+
+    def with_choices(
+        self,
+        rung: Rung,
+        outputs: Sequence[Tensor],
+        forms: Sequence[OutputForm],
+        compare: Callable[[Stage, Stage], Rung],
+    ) -> Rung:
+        """A failed rung of a model whose scores choose rows or decide integers, judged again with the artifact's."""
+        for expects, expose, judge in _BY_SCORES:
+            if not rung.passed and expects(program := self.rewritten(Progress())):
+                with TemporaryDirectory() as folder:
+                    exposed = self._executed(expose(program), Path(folder))
+                rung = judge(rung, program, self.examples(), outputs, exposed, forms, compare)
+        return rung
 
     def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
         """The outputs of another artifact, of this program, on the example inputs."""
@@ -200,7 +221,7 @@ class ModuleStages:
             compare = partial(lowering_rung, budget=ladder.FLOAT_LOWERING)
             if loose:
                 compare = partial(quality_rung, budget=module_budget(recipe), gated=trained)
-            yield worst_output_rung(wanted, executed, sizes_of(outputs), compare)
+            yield worst_output_rung(wanted, executed, forms_of(outputs, inputs), compare)
 
     def _locate(self, rung: Rung, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
@@ -233,12 +254,12 @@ def _not_taken(source: ModelSource, reason: str) -> InputError:
     )
 
 
-def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:
+def module_measure(inputs: Sequence[Tensor], forms: Sequence[OutputForm], recipe: Recipe, trained: bool) -> Measure:
     """How to measure a module: its outputs on the example inputs, each compared at its own scale.
 
     Args:
         inputs: the example inputs.
-        sizes: values of each output, in order.
+        forms: of each output, in order.
         recipe: gives the budget.
         trained: whether rounding is gated.
     """
@@ -247,13 +268,13 @@ def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recip
         with torch.no_grad():
             return flatten_outputs(program.graph(*inputs))
 
-    return outputs_measure(run, lambda program: record_layers(program.graph, inputs), sizes, recipe, trained)
+    return outputs_measure(run, lambda program: record_layers(program.graph, inputs), forms, recipe, trained)
 
 
 def outputs_measure(
     run: Callable[[Program], Tensor],
     layers: Callable[[Program], Layers],
-    sizes: Sequence[int],
+    forms: Sequence[OutputForm],
     recipe: Recipe,
     trained: bool,
 ) -> Measure:
@@ -261,12 +282,13 @@ def outputs_measure(
     quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
     return Measure(
         run=run,
-        lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
-        quality=lambda reference, after: worst_output_rung(reference, after, sizes, quality),
+        lowering=lambda before, after: worst_output_rung(before, after, forms, lowering_rung),
+        quality=lambda reference, after: worst_output_rung(reference, after, forms, quality),
         layers=layers,
     )
 
 
 def module_budget(recipe: Recipe) -> Mapping[str, float]:
     """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
-    return {"max_relative": recipe.budgets.get("max_relative", 0.25)}
+    given = {name: recipe.budgets[name] for name in ("channel_relative", "equal_share") if name in recipe.budgets}
+    return {"max_relative": recipe.budgets.get("max_relative", 0.25), **given}

@@ -281,6 +281,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         FoldConstants(every=form.folds),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
-        FiniteMask(),
+        # A fixed-point range from -45,000 on would leave scores no resolution; there -40,000 is narrowed later.
+        FiniteMask(blind_rows=not form.calibrated),
         NarrowInputs(),
     ]

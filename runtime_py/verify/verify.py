@@ -288,10 +288,11 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
     for name, indices in vector.indices.items():
         if name not in outputs or max(indices) >= outputs[name].size:
             return f"the model has no output {name!r} with that many values"
-        moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
-        allowed = vector.tolerances.get(name, vector.tolerance) * _share(model, vector)
-        if not moved <= allowed:
-            return f"a value of {name!r} moved by {moved:.3g}, more than {allowed:.3g}"
+        moved = np.abs(outputs[name].ravel()[indices] - np.asarray(vector.values[name]))
+        allowed = np.asarray(vector.allowed(name)) * _share(model, vector)
+        if not (moved <= allowed).all():
+            worst = int(np.argmax(np.where(moved <= allowed, -1.0, moved)))
+            return f"a value of {name!r} moved by {moved[worst]:.3g}, more than {allowed[worst]:.3g}"
     return None
 
 

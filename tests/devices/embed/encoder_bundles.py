@@ -14,7 +14,8 @@ import numpy as np
 import edgec
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import Bundle, open_bundle, write_bundle
-from edgec.bundle.golden import Golden, function_vector, golden_bytes, probe_values
+from edgec.bundle.golden import Golden, golden_bytes, probe_values
+from edgec.bundle.golden_function import function_vector
 from edgec.bundle.golden_texts import text_vectors
 from edgec.bundle.sentence_prompts import SentencePrompts
 from tests.devices.embed.ios_bundles import module_manifest

@@ -33,7 +33,7 @@ def test_the_golden_vectors_are_read_by_their_field_names() -> None:
     assert fields - unread == names["GoldenReplay"] & fields
     modules = (TEMPLATES / "GoldenFunctions.swift.template").read_text()
     of_functions = set(re.findall(r"        let (\w+): \[?", modules)) & set(golden.FunctionVector.model_fields)
-    assert of_functions == {"bounds", "indices", "values", "tolerance", "tolerances"}
+    assert of_functions == {"bounds", "indices", "values", "tolerance", "tolerances", "value_tolerances"}
 
 
 RULES = [
