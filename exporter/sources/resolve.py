@@ -24,7 +24,9 @@ from edgec.exporter.sources.model_forms import (
     short_name,
 )
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.module_state import own_copy
 from edgec.exporter.sources.plain_files import plain_files
+from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import refuse_unknown_eyes
@@ -84,15 +86,18 @@ def _from_path(model: str, path: Path, options: Options) -> ModelSource:
 
 def _from_factory(model: str, options: Options) -> ModelSource:
     factory, files = import_factory(model)
-    module, inputs = call_factory(model, factory)
+    made, inputs = call_factory(model, factory)
+    digest = state_digest(made, inputs)
+    module = without_scripts(made, inputs, model)
     return ModelSource(
         name=short_name(model.rpartition(":")[2]),
         kind=MODULE,
         source=model,
-        config={"factory": model, "state_sha256": state_digest(module, inputs)},
+        config={"factory": model, "state_sha256": digest},
         files=files,
         seed=options.seed,
-        factory=lambda: (module, inputs),
+        input_names=script_inputs(module, len(inputs)),
+        factory=lambda: (own_copy(module), inputs),
     )
 
 

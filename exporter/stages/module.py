@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from edgec.bundle.findings import Rung
-from edgec.errors import InputError
+from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
+from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
 from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
 from edgec.exporter.parity.divergence import Layers
+from edgec.exporter.parity.earlier_calls import lasting_answer
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.output_form import OutputForm, forms_of
@@ -68,24 +70,30 @@ class ModuleStages:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
         progress.enter("capture")
         model, self.inputs = self._build()
-        outputs = self._reference(model)
-        forms = forms_of(outputs, self.inputs)
+        returned = self._reference(model)
+        forms, notes = forms_of(returned.tensors, self.inputs), "; ".join(returned.notes)
+        progress.step(0.0, notes)
         measure = module_measure(self.inputs, forms, self.request.recipe, self.request.source.trained)
-        eager = Stage("eager module", flatten_outputs(outputs))
+        eager = Stage("eager module", flatten_outputs(returned.tensors))
         done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
-        done.save(folder)
+        done.noted(notes).save(folder)
 
     def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
         assert factory is not None
         return factory()
 
-    def _reference(self, model: torch.nn.Module) -> Any:
+    def _reference(self, model: torch.nn.Module) -> Returned:
+        """What the model's own code returns; a module of the user's is also asked whether it remembers calls."""
         source = self.request.source
         try:
+            if source.hf_config is None:
+                return lasting_answer(lambda: self._build()[0], self.inputs, source.name)
             with torch.no_grad():
-                return model(*self.inputs)
+                return returned_of(model(*self.inputs), source.name)
+        except EdgecError:
+            raise
         except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
             raise _not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
 
@@ -213,7 +221,7 @@ class ModuleStages:
         model, examples = self._build()
         for inputs in other_lengths(examples, varying.high):
             with own_code(model, f"a text of {inputs[0].shape[1]} tokens"), torch.no_grad():
-                outputs = model(*inputs)
+                outputs = returned_of(model(*inputs), self.request.source.name).tensors
             wanted = Stage("eager module", flatten_outputs(outputs))
             count = inputs[0].shape[1]
             name = f"artifact, {count} {'token' if count == 1 else 'tokens'}"

@@ -242,8 +242,8 @@ def _own_module_passes() -> list[Pass]:
     """What edgec's kernels read: linear layers over [1, T, C], and attention that is one operator where it can be."""
     return [
         RemoveNoops(),
-        # Position tables that code makes from ranges are constants before their weights are rounded.
-        FoldConstants(growth=_GROWTH),
+        # Position tables that code makes from ranges, too.
+        _computed_weights(),
         PatchesToLinear(),
         MatmulToLinear(),
         VectorToMatrix(),
@@ -256,7 +256,12 @@ def _own_module_passes() -> list[Pass]:
 
 
 def _standard_module_passes() -> list[Pass]:
-    return [RemoveNoops(), MatmulToLinear(), VectorToMatrix(), FuseSdpa(), DecomposeAttention()]
+    return [RemoveNoops(), _computed_weights(), MatmulToLinear(), VectorToMatrix(), FuseSdpa(), DecomposeAttention()]
+
+
+def _computed_weights() -> Pass:
+    """What code makes from parameters alone is a constant before weights are rounded: it is a weight itself."""
+    return FoldConstants(growth=_GROWTH)
 
 
 def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
@@ -264,6 +269,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     rounding = passes_for(recipe)
     return [
         RemoveNoops(),
+        *([_computed_weights()] if rounding else []),
         PlainOperators(),
         *([AppleOperators()] if form.half else []),
         *([UnrollRecurrences()] if form.unrolls else []),
