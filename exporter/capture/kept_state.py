@@ -19,7 +19,7 @@ from edgec.ir.attributes import attribute
 from edgec.ir.quantized_form import drop_if_unused
 from edgec.passes.contract import last_placeholder
 from edgec.passes.graph.emit import Emitter
-from edgec.passes.graph.functional import make_functional, view_path, written
+from edgec.passes.graph.functional import make_functional, memory_of, written
 
 aten = torch.ops.aten
 # They read no value of their first operand, only its shape.
@@ -77,7 +77,7 @@ def _forget_running_statistics(graph: GraphModule) -> None:
 
 def _written_holders(graph: GraphModule) -> list[Node]:
     """The inputs, parameters and buffers that operators write into, themselves or through views, in order."""
-    owners = {view_path(value)[-1] for node in graph.graph.nodes for value in written(node)}
+    owners = {memory_of(value) for node in graph.graph.nodes for value in written(node)}
     return [node for node in graph.graph.nodes if node in owners and node.op in ("placeholder", "get_attr")]
 
 
