@@ -12,6 +12,7 @@ from edgec.backends.forms import Form
 from edgec.bundle.entry_points import TensorInfo
 from edgec.bundle.golden import FunctionVector, probe_values
 from edgec.bundle.golden_function import function_vector
+from edgec.errors import BudgetError
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.stages.artifact import function_of
@@ -21,7 +22,11 @@ _NUDGED = 1 + 2.0**-9
 
 
 def module_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
-    """A module's outputs on inputs that are easy to generate again in any language."""
+    """A module's outputs on inputs that are easy to generate again in any language.
+
+    Raises:
+        BudgetError: E204, an output has no finite number on these inputs.
+    """
     method = compiled.facts.methods[0]
     bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
     values = [
@@ -39,8 +44,21 @@ def module_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
         named |= {
             info.name: _steady(named[info.name], _numbers(info, out)) for info, out in again if info.name in counted
         }
+    for name, each in named.items():
+        _require_numbers(name, each)
     given = [(tuple(value.shape), not value.is_floating_point()) for value in values]
     return function_vector(bounds, named, **golden_tolerances(form), inputs=given, counted=counted)
+
+
+def _require_numbers(name: str, values: Any) -> None:
+    if not np.isfinite(values).any():
+        raise BudgetError(
+            what=f"The output {name} holds no finite number.",
+            where="the golden vectors, which every phone replays",
+            why="on made-up inputs between -1 and 1 (integers: 0 and 1) the artifact gives NaN or infinities alone",
+            fix="keep the module's arithmetic defined on such inputs, for example by a clamp before a logarithm",
+            code="E204",
+        )
 
 
 def _numbers(info: TensorInfo, value: Tensor) -> Any:

@@ -123,3 +123,19 @@ def classes() -> Made:
     """A map of classes and a mask of an image."""
     torch.manual_seed(0)
     return _made(_Classes(), torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(1)))
+
+
+class _Logarithm(nn.Module):
+    """What is defined on its examples alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(32, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.log(x - 2).sum(-1, keepdim=True) + self.linear(x)
+
+
+def logarithm() -> Made:
+    """Examples above 2, while golden vectors lie below 1."""
+    return _made(_Logarithm(), _ROWS.abs() + 3)

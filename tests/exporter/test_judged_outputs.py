@@ -39,3 +39,9 @@ def test_a_channel_that_float16_loses_is_refused_by_its_place(name: str, place: 
 def test_what_is_kept_passes_and_verifies(name: str, target: str, tmp_path: Path) -> None:
     bundle = exported(name, target, tmp_path)
     assert open_bundle(bundle).manifest.parity[-1].passed and verify(bundle).passed
+
+
+def test_outputs_that_made_up_inputs_leave_undefined_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BudgetError, match="no finite number") as caught:
+        exported("logarithm", "host", tmp_path)
+    assert caught.value.code == "E204"

@@ -108,7 +108,7 @@ class Ones(nn.Module):
 class Numbers(nn.Module):
     """What is left of a tensor with NaN and infinities."""
 
-    def __init__(self, *numbers: float, **named: float) -> None:
+    def __init__(self, *numbers: float, **named: Any) -> None:
         super().__init__()
         self.numbers, self.named = numbers, named
 
