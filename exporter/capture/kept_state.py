@@ -12,6 +12,7 @@ then depends on the copy is whether it depends on an earlier call.
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
@@ -109,6 +110,6 @@ def _reads(user: Node, node: Node) -> bool:
 
 def _shares_memory(graph: GraphModule, written_node: Node) -> bool:
     """Whether the graph reads the memory of a written tensor under another name too."""
+    held = [attribute(graph, str(n.target)) for n in graph.graph.nodes if n.op == "get_attr" and n is not written_node]
     memory = attribute(graph, str(written_node.target)).untyped_storage().data_ptr()
-    others = (node for node in graph.graph.nodes if node.op == "get_attr" and node is not written_node)
-    return any(attribute(graph, str(node.target)).untyped_storage().data_ptr() == memory for node in others)
+    return any(isinstance(value, Tensor) and value.untyped_storage().data_ptr() == memory for value in held)

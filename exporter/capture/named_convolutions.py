@@ -16,8 +16,8 @@ def name_convolutions(graph: GraphModule) -> None:
     """Replace each by the convolution of its rank, which passes and backends know."""
     for node in nodes_of(graph, aten._convolution.default):
         x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, *_ = node.args
-        assert isinstance(x, Node)
-        place = x.meta["val"].dim() - 3
+        assert isinstance(weight, Node)
+        place = weight.meta["val"].dim() - 3
         if transposed:
             node.target = _TRANSPOSED[place]
             node.args = (x, weight, bias, stride, padding, output_padding, groups, dilation)

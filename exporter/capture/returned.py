@@ -83,7 +83,7 @@ def _leaves(value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def _reason_to_leave_out(leaf: Any, name: str, where: str) -> str:
-    """Why a leaf is no output: it is a constant; "" for a tensor with values."""
+    """Why a leaf is left out, being a constant; "" for a tensor with values."""
     if isinstance(leaf, Tensor):
         if leaf.dtype not in _RETURNED | _CAST.keys():
             raise _refused(where, f"{name} is {_plain(leaf.dtype)}", "An output has a type that no runtime returns.")

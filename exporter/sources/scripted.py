@@ -82,13 +82,14 @@ class Script(nn.Module):
             RuntimeError: torch cannot lift its tensors: it writes one, or holds something else.
         """
         super().__init__()
-        frozen = torch._C._freeze_module(script.eval()._c, preserveParameters=True)
+        frozen: Any = torch._C._freeze_module(script.eval()._c, preserveParameters=True)
         method = frozen._get_method("forward")
-        graph, tensors = torch._C._jit_pass_lower_graph(method.graph, frozen)
+        lowered: Any = torch._C._jit_pass_lower_graph(method.graph, frozen)
+        graph, tensors = lowered
         taken = script._c._get_method("forward").schema.arguments[1:]
         self.names = tuple(argument.name for argument in taken)
         self._defaults = tuple(argument.default_value for argument in taken if argument.has_default_value())
-        self._run = _interpreter(graph)
+        self._run = _Interpreter(graph)
         self._places = tuple(_place(self, script, tensor) for tensor in tensors)
 
     def forward(self, *inputs: Any) -> Any:
@@ -100,7 +101,7 @@ class Script(nn.Module):
         return self._run((*inputs, *self._defaults[len(self._defaults) - missing :], *tensors))
 
 
-class _interpreter:
+class _Interpreter:
     """Runs a graph in torch's interpreter; copies of a module share it, since it holds no state."""
 
     def __init__(self, graph: Any) -> None:
@@ -109,7 +110,7 @@ class _interpreter:
     def __call__(self, values: tuple[Any, ...]) -> Any:
         return torch._C._jit_interpret_graph(self._graph, values)  # type: ignore[attr-defined]
 
-    def __deepcopy__(self, memo: Any) -> _interpreter:
+    def __deepcopy__(self, memo: Any) -> _Interpreter:
         return self
 
 

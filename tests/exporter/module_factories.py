@@ -54,6 +54,8 @@ def computed() -> tuple[nn.Module, tuple[Tensor, ...]]:
 class Counter(nn.Module):
     """A module that counts its calls in a buffer."""
 
+    calls: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("calls", torch.zeros(1))

@@ -21,6 +21,11 @@ X = torch.linspace(-1, 2, 20).reshape(5, 4)
 class _Held(nn.Module):
     """A module whose ``forward`` is a function of itself and its input."""
 
+    h: Tensor
+    n: Tensor
+    seen: list[Tensor]
+    table: dict[str, Tensor]
+
     def __init__(self, call: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
         self.register_buffer("h", torch.ones(5, 4))
@@ -173,11 +178,18 @@ def test_what_no_output_depends_on_leaves_no_trace(call: Any) -> None:
     assert not any(node.target._schema.is_mutable for node in nodes)
 
 
+def test_a_state_under_two_names_is_refused() -> None:
+    module = _Held(lambda m, x: (m.n.add_(1), x * m.other)[1]).eval()
+    module.other = module.n
+    with torch.no_grad(), pytest.raises(InputError, match="keeps state between calls"):
+        capture_module(module, (X.clone(),))
+
+
 def test_a_copy_shares_parameters_and_nothing_else() -> None:
     module = _Held(_counts)
     module.plain = module.linear(X)  # computed by torch: it can only be copied without how
-    copied = own_copy(module)
-    assert copied is not module and copied.linear.weight is module.linear.weight  # type: ignore[union-attr]
-    assert copied.h is not module.h and torch.equal(copied.plain, module.plain)  # type: ignore[arg-type]
+    copied: Any = own_copy(module)
+    assert copied is not module and copied.linear.weight is module.linear.weight
+    assert copied.h is not module.h and torch.equal(copied.plain, module.plain)
     module.forward = lambda x: module.linear(x) + 1  # type: ignore[method-assign]
     assert own_copy(module) is module
