@@ -38,6 +38,7 @@ class Form:
         index_bits: of each index in a stored table, where the converter narrows those that fit; 0 where it does not.
         unheld: why static methods hold no states of recurrences; empty where they do.
         unadapted: why the artifact has no functions under adapters; empty where it has.
+        unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         encoders: models with eyes and encoder-decoders have functions for their encoders beside the static methods.
     """
 
@@ -65,6 +66,7 @@ class Form:
     index_bits: int = 0
     unheld: str = ""
     unadapted: str = ""
+    unrolls: bool = False
     encoders: bool = False
 
 
@@ -92,12 +94,14 @@ FORMS: Mapping[tuple[str, str], Form] = {
         updates="caller",
         folds=True,
         index_bits=16,
+        unrolls=True,
         encoders=True,
     ),
     ("coreml", "mlpackage"): Form(
         *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML),
         folds=True,
         index_bits=16,
+        unrolls=True,
         encoders=True,
     ),
     ("qnn", "qnn"): _caller_form(

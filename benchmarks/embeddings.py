@@ -141,8 +141,8 @@ def _row(folder: Path, texts: Sequence[str], wanted: NDArray[np.float64], target
         except EdgecError as error:
             return Row(target, Path(recipe).stem, refused=error.code)
         model = edgec.load(out)
-        cosines = (unit(model.embed(texts, truncate=True)) * wanted).sum(-1)
-        lengths = np.array([model.embedded_tokens(text, truncate=True) for text in texts])
+        cosines = (unit(model.embed(texts, truncate=True, prompt_name="")) * wanted).sum(-1)
+        lengths = np.array([model.embedded_tokens(text, truncate=True, prompt_name="") for text in texts])
         worst = int(cosines.argmin())
         return Row(
             target,

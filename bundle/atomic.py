@@ -24,6 +24,7 @@ from safetensors import SafetensorError
 
 from edgec.bundle.owner import OWNER, held, is_held, own_mark, owned_by_running
 from edgec.errors import InputError
+from edgec.installation import CACHE_FIX, cache_root
 
 _NEW, _OLD = "new", "old"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -82,23 +83,20 @@ def _disk_full(where: Path, error: OSError) -> InputError:
 
 
 def _unwritable(where: Path, error: OSError) -> InputError:
-    return InputError(
-        "The output cannot be written.",
-        where=str(where),
-        why=error.strerror or str(error),
-        fix="choose a folder you may write to with --out",
-        code="E121",
-    )
+    what, fix = "The output cannot be written.", "choose a folder you may write to with --out"
+    if where.absolute().is_relative_to(cache_root().absolute()):
+        what, fix = "The cache folder cannot be used.", CACHE_FIX
+    return InputError(what, str(where), error.strerror or str(error), fix, "E121")
 
 
 def existing_parent(path: Path) -> Path:
     """The nearest folder above ``path`` that exists."""
-    return next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
+    return next((parent for parent in path.absolute().parents if os.path.exists(parent)), Path("/"))
 
 
 def free_bytes(path: Path) -> int:
     """Bytes this user may still write on the file system that holds (or would hold) ``path``."""
-    return shutil.disk_usage(path if path.exists() else existing_parent(path)).free
+    return shutil.disk_usage(path if os.path.exists(path) else existing_parent(path)).free
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,49 +1,48 @@
-"""The process that renders chat templates for `edgec.bundle.chat_template`: a line of JSON in, one out.
-
-A template is somebody's program. It may loop forever, or double a text until memory ends, inside a single operation
-that Python cannot interrupt; so the kernel sets the limits, and what ends by them is this process alone.
-"""
+"""The process that renders chat templates for `edgec.bundle.chat_template`; a template is somebody's program."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import resource
-import sys
-import time
 from collections.abc import Mapping
-from contextlib import suppress
+from datetime import datetime
+from functools import partial
 from typing import Any
 
-MEMORY_BYTES = 2 << 30
+from edgec.bundle.limited_worker import JobAnswer, answer_lines
+
+MARKS = "marks"
+DATE_BEGIN, DATE_END = "\ue013", "\ue014"
+"""Around the format of a date that a template writes, where it is to be written later."""
 _MAX_WHY = 300
 
 
-def main() -> None:
-    """Answer each line of stdin until it ends."""
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # whatever else is printed is not an answer
-    from transformers.utils.chat_template_utils import render_jinja_template
+class _Clock:
+    """What templates are told of the time: the real one, a given one, or marks in its place."""
 
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_AS, MEMORY_BYTES)
-    for line in sys.stdin.buffer:
-        job = json.loads(line)
-        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + job["seconds"])
-        answers.write(json.dumps(_answer(render_jinja_template, job)) + "\n")
-        answers.flush()
+    def __init__(self, told: str | None) -> None:
+        self._told = told
 
+    def now(self) -> Any:
+        """What writes the time in a format."""
+        return datetime.now() if self._told is None else self
 
-def _limit(kind: int, value: int) -> None:
-    """Set a soft limit; macOS has all of them but that of address space."""
-    with suppress(ValueError, OSError):
-        resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+    def strftime(self, form: str) -> str:
+        """The time that was given, or a mark."""
+        if self._told in (None, MARKS):
+            return f"{DATE_BEGIN}{form}{DATE_END}"
+        return datetime.fromisoformat(str(self._told)).strftime(form)
 
 
-def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
+def _answer() -> JobAnswer:
+    from transformers.utils import chat_template_utils
+
+    return partial(_rendered, chat_template_utils)
+
+
+def _rendered(renderer: Any, job: Mapping[str, Any]) -> dict[str, str]:
+    # Its ``strftime_now`` asks this name for the time; a function among the variables would become a text.
+    renderer.datetime = _Clock(job.get("clock"))
     try:
-        texts, _ = render(
+        texts, _ = renderer.render_jinja_template(
             conversations=[job["messages"]],
             tools=job["tools"],
             chat_template=job["template"],
@@ -55,7 +54,7 @@ def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
             return {"limit": f"it wrote {len(text):,} characters, allowed are {job['characters']:,}"}
         return {"text": text}
     except MemoryError:
-        return {"limit": f"it needed more than {MEMORY_BYTES >> 20:,} MiB of memory"}
+        raise
     except RecursionError:
         return {"limit": "it calls itself without end"}
     except Exception as error:  # a template is somebody's program, and raises what it likes
@@ -63,4 +62,4 @@ def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines(_answer)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from edgec.errors import InputError
+from edgec.bundle.panics import panics_as_errors
+from edgec.errors import EdgecError, InputError
 
 _MARGIN_TOKENS, _CHARACTERS = 256, 8
 """Tokens at a cut that may read differently than in the whole text, and characters that a token rarely exceeds."""
@@ -41,7 +42,10 @@ def token_ids(
 def _ids(tokenizer: Any, text: str, special: bool, most: int | None = None) -> list[int]:
     cut = {} if most is None else {"truncation": True, "max_length": most}
     try:
-        return [int(token) for token in tokenizer(text, add_special_tokens=special, **cut)["input_ids"]]
+        with panics_as_errors():
+            return [int(token) for token in tokenizer(text, add_special_tokens=special, **cut)["input_ids"]]
+    except EdgecError:  # the limits', which say enough
+        raise
     except Exception as cause:  # as its files say: tokenizers raises bare Exceptions, transformers all kinds.
         raise _unable("encode", cause) from cause
 
@@ -53,7 +57,12 @@ def decode_tokens(tokenizer: Any, tokens: Sequence[int], *, special: bool = Fals
         InputError: E158, the tokenizer cannot say it.
     """
     try:
-        return str(tokenizer.decode(list(tokens), skip_special_tokens=not special, clean_up_tokenization_spaces=False))
+        with panics_as_errors():
+            return str(
+                tokenizer.decode(list(tokens), skip_special_tokens=not special, clean_up_tokenization_spaces=False)
+            )
+    except EdgecError:
+        raise
     except Exception as cause:  # as above
         raise _unable("decode", cause) from cause
 

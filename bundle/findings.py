@@ -13,6 +13,8 @@ class Rung(JsonPart):
     """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
 
     KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
+    Outputs of a module have other figures: ``channel_relative``, the largest difference in a channel beside the
+    channel's own spread, and ``place``, that channel in words; ``equal_share`` of integers and truth values.
     """
 
     half: Literal["lowering", "quality"]
@@ -26,6 +28,10 @@ class Rung(JsonPart):
     kl_mean: float | None
     kl_max: float | None
     top1_agreement: float | None
+    # Left out where there are none, so that the bundles of other models stay as they were written.
+    channel_relative: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    equal_share: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    place: str = Field(default="", exclude_if=lambda value: not value)
     epsilon: float
     budget: dict[str, float]
     gated: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -17,46 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from edgec.bundle.chat_template import render_messages
-from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.entry_points import EncoderDecoderInfo
+from edgec.bundle.golden_texts import ChatVector, TextVector
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, TokenId
-
-# Hard for tokenizers: scripts, joined characters, spaces, code, the tokenizer's own markers.
-TEXTS: tuple[tuple[str, str], ...] = (
-    ("english", "The quick brown fox jumps over the lazy dog, doesn't it?"),
-    ("contractions", "I'll say we've been here; they'd agree, it's 3 o'clock."),
-    ("accents", "Élève naïve, façade, señor, Straße, Ångström, žluťoučký kůň"),
-    ("combining accents", "e\u0301 is not \u00e9, n\u0303 is not \u00f1"),
-    ("greek and cyrillic", "Καλημέρα κόσμε. Широкая электрификация южных губерний."),
-    ("chinese", "今天天气很好，我们去公园散步吧。"),
-    ("japanese", "吾輩は猫である。名前はまだ無い。カタカナも。"),
-    ("korean", "안녕하세요, 반갑습니다. 오늘은 날씨가 좋네요."),
-    ("arabic", "مرحبًا بالعالم، كيف حالك اليوم؟ ١٢٣"),
-    ("hebrew", "שלום עולם, מה שלומך?"),
-    ("hindi", "नमस्ते दुनिया, आप कैसे हैं?"),
-    ("tamil and thai", "வணக்கம் உலகம். สวัสดีชาวโลก"),
-    ("vietnamese", "Tiếng Việt có nhiều dấu thanh điệu."),
-    ("emoji", "😀 👍🏽 👩‍👩‍👧‍👦 🇺🇳 ❤️"),
-    ("code", "def f(x):\n    return {k: v**2 for k, v in x.items()}  # comment\n"),
-    ("markup", '<a href="https://example.org/?q=1&r=%20">link</a> \\frac{1}{2} $x_1$'),
-    ("numbers", "3.14159 1,000,000 2026-11-21 0x7f 1e-9 -42 ½ ²"),
-    ("inner spaces", "two  spaces, three   spaces,\ttab,\u00a0no-break"),
-    ("outer spaces", "  leading and trailing  "),
-    ("newlines", "one\n\ntwo\r\nthree\n"),
-    ("spaces only", "     "),
-    ("markers as text", "<s> </s> <unk> <|endoftext|> <pad> [CLS] [MASK] ▁"),
-    ("rare characters", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 \u200b\ufeff \u202e ﷽ \U0001f9ff"),
-    ("long word", "pneumonoultramicroscopicsilicovolcanoconiosis" * 2),
-    ("repetition", "a" * 60),
-)
-
-CHAT: tuple[dict[str, str], ...] = (
-    {"role": "user", "content": "What is the capital of France?"},
-    {"role": "assistant", "content": "Paris."},
-    {"role": "user", "content": "And of Italy? "},
-)
 
 GOLDEN_VERSION = 1
 GOLDEN_SOURCE_TOKENS = 16
@@ -73,23 +37,6 @@ GoldenTolerance = Annotated[float, Field(ge=0)]
 GoldenShare = Annotated[float, Field(gt=0, le=1)]
 _KIND = JsonKind("The golden vectors cannot be read.", "export the model again", "E138", max_bytes=64 << 20)
 MAX_VALUES = 1 << 27
-
-
-class TextVector(JsonPart):
-    """A text, its token ids with the tokenizer's own leading tokens, and whether decoding gives the text back."""
-
-    label: str
-    text: str
-    ids: list[TokenId]
-    round_trip: bool
-
-
-class ChatVector(JsonPart):
-    """A conversation as the chat template renders it for an answer."""
-
-    messages: Annotated[list[dict[str, str]], Field(min_length=1)]
-    rendered: str
-    ids: list[TokenId]
 
 
 class GoldenProbe(JsonPart):
@@ -131,7 +78,8 @@ class FunctionVector(JsonPart):
 
     ``method``: of several; empty: the first. ``bounds``: for integer inputs, the number of values allowed (0..bound-1).
     ``indices`` count along the flat output. ``tolerances``: of each output, by its own size; ``tolerance`` is the
-    largest of them. ``simulated_share`` as above.
+    largest of them. ``value_tolerances``: of each value, by the spread of its channel, so that scores beside boxes are
+    compared as scores; of an output whose channels vary alike there are none. ``simulated_share`` as above.
     """
 
     # Left out where there is none, so that the bundles of other models stay as they were written.
@@ -141,13 +89,21 @@ class FunctionVector(JsonPart):
     values: dict[str, list[float]]
     tolerance: GoldenTolerance
     tolerances: dict[str, GoldenTolerance] = Field(default_factory=dict)
+    value_tolerances: dict[str, list[GoldenTolerance]] = Field(default_factory=dict, exclude_if=lambda value: not value)
     simulated_share: GoldenShare = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         for name, places in self.indices.items():
             _same_length(f"values.{name}", self.values.get(name, []), places)
+            if name in self.value_tolerances:
+                _same_length(f"value_tolerances.{name}", self.value_tolerances[name], places)
         return self
+
+    def allowed(self, name: str) -> list[float]:
+        """How far each value of an output may move."""
+        one = self.tolerances.get(name, self.tolerance)
+        return self.value_tolerances.get(name) or [one] * len(self.indices[name])
 
 
 def _same_length(name: str, values: Sequence[object], wanted: Sequence[object]) -> None:
@@ -161,26 +117,9 @@ class Golden(JsonPart):
     golden_version: int = GOLDEN_VERSION
     texts: tuple[TextVector, ...] = ()
     chat: ChatVector | None = None
+    chats: tuple[ChatVector, ...] = Field(default=(), exclude_if=lambda value: not value)
     outputs: tuple[OutputVector, ...] = ()
     functions: tuple[FunctionVector, ...] = ()
-
-
-def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
-    """The vectors of `TEXTS`, through a transformers tokenizer."""
-    encoded = [(label, text, token_ids(tokenizer, text)) for label, text in TEXTS]
-    return tuple(
-        TextVector(label=label, text=text, ids=ids, round_trip=decode_tokens(tokenizer, ids) == text)
-        for label, text, ids in encoded
-    )
-
-
-def chat_vector(tokenizer: Any) -> ChatVector | None:
-    """The vector of `CHAT` through the tokenizer's chat template, or None where it has none."""
-    if not getattr(tokenizer, "chat_template", None):
-        return None
-    messages = [dict(message) for message in CHAT]
-    text = render_messages(tokenizer, messages)
-    return ChatVector(messages=messages, rendered=text, ids=token_ids(tokenizer, text, special=False))
 
 
 def output_vector(
@@ -222,34 +161,6 @@ def probe(row: GoldenFloats, position: int) -> GoldenProbe:
     order = np.argsort(-row, kind="stable")[:TOP]
     return GoldenProbe(
         position=position, ids=[int(token) for token in order], logits=[float(row[token]) for token in order]
-    )
-
-
-def function_vector(
-    bounds: Mapping[str, int],
-    outputs: Mapping[str, GoldenFloats],
-    relative_tolerance: float = TOLERANCE,
-    simulated_share: float = 1.0,
-    method: str = "",
-) -> FunctionVector:
-    """A function vector from outputs by name; `TOP` values are probed, spread evenly over each.
-
-    Raises:
-        ValueError: a probed output is undefined.
-    """
-    flat = {name: np.asarray(value, dtype=np.float64).ravel() for name, value in outputs.items()}
-    if not all(value.size and np.isfinite(value).all() for value in flat.values()):
-        raise ValueError("the outputs must hold finite numbers")
-    indices = {name: sorted({int(i) for i in np.linspace(0, value.size - 1, TOP)}) for name, value in flat.items()}
-    tolerances = {name: float(relative_tolerance * np.abs(value).max()) for name, value in flat.items()}
-    return FunctionVector(
-        method=method,
-        bounds=dict(bounds),
-        indices=indices,
-        values={name: [float(flat[name][i]) for i in places] for name, places in indices.items()},
-        tolerance=max(tolerances.values()),
-        tolerances=tolerances,
-        simulated_share=simulated_share,
     )
 
 

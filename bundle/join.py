@@ -5,6 +5,7 @@
         taken         how many parts were written and flushed, so that a killed process loses one at most
         bundle/       becomes NAME.edgec when every file is what the list and the manifest say
 
+Whoever can write beside the bundle could have laid it out, so it must be this user's and hold no links.
 The apps' downloaders do the same with parts that come over a network (docs/download.md).
 """
 
@@ -16,7 +17,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -25,8 +26,9 @@ from typing import IO
 from edgec.bundle.atomic import sync_folder, sync_tree, typed_os_errors, write_file
 from edgec.bundle.checked_files import first_difference
 from edgec.bundle.folder import MANIFEST, SIGNATURE, check_output, read_manifest
+from edgec.bundle.limited_json import limited_bytes
 from edgec.bundle.manifest import FileInfo
-from edgec.bundle.parts_list import PartInfo, PartsList, parts_text, read_parts_list
+from edgec.bundle.parts_list import MAX_COUNT, PartInfo, PartsList, parts_text, read_parts_list
 from edgec.bundle.split import Told, refuse_existing
 from edgec.errors import InputError
 
@@ -147,32 +149,53 @@ def _opened(out: Path, parts: PartsList) -> Iterator[_Work]:
     """The work folder beside ``out``, held by this process alone; it stays for the next call where the block fails."""
     folder = out.parent / f".{out.name}~joining"
     with typed_os_errors(out):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        _check_own(folder)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise InputError("Another process is joining it.", str(out), fix="wait for it", code="E689") from error
         with typed_os_errors(out):
+            for parent, folders, files in os.walk(folder):
+                for name in (*folders, *files):
+                    _check_own(Path(parent, name))
             yield _Work(folder, parts, (0, *accumulate(part.bytes for part in parts.parts)), _resumed(folder, parts))
     finally:
         os.close(lock)
 
 
+def _check_own(path: Path) -> None:
+    """Refuse what an earlier call of this user cannot have left: writing through it would change other files.
+
+    Raises:
+        InputError: E121.
+    """
+    status = path.lstat()
+    plain = stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1)
+    if not plain or status.st_uid != os.geteuid():
+        why = "it belongs to another user" if plain else "it is a link, or neither a file nor a folder"
+        fix = "remove it, or name another --out"
+        raise InputError("The folder of an unfinished join cannot be used.", str(path), why, fix, "E121")
+
+
 def _resumed(folder: Path, parts: PartsList) -> int:
     """How many parts an earlier call has written; 0, and an empty folder, where it joined something else."""
+    wanted = parts_text(parts)
     try:
-        if (folder / _LIST).read_bytes() == parts_text(parts):
-            taken = (folder / _TAKEN).read_text()
-            return min(int(taken), len(parts.parts)) if taken.isdecimal() else 0
-    except FileNotFoundError:
+        if limited_bytes(folder / _LIST, len(wanted)) == wanted and (folder / "bundle").is_dir():
+            taken = limited_bytes(folder / _TAKEN, len(str(MAX_COUNT)))
+            return min(int(taken), len(parts.parts)) if taken.isdigit() else 0
+    except (OSError, ValueError):
         pass
     for name in os.listdir(folder):
         shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).unlink()
     (folder / "bundle").mkdir()
     write_file(folder / _TAKEN, b"0")
-    write_file(folder / _LIST, parts_text(parts))
+    write_file(folder / _LIST, wanted)
     return 0
 
 

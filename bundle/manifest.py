@@ -28,6 +28,7 @@ from edgec.bundle.entry_points import (
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.schemas import SCHEMA_NAME
+from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.bundle.shipped_adapters import ShippedAdapter
 
 SCHEMA_VERSION = 3
@@ -176,9 +177,11 @@ class Manifest(JsonPart):
 
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, a speech-language model in ``audio_language``, other models have none.
+    ``sentence_encoder``: what goes before the texts of a sentence encoder; None where nothing does.
     ``schemas``: the names of the JSON Schemas, regular expressions and grammars whose files lie in ``schemas/``.
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
+    ``context_note``: how positions are rotated, where that depends on the context.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -188,6 +191,8 @@ class Manifest(JsonPart):
     model: ModelInfo
     target: str
     target_choice: str = ""
+    # Left out where it is empty, so that the bundles of other models stay as they were written.
+    context_note: str = Field(default="", exclude_if=lambda value: not value)
     format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn"] = "pte"
     recipe: dict[str, Any]
     passes: list[PassInfo]
@@ -198,6 +203,7 @@ class Manifest(JsonPart):
     # Left out where there is none, so that the bundles of other models stay as they were written.
     vision_language: VisionLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     audio_language: AudioLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
+    sentence_encoder: SentencePrompts | None = Field(default=None, exclude_if=lambda value: value is None)
     prefix: PrefixInfo | None = None
     # Left out where there are none, likewise.
     schemas: list[SchemaName] = Field(default=[], exclude_if=lambda value: not value)

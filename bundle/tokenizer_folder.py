@@ -18,6 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from edgec.bundle.chat_template import RENDERER
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.bundle.limited_tokenizer import LimitedTokenizer, try_file, try_folder
+from edgec.bundle.panics import panics_as_errors
+from edgec.bundle.tokenizer_checks import Opening, check_files, runs_quickly
 from edgec.errors import InputError
 
 TOKENIZER_NAMES = (
@@ -76,6 +79,17 @@ def open_tokenizer(folder: Path) -> Any:
         return untrusted_tokenizer(folder)
 
 
+def check_tokenizer(folder: Path) -> None:
+    """Refuse a bundle's tokenizer that harms whoever opens it, or makes too much of a text; apps have no such limits.
+
+    Raises:
+        InputError: E158.
+    """
+    with _unusable(folder):
+        _check_names(folder)
+        _try_elsewhere(folder, _config(folder))
+
+
 def has_template(folder: Path) -> bool:
     """Whether a bundle's tokenizer has a chat template.
 
@@ -108,18 +122,44 @@ def unusable_tokenizer(where: Path, why: str) -> InputError:
 def untrusted_tokenizer(folder: Path) -> Any:
     """The transformers tokenizer of a folder, read without the network and without running the folder's code.
 
+    What is known to be harmless is opened at once, anything else first in a process that may die of it. A tokenizer
+    whose parts are not known to be quick has its texts read in such a process, too.
+
     Raises:
         OSError: a file cannot be read.
-        ValueError: the files are damaged, too large, or ask for code.
+        ValueError: the files are damaged, too large, or ask for code or for more than the limits.
+        ToolError: E300, no process can be started for it.
     """
     config = _config(folder)
     _check_class(config.tokenizer_class)
     if _has_template(folder, config):
         RENDERER.start()
+    _try_elsewhere(folder, config)
+    tokenizer = read_tokenizer(folder)
+    backend = getattr(tokenizer, "_tokenizer", None)
+    if backend is not None and not runs_quickly(backend):
+        tokenizer._tokenizer = LimitedTokenizer(backend)
+    return tokenizer
+
+
+def _try_elsewhere(folder: Path, config: _TokenizerConfig) -> None:
+    """Check the files; what they say in ways that are not known to be harmless is opened in a process of its own."""
+    opening = check_files(folder, config.model_extra or {})
+    if opening is not Opening.KNOWN:
+        with _plain_path(folder) as plain:
+            try_folder(plain) if opening is Opening.FOLDER else try_file(plain / "tokenizer.json")
+
+
+def read_tokenizer(folder: Path) -> Any:
+    """The transformers tokenizer of a folder, whatever it takes to open it.
+
+    Raises:
+        ValueError: it cannot be opened.
+    """
     from transformers import AutoTokenizer
 
     try:
-        with _plain_path(folder) as plain:
+        with _plain_path(folder) as plain, panics_as_errors():
             return AutoTokenizer.from_pretrained(plain, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # tokenizers and transformers raise bare Exceptions on damaged files.
         raise ValueError(" ".join(str(error).split())[:_MAX_WHY] or type(error).__name__) from error

@@ -77,10 +77,11 @@ def _tool(given: Any, where: str) -> Tool:
         given = _described(given, where)
     if not isinstance(given, Mapping):
         raise no_tool(where, f"a {type(given).__name__} was given")
-    plain = _plain(given, where)
+    plain = _given(_plain(given, where))
     function = plain.get("function", plain)
     if plain.get("type", "function") != "function" or not isinstance(function, dict):
         raise no_tool(where, "its type is not function")
+    function = _given(function)
     name = function.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise no_tool(where, f"its name is {name!r:.80}; letters, digits and _.- are allowed, at most 64")
@@ -95,6 +96,11 @@ def _tool(given: Any, where: str) -> Tool:
     closed = isinstance(properties, dict) and not more & parameters.keys()
     schema = {"type": "object", **parameters} | ({"additionalProperties": False} if closed else {})
     return Tool(name, schema, {"type": "function", "function": shown})
+
+
+def _given(held: Mapping[str, Any]) -> dict[str, Any]:
+    """An object without the values that clients send as null because nobody chose them."""
+    return {name: value for name, value in held.items() if value is not None}
 
 
 def _plain(given: Mapping[str, Any], where: str) -> dict[str, Any]:

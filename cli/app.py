@@ -139,16 +139,19 @@ def main(
 
 def run_cli(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 user error, 2 budget missed, 3 tool missing, 70 bug."""
-    from contextlib import nullcontext
-
-    from edgec.quiet import quiet
-
     given = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be UTF-8, nor a terminal
     try:
-        with nullcontext() if "--debug" in given else quiet():
+        from contextlib import nullcontext
+
+        from edgec.interruption import interruptible
+        from edgec.quiet import quiet
+
+        with interruptible(), nullcontext() if "--debug" in given else quiet():
             result: Any = app(given or ["--help"], standalone_mode=False, prog_name="edgec")
+        if result == EXIT_INTERRUPTED:  # what Typer makes of Ctrl-C
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("interrupted; nothing was left behind", err=True)

@@ -46,6 +46,9 @@ def run(
     ] = None,
     embed: Annotated[bool, typer.Option("--embed", help="Print a text's vector; piped: one text per line.")] = False,
     truncate: Annotated[bool, typer.Option("--truncate", help="With --embed: cut texts that are too long.")] = False,
+    prompt_name: Annotated[
+        str | None, typer.Option(help="With --embed: which of the model's prompts goes first; '' is none.")
+    ] = None,
     score: Annotated[
         list[str] | None, typer.Option(help="Say how likely this text is after the prompt; repeatable.")
     ] = None,
@@ -81,6 +84,8 @@ def run(
 
     edgec run minilm-host.edgec --embed -p "A red ball in the park."
 
+    edgec run e5-host.edgec --embed --prompt-name query -p "red ball"
+
     edgec run qwen3-host.edgec -p "Is the sky blue? Answer:" --score " yes" --score " no"
     """
     from edgec.runtime_py.console import RunOptions, run_bundle
@@ -93,6 +98,7 @@ def run(
     if max_new_tokens is None:
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
-    options = replace(options, embed=embed, truncate=truncate, audio=tuple(audio or ()), language=language, task=task)
+    options = replace(options, embed=embed, truncate=truncate, prompt_name=prompt_name)
+    options = replace(options, audio=tuple(audio or ()), language=language, task=task)
     options = replace(options, images=tuple(image or ()), score=tuple(score or ()), public_key=public_key)
     run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget, adapter=adapter))

@@ -43,9 +43,14 @@ class CacheEntry:
 
 
 def cache_entries(root: Path | None = None) -> list[CacheEntry]:
-    """Every entry of the cache, kind by kind; locks and files that are just being written are left out."""
+    """Every entry of the cache, kind by kind; locks and files that are just being written are left out.
+
+    Raises:
+        InputError: E121, it cannot be read.
+    """
     folder = root or cache_root()
-    return [_entry(kind, path) for kind in KINDS for path in _paths(folder / kind)]
+    with typed_os_errors(folder):
+        return [_entry(kind, path) for kind in KINDS for path in _paths(folder / kind)]
 
 
 def check_kinds(kinds: Sequence[str]) -> None:

@@ -12,12 +12,12 @@ from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.bundle.shipped_adapters import ADAPTER_NAME
 from edgec.errors import InputError
 from edgec.exporter.progress import Listener, silent
+from edgec.exporter.recipes.budgets import BUDGETS
 from edgec.exporter.schemas.refusals import not_named
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
 
-BUDGETS = ("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative")
 KERNELS = ("edgec", "standard")
 
 

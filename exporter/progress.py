@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from edgec.interruption import raise_if_interrupted
+
 # Share of an export's wall time per stage, measured on the example model with the 4-bit recipe.
 STAGE_SHARES = {
     "engine": 0.0,
@@ -105,7 +107,12 @@ class Progress:
         self.step(0.0, detail, cached)
 
     def step(self, fraction: float, detail: str = "", cached: bool = False) -> None:
-        """Report how far the current stage is."""
+        """Report how far the current stage is.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed, and something swallowed it.
+        """
+        raise_if_interrupted()
         before = sum(share for name, share in self.shares.items() if _precedes(name, self._stage))
         overall = min(1.0, before + fraction * self.shares.get(self._stage, 0.0))
         elapsed = time.perf_counter() - self._started

@@ -33,6 +33,8 @@ class ModelSpec:
     Attributes:
         family: transformers' ``model_type``.
         context: the longest sequence the model was made for, in tokens.
+        original_context: tokens of the longest text with the first of several sets of rotary frequencies; an artifact
+            for longer texts has another set at all positions. None where there is one set.
         tied: embedding and lm_head are one tensor.
     """
 
@@ -42,6 +44,12 @@ class ModelSpec:
     context: int
     layers: tuple[LayerSpec, ...]
     tied: bool
+    original_context: int | None = None
+
+    @property
+    def usual_context(self) -> int:
+        """The longest context that an artifact has unless a longer one is asked for."""
+        return min(self.context, self.original_context or self.context)
 
     def kv_values_per_token(self) -> int:
         """Key and value elements that one token adds, over all layers that have their own cache."""

@@ -55,6 +55,7 @@ class RunOptions:
     images: tuple[Path, ...] = ()
     embed: bool = False
     truncate: bool = False
+    prompt_name: str | None = None
     adapter: Path | None = None
     score: tuple[str, ...] = ()
     public_key: Path | None = None
@@ -72,7 +73,7 @@ def run_bundle(options: RunOptions) -> None:
     options = _with_prompt(options)
     if options.embed and not options.score:
         texts = [options.prompt or ""] if given else (options.prompt or "").splitlines()
-        print_vectors(_loaded(options), texts, options.truncate, options.json)
+        print_vectors(_loaded(options), texts, options.truncate, options.json, options.prompt_name)
         return
     _check(options)
     if options.score:
@@ -139,6 +140,7 @@ def _check(options: RunOptions) -> None:
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
         "--tools needs a conversation or a chat template.": options.tools is not None and options.raw,
         "--thinking-budget needs a chat template.": options.thinking_budget is not None and options.raw,
+        "--prompt-name goes with --embed.": options.prompt_name is not None,
         "--score goes with one prompt alone, taken as it is.": bool(options.score) and _writes(options),
         "--image and --audio need one prompt.": bool(options.images or options.audio)
         and (options.chat or any(one is not None for one in (options.system, options.session, options.tools))),

@@ -11,7 +11,9 @@ from edgec.errors import InputError
 from edgec.runtime_py.model import Model
 
 
-def print_vectors(model: Model, texts: Sequence[str], truncate: bool, as_json: bool) -> None:
+def print_vectors(
+    model: Model, texts: Sequence[str], truncate: bool, as_json: bool, prompt_name: str | None = None
+) -> None:
     """Print the vector of each text.
 
     Args:
@@ -19,6 +21,7 @@ def print_vectors(model: Model, texts: Sequence[str], truncate: bool, as_json: b
         texts: at least one.
         truncate: as for `Model.embed`.
         as_json: an object with the number of tokens, instead of the bare array.
+        prompt_name: as for `Model.embed`.
 
     Raises:
         InputError: as `Model.embed`; E156, there is no text.
@@ -28,15 +31,22 @@ def print_vectors(model: Model, texts: Sequence[str], truncate: bool, as_json: b
             "There is no text.", where="edgec run", fix="give -p TEXT, or pipe a text per line", code="E156"
         )
     started = perf_counter()
-    vectors = model.embed(texts, truncate=truncate)
+    vectors = model.embed(texts, truncate=truncate, prompt_name=prompt_name)
     seconds = perf_counter() - started
-    counts = [model.embedded_tokens(text, truncate=truncate) for text in texts]
+    counts = [model.embedded_tokens(text, truncate=truncate, prompt_name=prompt_name) for text in texts]
     for vector, count in zip(vectors, counts, strict=True):
         # Nine digits tell any two float32 values apart.
         values = [float(f"{value:.9g}") for value in vector]
         print(json.dumps({"tokens": count, "embedding": values} if as_json else values))
-    said = f"{len(texts):,} texts" if len(texts) > 1 else "1 text"
+    said = _prompt(model, prompt_name) + (f"{len(texts):,} texts" if len(texts) > 1 else "1 text")
     print(
         f"{said}, {sum(counts):,} tokens, {vectors.shape[1]:,} values each, {seconds * 1e3:.1f} ms (measured)",
         file=sys.stderr,
     )
+
+
+def _prompt(model: Model, name: str | None) -> str:
+    """What went before each text, in words; empty where nothing did."""
+    before, _ = model.prompts.named(name)
+    chosen = model.prompts.default_prompt if name is None else name
+    return f"prompt {chosen}: {before!r}, " if before else ""

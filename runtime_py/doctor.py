@@ -14,10 +14,11 @@ import psutil
 from packaging.requirements import Requirement
 from rich.text import Text
 
+from edgec.bundle.atomic import existing_parent, free_bytes
 from edgec.devices.runner.abi import find_compiler
 from edgec.devices.runner.build import find_build
-from edgec.errors import ToolError
-from edgec.installation import cache_root
+from edgec.errors import EdgecError, InputError, ToolError
+from edgec.installation import CACHE_FIX, cache_root
 from edgec.runtime_py.engines.executorch_binding import runtime
 from edgec.terminal import make_console
 
@@ -113,13 +114,12 @@ def _kernels() -> Iterator[DoctorCheck]:
 
 def _engine() -> Iterator[DoctorCheck]:
     """Check edgec's own engine: it is compiled on first use, so either it or a compiler must be present."""
-    build = find_build()
-    if build is not None:
-        yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")
-        return
     try:
+        if (build := find_build()) is not None:
+            yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")
+            return
         yield DoctorCheck("edgec engine", "ok", f"will be compiled on first use by {find_compiler()}")
-    except ToolError as error:
+    except EdgecError as error:
         yield DoctorCheck("edgec engine", "absent", f"{error.what} {error.why}", error.fix)
 
 
@@ -132,13 +132,15 @@ def _registered(name: str, present: bool) -> DoctorCheck:
 def _resources() -> Iterator[DoctorCheck]:
     memory = psutil.virtual_memory()
     yield _amount("memory available", memory.available, LOW_MEMORY, "close programs; large exports need more")
-    folder = cache_root().absolute()
-    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    free = shutil.disk_usage(nearest).free
-    yield _amount(f"disk free for {folder}", free, LOW_DISK, "free some space, or set EDGEC_CACHE_DIR")
-    writable = os.access(nearest, os.W_OK)
-    fix = "" if writable else "set EDGEC_CACHE_DIR to a folder you may write to"
-    yield DoctorCheck("stage cache", "ok" if writable else "missing", str(folder), fix)
+    try:
+        folder = cache_root().absolute()
+    except InputError as error:
+        yield DoctorCheck("stage cache", "missing", f"{error.what} {error.why}", error.fix)
+        return
+    yield _amount(f"disk free for {folder}", free_bytes(folder), LOW_DISK, "free some space, or set EDGEC_CACHE_DIR")
+    nearest = folder if os.path.lexists(folder) else existing_parent(folder)
+    usable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    yield DoctorCheck("stage cache", "ok" if usable else "missing", str(folder), "" if usable else CACHE_FIX)
 
 
 def _amount(name: str, available: int, low: float, fix: str) -> DoctorCheck:

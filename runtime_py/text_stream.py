@@ -8,6 +8,15 @@ PARTIAL = "\N{REPLACEMENT CHARACTER}"
 CONTEXT_TOKENS = 8
 
 
+def streamed_text(decode: Callable[[list[int]], str], tokens: Sequence[int]) -> str:
+    """What the first token decodes to, and what a stream shows of the others as they come."""
+    first = list(tokens[:1])
+    if not first:
+        return ""
+    stream = TextStream(decode, first)
+    return decode(first) + "".join(map(stream.push, tokens[1:])) + stream.flush()
+
+
 class TextStream:
     """Incremental detokenisation.
 

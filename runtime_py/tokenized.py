@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.encoding import decode_tokens
+from edgec.bundle.end_tokens import end_tokens
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
@@ -59,11 +60,9 @@ class Tokenized:
 
     @property
     def eos(self) -> frozenset[int]:
-        """Token ids that end a text: from the generation config, else the tokenizer's, else none."""
-        if self.generation_config.eos_token_id is not None or self.bundle.tokenizer_dir is None:
-            return frozenset(self.generation_config.stop_tokens)
-        own = self.tokenizer.eos_token_id
-        return frozenset([own] if isinstance(own, int) else ())
+        """Token ids that end a text, an answer in a conversation too."""
+        opened = None if self.bundle.tokenizer_dir is None else lambda: self.tokenizer
+        return frozenset(end_tokens(self.generation_config, opened))
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text without special tokens; empty when the bundle has no tokenizer."""

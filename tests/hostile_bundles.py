@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.checked_files import path_fault
+from tests.bundle.hostile_tokenizers import harmful
 
 Fields = dict[str, Any]
 Change = Callable[[Path, Fields], None]
@@ -237,6 +238,8 @@ def tokenizer_cases() -> Iterator[Case]:
     for name, content in TOKENIZER_CONFIGS.items():
         yield file_case(name, "tokenizer/tokenizer_config.json", content)
     for name, content in TOKENIZERS.items():
+        yield file_case(name, "tokenizer/tokenizer.json", content)
+    for name, content in harmful().items():
         yield file_case(name, "tokenizer/tokenizer.json", content)
     for name, content in TEMPLATES.items():
         yield file_case(name, "tokenizer/chat_template.jinja", content)

@@ -18,9 +18,11 @@ import pytest
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import read_golden
 from edgec.devices.embed.embed import embed
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, InputError
+from edgec.exporter.sources.tokenizer import load_tokenizer
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.verify.verify import output_fault, text_fault, verify
+from tests.bundle.hostile_tokenizers import EXPRESSIONS, LETTERS, harmful, split, tokenizer_json
 from tests.hostile_bundles import (
     ENDLESS_TEMPLATES,
     Case,
@@ -190,3 +192,24 @@ def test_a_template_without_end_stops_nothing_but_itself(tiny_bundle: Path, tmp_
     assert model.generate([5, 6], max_new_tokens=2).tokens
     report = verify(path, threads=1)
     assert [check.name for check in report.checks if check.status == "failed"] == ["chat template"]
+
+
+@pytest.mark.long
+def test_a_harmful_tokenizer_is_refused_wherever_it_is_opened(tiny_bundle: Path, tmp_path: Path) -> None:
+    for name in ("three normalizers", "a table of a false size"):
+        case = file_case(name, "tokenizer/tokenizer.json", harmful()[name])
+        assert _outcomes([case], tiny_bundle, tmp_path, _speak) == {"E158": 1}
+        assert _outcomes(_embedded([case]), tiny_bundle, tmp_path, _embed) == {"E158": 1}
+        path = make(case, tiny_bundle, tmp_path)
+        assert "tokenizer" in [check.name for check in verify(path, threads=1).checks if check.status == "failed"]
+        with pytest.raises(InputError, match="E113"):
+            load_tokenizer(path / "tokenizer")
+
+
+@pytest.mark.long
+def test_a_tokenizer_without_end_stops_nothing_but_itself(tiny_bundle: Path, tmp_path: Path) -> None:
+    case = file_case("slow", "tokenizer/tokenizer.json", tokenizer_json(pre_tokenizer=split(EXPRESSIONS[0])))
+    model = load(make(case, tiny_bundle, tmp_path))
+    with pytest.raises(EdgecError, match="E158"):
+        model.generate(LETTERS, max_new_tokens=1)
+    assert model.generate("bad", max_new_tokens=2).tokens

@@ -1,18 +1,25 @@
-"""Converters for edgec's operators that are not weights, and for two of torch's that coremltools misreads.
+"""Converters for edgec's operators that are not weights, and for those of torch's that coremltools misreads.
 
 edgec::update_slots(cache, value, start)          ->          slice_update(cache, value, begin = [0, 0, start, 0])
 gelu(x, approximate = "tanh")                         ->          gelu(x, mode = "TANH_APPROXIMATION")
 einsum("bhwc,hkc->bhwk", [x float32, y float16])      ->          einsum of both in float32
+clamp_min(x float16, 1e-12)                           ->          maximum(x, 2^-14)
 
 coremltools 9.0 ignores the keyword of an exported GELU and computes the exact one: up to 5e-4 off, without a warning.
-It widens a float16 value that meets a Python number, and refuses an einsum of it with one that met none (SAM).
+It widens a float16 value that meets a Python number, and refuses an einsum of it with one that met none (SAM). It
+refuses to bound a float16 value by a number, which it takes as float32 (``F.normalize``); a bound that float16 has no
+number for is float16's smallest, since a division by 0 would follow.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from functools import partial
+from typing import Any, Final
 
 from edgec.backends.coreml import compressed_ops
+
+_SMALLEST: Final = 2.0**-14
 
 
 def register() -> None:
@@ -24,6 +31,8 @@ def register() -> None:
         _TORCH_OPS_REGISTRY.set_func_by_name(_update_slots, alias)
     _TORCH_OPS_REGISTRY.set_func_by_name(_gelu, "gelu")
     _TORCH_OPS_REGISTRY.set_func_by_name(_einsum, "einsum")
+    for name, bound in (("clamp_min", "maximum"), ("clamp_max", "minimum")):
+        _TORCH_OPS_REGISTRY.set_func_by_name(partial(_bounded, bound), name)
 
 
 def _update_slots(context: Any, node: Any) -> None:
@@ -60,3 +69,19 @@ def _einsum(context: Any, node: Any) -> None:
     said = context[equation].val if equation in context else equation
     values = context[operands] if isinstance(operands, str) else [context[operand] for operand in operands]
     context.add(build_einsum_mil(promote_input_dtypes(values), said, node.name))
+
+
+def _bounded(operator: str, context: Any, node: Any) -> None:
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs
+    from coremltools.converters.mil.mil import types
+
+    x, bound = _get_inputs(context, node, expected=2)
+    if bound.val is not None and x.dtype != bound.dtype:
+        bound = types.nptype_from_builtin(x.dtype)(_held(float(bound.val), x.dtype is types.fp16))
+    context.add(getattr(mb, operator)(x=x, y=bound, name=node.name))
+
+
+def _held(bound: float, half: bool) -> float:
+    """A bound whose sign float16 keeps."""
+    return math.copysign(_SMALLEST, bound) if half and 0 < abs(bound) < _SMALLEST else bound

@@ -5,6 +5,7 @@ graph -> float16 -> torch.export -> coremltools -> one package a method -> one p
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -55,12 +56,30 @@ def write_package(
         progress("join", steps - 1, steps)
         if len(parts) == 1 and not named:
             shutil.move(next(iter(parts.values())), path)
-            return
-        described = MultiFunctionDescriptor()
-        for name, part in parts.items():
-            described.add_function(str(part), "main", name)
-        described.default_function_name = next(iter(parts))
-        save_multifunction(described, str(path))
+        else:
+            described = MultiFunctionDescriptor()
+            for name, part in parts.items():
+                described.add_function(str(part), "main", name)
+            described.default_function_name = next(iter(parts))
+            save_multifunction(described, str(path))
+    _leave_out_empty_folders(path)
+
+
+def _leave_out_empty_folders(path: Path) -> None:
+    """Remove folders without files, and the entries that name them: a package without weights has one.
+
+    A bundle is a list of files, and a package whose manifest names what is not there is invalid.
+    """
+    manifest = path / "Manifest.json"
+    described = json.loads(manifest.read_text())
+    named = described["itemInfoEntries"]
+    places = {key: path / "Data" / item["path"] for key, item in named.items()}
+    empty = {key: place for key, place in places.items() if place.is_dir() and not any(place.iterdir())}
+    for key, place in empty.items():
+        place.rmdir()
+        del named[key]
+    if empty:
+        manifest.write_text(json.dumps(described, indent=4))
 
 
 def _convert(program: Program, name: str) -> Any:

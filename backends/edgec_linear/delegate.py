@@ -9,7 +9,7 @@ What its steps do not compute (float matrices, other groups) stays in the graph 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.edgec_linear.steps import MatrixGroup, NotExecutable, Step, executable, steps_of
 from edgec.backends.edgec_linear.text import DelegateText
-from edgec.backends.xnnpack.clusters import clusters, is_constant
+from edgec.backends.xnnpack.clusters import clusters, constants_of
 from edgec.backends.xnnpack.delegate import DelegateConstant
 from edgec.backends.xnnpack.outline import LoweredBackendModule, outline_of
 from edgec.backends.xnnpack.region import border
@@ -45,16 +45,17 @@ class LinearRegion:
 
 def linear_regions(graph: GraphModule) -> list[LinearRegion]:
     """The clusters of a graph that the backend runs, in graph order."""
-    grown = clusters(graph.graph, lambda node: not is_constant(node) and executable(graph, node))
-    return [region for cluster in grown if (region := _region(graph, cluster)) is not None]
+    grown = clusters(graph.graph, lambda node: executable(graph, node))
+    constants = constants_of(graph.graph)
+    return [region for cluster in grown if (region := _region(graph, cluster, constants)) is not None]
 
 
-def _region(graph: GraphModule, cluster: Sequence[Node]) -> LinearRegion | None:
+def _region(graph: GraphModule, cluster: Sequence[Node], constants: Collection[Node]) -> LinearRegion | None:
     try:
         steps = steps_of(graph, cluster)
     except NotExecutable:
         return None
-    inputs, outputs = border(cluster)
+    inputs, outputs = border(cluster, constants)
     if not set(outputs) <= set(_computed(steps)):
         return None  # somebody else reads a quantised token
     return LinearRegion(tuple(cluster), inputs, outputs, steps)

@@ -52,11 +52,11 @@ def clusters(graph: Graph, belongs: Callable[[Node], bool] | None = None) -> lis
 
     Args:
         graph: a decoder's graph.
-        belongs: which nodes may be in a cluster; None: those that XNNPACK runs.
+        belongs: which nodes may be in a cluster, constants apart; None: those that XNNPACK runs.
     """
-    state = _Clusters()
+    state, constants = _Clusters(), constants_of(graph)
     for node in graph.nodes:
-        if (belongs or supported)(node):
+        if node not in constants and (belongs or supported)(node):
             state.place(node)
     order = {node: index for index, node in enumerate(graph.nodes)}
     grown = [sorted(members, key=order.__getitem__) for members in state.members.values()]
@@ -64,8 +64,8 @@ def clusters(graph: Graph, belongs: Callable[[Node], bool] | None = None) -> lis
 
 
 def supported(node: Node) -> bool:
-    """Whether XNNPACK runs this node as part of a cluster."""
-    if node.op != "call_function" or is_constant(node):
+    """Whether XNNPACK runs this node, which is not constant, as part of a cluster."""
+    if node.op != "call_function":
         return False
     if node.target is LINEAR or node.target in QUANTISED:
         return True
@@ -84,12 +84,17 @@ def _plain_tensors(node: Node) -> bool:
     return all(isinstance(argument, Node) for argument in node.args)
 
 
-def is_constant(node: Node) -> bool:
-    """Whether a node is a parameter, or computed from parameters alone."""
-    if node.op == "get_attr":
-        return True
-    inputs = node.all_input_nodes
-    return node.op == "call_function" and bool(inputs) and all(is_constant(source) for source in inputs)
+def constants_of(graph: Graph) -> frozenset[Node]:
+    """The nodes of a graph that are parameters, or computed from parameters alone.
+
+    One walk in graph order: to ask each node for its sources again takes time with the square of the depth.
+    """
+    found: set[Node] = set()
+    for node in graph.nodes:
+        inputs = node.all_input_nodes
+        if node.op == "get_attr" or (node.op == "call_function" and inputs and found.issuperset(inputs)):
+            found.add(node)
+    return frozenset(found)
 
 
 class _Clusters:

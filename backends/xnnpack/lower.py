@@ -24,7 +24,7 @@ from edgec.backends.edgec_linear.experts import experts_regions, put_experts_las
 from edgec.backends.edgec_linear.float_inputs import refuse_float_inputs
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.static_artifact import LoweringProgress
-from edgec.backends.xnnpack.clusters import clusters, is_constant
+from edgec.backends.xnnpack.clusters import clusters, constants_of
 from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instantiate, lower_template
 from edgec.backends.xnnpack.delegation import Work, delegation, works_of
 from edgec.backends.xnnpack.divisions import write_out_divisions
@@ -165,8 +165,8 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     write_out_tanh_gelus(graph)
     write_out_divisions(graph)
     write_out_pixel_shuffles(graph)
-    grouped = clusters(graph.graph)
-    regions = [extract(graph, cluster) for cluster in grouped]
+    grouped, constants = clusters(graph.graph), constants_of(graph.graph)
+    regions = [extract(graph, cluster, constants) for cluster in grouped]
     inside, outside = _works(graph, linear, grouped, slots)
     templates = _templates(regions, largest, progress)
     delegated = replace_clusters(graph, regions, "delegate", lambda r: instantiate(templates[r.signature], r))
@@ -189,7 +189,8 @@ def _works(
 ) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
     """The work inside delegates and outside."""
     taken = {node for cluster in grouped for node in cluster}
-    outside = [n for n in graph.graph.nodes if n not in taken and n.op == "call_function" and not is_constant(n)]
+    counted = taken | constants_of(graph.graph)
+    outside = [node for node in graph.graph.nodes if node not in counted and node.op == "call_function"]
     return (*linear.work, *works_of(taken, slots)), tuple(works_of(outside, slots))
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
-
-from edgec.backends.xnnpack.clusters import is_constant
 
 
 @dataclass(frozen=True)
@@ -33,18 +31,18 @@ class DelegateRegion:
     signature: str
 
 
-def border(cluster: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """The nodes that feed a cluster, constants apart, and its nodes that others read; each in order."""
+def border(cluster: Sequence[Node], constants: Collection[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """The nodes that feed a cluster, the graph's constants apart, and its nodes that others read; each in order."""
     inside = set(cluster)
-    sources = (s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
+    sources = (s for node in cluster for s in node.all_input_nodes if s not in inside and s not in constants)
     outputs = tuple(n for n in cluster if any(user not in inside for user in n.users))
     return tuple(dict.fromkeys(sources)), outputs
 
 
-def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
-    """Copy a cluster, and the constants that it reads, into a region."""
-    body = [*_constants_of(cluster), *cluster]
-    inputs, outputs = border(cluster)
+def extract(owner: GraphModule, cluster: list[Node], constants: Collection[Node]) -> DelegateRegion:
+    """Copy a cluster, and those of its graph's constants that it reads, into a region."""
+    body = [*_read_constants(cluster, constants), *cluster]
+    inputs, outputs = border(cluster, constants)
     graph, root = Graph(), torch.nn.Module()
     names: list[str] = []
     mapping: dict[Node, Node] = {}
@@ -63,20 +61,18 @@ def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
     return DelegateRegion(module, inputs, outputs, tuple(names), _signature(module, inputs))
 
 
-def _constants_of(cluster: list[Node]) -> list[Node]:
+def _read_constants(cluster: list[Node], constants: Collection[Node]) -> list[Node]:
     """The constant nodes that the cluster reads, producers first."""
-    constants: dict[Node, None] = {}
-
-    def visit(node: Node) -> None:
-        if is_constant(node) and node not in constants:
-            for source in node.all_input_nodes:
-                visit(source)
-            constants[node] = None
-
-    for node in cluster:
-        for source in node.all_input_nodes:
-            visit(source)
-    return list(constants)
+    found: dict[Node, None] = {}
+    for source in (source for node in cluster for source in node.all_input_nodes if source in constants):
+        waiting = [source]
+        while waiting:
+            producer = next((each for each in waiting[-1].all_input_nodes if each not in found), None)
+            if producer is None:
+                found[waiting.pop()] = None
+            else:
+                waiting.append(producer)
+    return list(found)
 
 
 def shape_of(node: Node) -> tuple[int | str, ...]:

@@ -72,7 +72,6 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
         "never_run": runtime.note,
         "images": kotlin_image_section(facts),
         "schemas": kotlin_schema_section(facts),
-        "replies": kotlin_reply_section(facts),
         "key": key_section(facts, "PinnedKey.kt", "`LoadOptions(bundle = ...)`"),
     }
 
@@ -85,6 +84,7 @@ def _decoder_values(facts: AppFacts, has_chat: bool) -> dict[str, str]:
         "example": f"model.{call}.collect {{ print(it) }}",
         "context": f"{limits.context:,}",
         "picture_sample": _PICTURES if facts.sight is not None else "",
+        "replies": kotlin_reply_section(facts, has_chat),
         "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
     }
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Literal
 
 from edgec.bundle.canonical import REPORT
 from edgec.bundle.delegates import OWN_DELEGATES, XNNPACK, named_delegates
+from edgec.bundle.end_tokens import end_tokens
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import MANIFEST, SIGNATURE, Bundle
-from edgec.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.bundle.generation_config import read_generation_config
 from edgec.bundle.golden import read_golden
-from edgec.bundle.limited_json import JsonKind, read_object
+from edgec.bundle.limited_json import JsonKind
 from edgec.bundle.manifest import FileInfo, Manifest
 from edgec.bundle.prefix import prefix_text
 from edgec.bundle.signing_keys import PublicKey
-from edgec.bundle.tokenizer_json import read_tokenizer_json
+from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts, text_files
 from edgec.devices.embed.hearing_facts import HearingFacts, hearing_facts
@@ -203,20 +204,9 @@ def _texts(bundle: Bundle) -> TextFacts:
     config = read_generation_config(bundle.generation_config_path, _KIND)
     prefix = bundle.manifest.prefix
     return TextFacts(
-        stop_tokens=_stop_tokens(config, tokenizer),
+        stop_tokens=end_tokens(config, partial(open_tokenizer, tokenizer)),
         repetition_penalty=config.repetition_penalty or 1.0,
         system_prompt=prefix_text(bundle),
         system_prompt_form=prefix.form if prefix else None,
         chat_template=read_golden(golden).chat is not None,
     )
-
-
-def _stop_tokens(config: GenerationConfig, tokenizer: Path) -> tuple[int, ...]:
-    """Ids that end a text: the generation config's, else the tokenizer's, else none."""
-    if config.stop_tokens:
-        return config.stop_tokens
-    own, words = tokenizer / "tokenizer_config.json", tokenizer / "tokenizer.json"
-    eos = read_object(own, _KIND).get("eos_token") if own.is_file() else None
-    content = eos.get("content") if isinstance(eos, dict) else eos
-    added = read_tokenizer_json(words, _KIND).added_tokens if words.is_file() else []
-    return tuple(token.id for token in added if token.content == content)

@@ -14,7 +14,8 @@ from edgec.bundle.manifest import Manifest
 
 NAMES = (
     *("schema_version", "format", "artifact", "target", "methods", "states", "limits"),
-    *("encoder_decoder", "vision_language", "audio_language", "model.vocab_size", "prefix.form", "prefix.text"),
+    *("encoder_decoder", "vision_language", "audio_language", "sentence_encoder"),
+    *("model.vocab_size", "prefix.form", "prefix.text"),
     *("runtime.name", "runtime.version", "runtime.backends", "tools.onnxruntime-qnn"),
 )
 """Fields of the manifest, by their path, that the generated code and the libraries that it links were chosen for."""

@@ -10,6 +10,7 @@ from typing import Any
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
+from edgec.bundle.tokenizer_folder import check_tokenizer
 from edgec.bundle.tools import Given, Tool, tools_in, tools_of
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.held_calls import HoldCalls
@@ -61,14 +62,14 @@ def embed(
         The package's path and what it needs.
 
     Raises:
-        InputError: E130-E137 not an intact bundle, E460 another system's bundle, E461 the output exists, E462 no
-            tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function, E466 unknown platform, E469 a
-            number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
-            Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E770 or E780
-            images that it cannot prepare; with a key E601 no signature, E602 no readable one, E603 not by this key,
-            E604 the bundle is not what was signed, E605 no usable key; with tools E620, E621 or E629 they are not
-            tools, E760 the model has no chat template with tools, E761 not one that an app can follow, and what
-            ``hold`` raises.
+        InputError: E130-E137 not an intact bundle, E158 a tokenizer that takes too much, E460 another system's bundle,
+            E461 the output exists, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function,
+            E466 unknown platform, E469 a number without a literal, E470 or E741 a tokenizer that the app does not
+            support, E471 native libraries that Google Play refuses, E472 ``target_sdk``, E755 a text that the app's
+            engine cannot write, E770 or E780 images that it cannot prepare; with a key E601 no signature, E602 no
+            readable one, E603 not by this key, E604 the bundle is not what was signed, E605 no usable key; with tools
+            E620, E621 or E629 they are not tools, E760 the model has no chat template with tools, E761 not one that an
+            app can follow, and what ``hold`` raises.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -79,6 +80,8 @@ def embed(
         check_signature(Path(bundle), key)
     opened = open_bundle(Path(bundle))
     _refuse_several_methods(opened)
+    if opened.tokenizer_dir is not None:
+        check_tokenizer(opened.tokenizer_dir)
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
     package = _package(opened, platform, target_sdk, key, _tools(opened, tools), hold)
     write_package(package, path)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.entry_points import MethodInfo
 from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import Manifest
+from edgec.bundle.sentence_prompts import NO_PROMPTS, READ_ONLY, SentencePrompts
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.devices.embed.number_text import integer
 from edgec.errors import InputError
@@ -33,6 +34,7 @@ class EncoderFacts:
         after: tokens that it puts after every text.
         cuts_beginning: a text that is too long loses its beginning, not its end.
         width: values of a vector.
+        prompts: what goes before a text.
     """
 
     most_tokens: int
@@ -42,6 +44,7 @@ class EncoderFacts:
     after: int
     cuts_beginning: bool
     width: int
+    prompts: SentencePrompts = NO_PROMPTS
 
 
 def is_encoder(manifest: Manifest) -> bool:
@@ -105,6 +108,7 @@ def encoder_facts(bundle: Bundle) -> EncoderFacts | None:
         after=after,
         cuts_beginning=getattr(tokenizer, "truncation_side", "right") == "left",
         width=int(method.outputs[0].shape[1]),
+        prompts=bundle.manifest.sentence_encoder or NO_PROMPTS,
     )
 
 
@@ -125,13 +129,24 @@ def _around(tokenizer: Any, where: str) -> tuple[int, int]:
     )
 
 
-def encoder_values(encoder: EncoderFacts, bits: int) -> Mapping[str, str]:
+class Literals(NamedTuple):
+    """How a language writes a text, one that may be absent, and a table by name whose values are its source."""
+
+    string: Callable[[str], str]
+    optional: Callable[[str | None], str]
+    table: Callable[[Mapping[str, str]], str]
+
+
+def encoder_values(encoder: EncoderFacts, bits: int, literals: Literals) -> Mapping[str, str]:
     """The placeholders of the encoders' templates, in Swift and Kotlin alike.
 
     Args:
         encoder: the facts.
         bits: of the language's integers.
+        literals: of the language.
     """
+    prompts = encoder.prompts
+    unpooled = {name: integer("unpooled", count, bits) for name, count in prompts.unpooled.items()}
     counts = {
         "most_tokens": encoder.most_tokens,
         "padding_token": encoder.padding,
@@ -141,6 +156,10 @@ def encoder_values(encoder: EncoderFacts, bits: int) -> Mapping[str, str]:
     }
     return {
         **{name: integer(name, value, bits) for name, value in counts.items()},
+        "prompts": literals.table({name: literals.string(text) for name, text in prompts.prompts.items()}),
+        "default_prompt": literals.optional(prompts.default_prompt),
+        "unpooled_tokens": literals.table(unpooled),
+        "read_only": str(READ_ONLY),
         "is_padded": str(encoder.padded).lower(),
         "cuts_beginning": str(encoder.cuts_beginning).lower(),
     }

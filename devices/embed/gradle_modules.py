@@ -13,7 +13,7 @@ from edgec.bundle.tools import Tool
 from edgec.devices.embed.android_readme import android_readme
 from edgec.devices.embed.android_runtimes import dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts, app_facts
-from edgec.devices.embed.chat_pieces import chat_pieces
+from edgec.devices.embed.chat_prompt import ChatPrompt, chat_prompt
 from edgec.devices.embed.engine_project import engine_pages, engine_project
 from edgec.devices.embed.gradle_values import gradle_values
 from edgec.devices.embed.held_calls import HoldCalls
@@ -43,6 +43,7 @@ _DECODER = (
     "DecoderFacts",
     "EdgecModel",
     "GoldenReplay",
+    "GoldenTexts",
     "Sampling",
     "Schemas",
     "Scores",
@@ -50,10 +51,11 @@ _DECODER = (
     "TextStream",
     "Timings",
     "Tokenization",
+    *("ChatPrompt", "PromptClock", "TemplateFilters", "TemplateProgram", "TemplateValues"),
 )
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
 _SIGHT = ("ImageHeader", "ImageReader", "Images", "Sight", "SightFacts")
-_HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "Transcript")
+_HEARING = ("EdgecTranscriber", "GoldenSpeech", "GoldenTexts", "SpeechFacts", "TextStream", "Transcript")
 TOKENIZER = (
     "AddedTokens",
     "CharacterClasses",
@@ -108,13 +110,14 @@ def gradle_modules(
     check_page_sizes(libraries, bundle, target_sdk)
     compiled = [engine_pages(facts)] if runtime.compiled else []
     assert bundle.tokenizer_dir is not None  # app_facts refuses decoders and encoders without one
-    pieces = chat_pieces(bundle.tokenizer_dir) if facts.texts is not None else None
+    seeing = facts.sight is not None
+    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=seeing) if facts.texts is not None else ChatPrompt()
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
-    values = {**kotlin_values(facts, pieces), **gradle_values(facts, target_sdk), **tokenizer.values}
+    values = {**kotlin_values(facts, prompt), **gradle_values(facts, target_sdk), **tokenizer.values}
     contents: Files = {
         **{path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()},
         **(engine_project(facts) if runtime.compiled else {}),
-        "README.md": android_readme(facts, renders_chat(facts, pieces), [*libraries, *compiled], target_sdk).encode(),
+        "README.md": android_readme(facts, renders_chat(facts, prompt), [*libraries, *compiled], target_sdk).encode(),
         **(_JOB_FILE if facts.texts is not None else {}),
         **_assets(facts, bundle),
         **_held(facts),

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.bundle_interface import interface
-from edgec.devices.embed.chat_pieces import ChatPieces
-from edgec.devices.embed.encoder_facts import encoder_values
+from edgec.devices.embed.chat_prompt import ChatPrompt, kotlin_chat
+from edgec.devices.embed.encoder_facts import Literals, encoder_values
 from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.held_calls import FOLDER
-from edgec.devices.embed.kotlin_text import boolean, package_name, string
+from edgec.devices.embed.kotlin_text import boolean, optional, package_name, string, table
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.reply_constants import kotlin_replies
 from edgec.devices.embed.sample_pieces import kotlin_sample
@@ -22,28 +22,28 @@ from edgec.installation import __version__
 
 BUNDLE_FOLDER = "model.edgec"
 _KEY_HASHES = {"P-256": "SHA256", "P-384": "SHA384", "P-521": "SHA512"}
-_NO_PIECES = ChatPieces("", "", {}, False)
+_LITERALS = Literals(string, optional, table)
 
 
-def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
+def kotlin_values(facts: AppFacts, prompt: ChatPrompt) -> Mapping[str, str]:
     """The text for every placeholder of the Kotlin templates."""
     if facts.hearing is not None:
         return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS), **kotlin_sample(facts)}
     if facts.encoder is not None:
-        return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS)}
-    chat = {**_chat_values(pieces), "has_chat": boolean(renders_chat(facts, pieces))}
+        return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS, _LITERALS)}
+    chat = {**kotlin_chat(prompt), "has_chat": boolean(renders_chat(facts, prompt))}
     values = {**_manifest_values(facts), **_decoder_values(facts), **chat, **_image_values(facts)}
     return {**values, **kotlin_sample(facts)}
 
 
-def renders_chat(facts: AppFacts, pieces: ChatPieces | None) -> bool:
+def renders_chat(facts: AppFacts, prompt: ChatPrompt) -> bool:
     """Whether an app renders conversations of text: a model with eyes also where its template reads parts alone."""
-    return pieces is not None or (facts.sight is not None and facts.replies.plain[0] is not None)
+    return prompt.known or (facts.sight is not None and facts.replies.plain[0] is not None)
 
 
 _BLIND: Mapping[str, str] = {
     "encode_messages": "tokenization.encode(opened(messages))",
-    "encode_pieces": "tokenization.encode(messages, pieces)",
+    "encode_pieces": "tokenization.encode(messages, pieces, switches)",
     **dict.fromkeys(("begin_prompt", "begin_golden", "images_property", "images_parameter", "render_images"), ""),
 }
 _SEEING: Mapping[str, str] = {
@@ -115,19 +115,4 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
         "schemas": kotlin_schemas(facts),
         "calls_folder": string(kotlin_calls_folder(facts)),
         **kotlin_replies(facts.replies),
-    }
-
-
-def _chat_values(pieces: ChatPieces | None) -> Mapping[str, str]:
-    given = pieces or _NO_PIECES
-    rows = [
-        f"        {string(role)} to Pair({string(before)}, {string(after)}),"
-        for role, (before, after) in given.around.items()
-    ]
-    return {
-        "chat_known": boolean(pieces is not None),
-        "chat_opening": string(given.opening),
-        "chat_answer": string(given.answer),
-        "chat_trims": boolean(given.trims),
-        "chat_around": "\n".join(rows or ['        "" to Pair("", ""),']),
     }

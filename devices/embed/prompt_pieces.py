@@ -1,8 +1,10 @@
 """What a chat template writes between messages, taken from renderings and checked against the template.
 
-An app has no Jinja engine, but in most templates the text between two contents depends on the kinds of the two messages
-alone: `joins` holds it for each pair. A call of tools stands in the prompt as the model wrote it. Where a template does
-something else, such as numbering its messages, there are no pieces.
+In many templates the text between two contents depends on the kinds of the two messages alone: `joins` holds it for
+each pair, and an app joins them without a Jinja engine. A call of tools stands in the prompt as the model wrote it.
+Where a template does anything else on a matrix of conversations, such as numbering its messages, there are no pieces.
+
+A date that a template writes stands in a join as its format between two marks, for the app to write it on the day.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any, Final
 
+from edgec.bundle.golden_texts import CONTENTS, SHAPES
 from edgec.bundle.notations import CallForm
 from edgec.devices.embed.call_spans import PROBE, call_span, probe_call, probe_result
+from edgec.devices.embed.prompt_dates import can_be_written, filled
 from edgec.errors import ToolError
 
 START, END, CALL, RESULT, IMAGE = "start", "answer", "call", "tool", "image"
@@ -37,6 +41,8 @@ _SHOWN: Final = (
     "system image user assistant user",
 )
 _CONTENTS: Final = ("Hello  there", " padded \n", '<|odd|> {{ x }} "quoted"', "多言語 é", "last")
+# Conversations in which an answer does not come between two questions; where these have pieces, an app takes them too.
+_ODD: Final = ("user user", "user assistant", "assistant user", "system", "user assistant system user")
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,50 @@ class PromptPieces:
             last = kind
         return out + self.joins[last, END]
 
+    def takes(self, kinds: Sequence[str]) -> bool:
+        """Whether there are joins for a conversation of some kinds."""
+        return all(pair in self.joins for pair in pairwise([START, *kinds, END]))
+
+
+def text_pieces(render: Rendering, told: Rendering | None = None) -> PromptPieces | None:
+    """The pieces of a template of conversations of text; None where it does something else.
+
+    Every conversation of the matrix, `SHAPES` with `CONTENTS`, either comes out of them as the template writes it, or
+    is refused by both.
+
+    Args:
+        render: turns messages, and whether an answer is to follow, into text; may raise. Dates are their marks.
+        told: the same with the dates of a day, as `filled` writes them; None: the template writes none.
+    """
+    shapes = [roles.split() for roles in SHAPES.values()]
+    accepted = [shape for shape in shapes if _renders(render, shape)]
+    pieces = _pieces(render, accepted, None, "") if ["user"] in accepted else None
+    if pieces is None or any(pieces.takes(shape) for shape in shapes if shape not in accepted):
+        return None
+    pairs = [(shape, contents) for shape in accepted for contents in CONTENTS.values()]
+    return pieces if all(_is_exact(pieces, told or render, *pair) for pair in pairs) else None
+
+
+def _renders(render: Rendering, shape: Sequence[str]) -> bool:
+    try:
+        render(_messages(shape, _MARKS), True)
+    except ToolError:
+        raise
+    except Exception:  # a template is a user's program, and raises what it likes
+        return False
+    return True
+
+
+def _is_exact(pieces: PromptPieces, told: Rendering, shape: Sequence[str], contents: Sequence[str]) -> bool:
+    talk = list(zip(shape, cycle(contents), strict=False))
+    try:
+        wanted = told([_plain(*message) for message in talk], True)
+    except ToolError:
+        raise
+    except Exception:  # as above: these contents it refuses, and pieces would not
+        return False
+    return filled(pieces.render(talk, PROBE.name)) == wanted
+
 
 def prompt_pieces(render: Rendering, calls: CallForm | None = None, image: str = "") -> PromptPieces | None:
     """The pieces of a template; None where it does something else.
@@ -81,27 +131,30 @@ def prompt_pieces(render: Rendering, calls: CallForm | None = None, image: str =
             belongs to. Where not all conversations with images have pieces, there are those of a first message alone.
     """
     texts = (*_TURNS, *(_TOOL_TURNS if calls else ()))
+    without_system = not _takes_system(render)
+    odd = [turns for turns in _ODD if _renders(render, turns.split())]
     tiers = [(*texts, *_SHOWN), (*texts, *_ALONE), _ALONE] if image else []
-    for turns in (*tiers, texts):
-        pieces = _pieces(render, [each.split() for each in turns], calls, image)
+    for turns in (*((*tier, *odd) for tier in tiers[:1]), *tiers, (*texts, *odd), texts):
+        shapes = [each.split() for each in turns if not (without_system and "system" in each)]
+        pieces = _pieces(render, shapes, calls, image)
         if pieces is not None:
             return pieces
     return None
 
 
 def _pieces(
-    render: Rendering, asked: Sequence[Sequence[str]], calls: CallForm | None, image: str
+    render: Rendering, shapes: Sequence[Sequence[str]], calls: CallForm | None, image: str
 ) -> PromptPieces | None:
     """The pieces of conversations of some shapes."""
     try:
-        shapes = [shape for shape in asked if "system" not in shape or _takes_system(render)]
         joins: dict[tuple[str, str], str] = {}
         for shape in shapes:
             for pair, text in _joins(render, shape, calls, image):
                 if joins.setdefault(pair, text) != text:
                     return None
-        kinds = {kind for shape in shapes for kind in shape}
-        pieces = PromptPieces(joins, _trimmed(render, kinds), calls is not None and _quotes(render))
+        if not all(map(can_be_written, joins.values())):
+            return None
+        pieces = PromptPieces(joins, _trimmed(render, shapes, image), calls is not None and _quotes(render))
         return pieces if all(_holds(pieces, render, shape, calls, image) for shape in shapes) else None
     except ToolError:
         raise
@@ -158,15 +211,17 @@ def _shown(shape: Sequence[str], contents: Sequence[str], image: str) -> list[st
     return [image if kind == IMAGE else contents[place % len(contents)] for place, kind in enumerate(shape)]
 
 
-def _trimmed(render: Rendering, kinds: set[str]) -> frozenset[str]:
+def _trimmed(render: Rendering, shapes: Sequence[Sequence[str]], image: str) -> frozenset[str]:
+    """The kinds whose contents lose white space, each tried in the first conversation that has it."""
+
     def padded(kind: str, content: str) -> str:
-        shape = {"assistant": "user assistant user", RESULT: "user call tool", "system": "system user"}
-        turns = shape.get(kind, "user").split()
-        contents = [content if each == kind else _MARKS[place + 1] for place, each in enumerate(turns)]
-        return render(_messages(turns, contents), True)
+        shape = next(shape for shape in sorted(shapes, key=lambda each: IMAGE in each) if kind in shape)
+        place = shape.index(kind)
+        contents = _shown(shape, _MARKS[1:], image)
+        return render(_messages(shape, [*contents[:place], content, *contents[place + 1 :]]), True)
 
     mark = _MARKS[0]
-    held = (kind for kind in kinds if kind not in (CALL, IMAGE))
+    held = {kind for shape in shapes for kind in shape if kind not in (CALL, IMAGE)}
     return frozenset(kind for kind in held if padded(kind, f"  {mark}\n") == padded(kind, mark))
 
 

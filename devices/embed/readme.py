@@ -52,8 +52,9 @@ _ACCEPTED = (
 _TEXTS = """## Texts
 
 A text has at most {most:,} tokens (`EncoderLimits.mostTokens`). A longer one throws `EdgecError.textTooLong`, unless
-`embed(text, truncate: true)` cuts it as the model's tokenizer does. Mask, pooling and length of the vector are the
-model's own, as in `edgec run --embed` with the same bundle.
+`embed(text, truncate: true)` cuts it as the model's tokenizer does. What the model's authors put before a text
+(`EncoderLimits.prompts`) is named with `promptName`; without a name it is `defaultPrompt`, if there is one. Mask,
+pooling and length of the vector are the model's own, as in `edgec run --embed` with the same bundle.
 """
 _FOUNDATION = """
 ## Foundation Models

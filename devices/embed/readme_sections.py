@@ -109,11 +109,18 @@ def kotlin_schema_section(facts: AppFacts) -> str:
 def swift_reply_section(facts: AppFacts) -> str:
     """The Swift package's section on replies; empty where the bundle has no conversations."""
     held = _HELD.format(choices='`.auto`, `.none`, `.required`, `.tool("...")`', once="`parallelCalls: false`")
-    return _reply_section(facts, _SWIFT_REPLY, "`ChatMessage(result:of:)`", "`EdgecError.malformedCall`", held)
+    rendered = facts.has_chat_template or facts.replies.plain[0] is not None
+    return (
+        _reply_section(facts, _SWIFT_REPLY, "`ChatMessage(result:of:)`", "`EdgecError.malformedCall`", held)
+        if rendered
+        else ""
+    )
 
 
-def kotlin_reply_section(facts: AppFacts) -> str:
+def kotlin_reply_section(facts: AppFacts, has_chat: bool) -> str:
     """The Gradle modules' section on replies; empty where the bundle has no conversations an app can render."""
+    if not has_chat:
+        return ""
     choices = '`ToolChoice.AUTO`, `NONE`, `REQUIRED`, `ToolChoice.tool("...")`'
     held = _HELD.format(choices=choices, once="`parallelCalls = false`")
     return _reply_section(facts, _KOTLIN_REPLY, "`ChatMessage.result(call, text)`", "`MalformedCall`", held)
@@ -121,8 +128,6 @@ def kotlin_reply_section(facts: AppFacts) -> str:
 
 def _reply_section(facts: AppFacts, use: str, result: str, error: str, held: str) -> str:
     replies = facts.replies
-    if replies.plain[0] is None:
-        return ""
     names = ", ".join(f"`{tool.name}`" for tool in replies.tools)
     return _REPLIES.format(
         use=use,

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from edgec.bundle.chat_template import render_messages, render_parts
+from edgec.bundle.chat_template_worker import MARKS
+from edgec.bundle.golden_texts import GOLDEN_DAY
 from edgec.bundle.notations import PLAIN, CallForm, Frame, ThinkingForm
 from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.bundle.tools import Tool
 from edgec.devices.embed.call_spans import probe_call, probe_result
 from edgec.devices.embed.held_calls import HeldCalls
-from edgec.devices.embed.prompt_pieces import CALL, IMAGE, PromptPieces, prompt_pieces
+from edgec.devices.embed.prompt_pieces import CALL, IMAGE, PromptPieces, prompt_pieces, text_pieces
 from edgec.errors import InputError
 
 Prompts = tuple[PromptPieces | None, PromptPieces | None, PromptPieces | None]
@@ -146,12 +148,14 @@ def _prompts(
     """The prompt's pieces as the template has them, with reasoning switched on, and off."""
 
     def pieces(**options: bool) -> PromptPieces | None:
-        def render(messages: Sequence[Mapping[str, Any]], answer: bool) -> str:
+        def render(clock: str, messages: Sequence[Mapping[str, Any]], answer: bool) -> str:
+            how: dict[str, Any] = {"tools": tools, "options": options, "clock": clock}
             if image:
-                return render_parts(tokenizer, in_parts(messages), answer, tools=tools, options=options)
-            return render_messages(tokenizer, messages, answer, tools=tools, options=options)
+                return render_parts(tokenizer, in_parts(messages), answer, **how)
+            return render_messages(tokenizer, messages, answer, **how)
 
-        made = prompt_pieces(render, calls, image)
+        marked, told = partial(render, MARKS), partial(render, GOLDEN_DAY)
+        made = prompt_pieces(marked, calls, image) if image or tools else text_pieces(marked, told)
         return None if made is not None and _adds_thought(made, notations.thinking) else made
 
     default = pieces()

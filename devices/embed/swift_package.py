@@ -38,7 +38,7 @@ _SHARED = (
 )
 _REPLIES = (
     *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("HeldCalls", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
+    *("HeldCalls", "PromptDates", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
 )
 _DECODER = (
     *_REPLIES,
@@ -50,6 +50,7 @@ _DECODER = (
     "Timings",
     "Tokenization",
     "GoldenReplay",
+    "GoldenText",
     "EdgecModel",
 )
 _SIGHT = (
@@ -60,7 +61,15 @@ _ENGINE_SIGHT = ("Sight",)
 _STATIC_SIGHT = ("EngineCall", "ImagePreparation", "SightStatic")
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
-_HEARING = ("EdgecTranscriber", "GoldenSpeech", "SpeechFacts", "SpeechRuntime", "Transcript")
+_HEARING = (
+    "EdgecTranscriber",
+    "GoldenSpeech",
+    "GoldenText",
+    "SpeechFacts",
+    "SpeechRuntime",
+    "TextStream",
+    "Transcript",
+)
 _BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
 _JOB = {
     "device": "ios:UDID",

@@ -8,7 +8,7 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.manifest import FileInfo
 from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.bundle_interface import interface
-from edgec.devices.embed.encoder_facts import encoder_values
+from edgec.devices.embed.encoder_facts import Literals, encoder_values
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.hearing_facts import hearing_values
 from edgec.devices.embed.held_calls import FOLDER
@@ -18,7 +18,7 @@ from edgec.devices.embed.sample_pieces import swift_sample
 from edgec.devices.embed.schema_constants import swift_schemas
 from edgec.devices.embed.sight_pieces import swift_sight
 from edgec.devices.embed.swift_engine import c_target, c_target_values, executorch_product
-from edgec.devices.embed.swift_text import boolean, optional, string
+from edgec.devices.embed.swift_text import boolean, optional, string, table
 from edgec.devices.embed.template_text import manifest_values, module_name
 from edgec.devices.embed.typed_predictions import predictions
 from edgec.installation import __version__
@@ -28,6 +28,7 @@ _COMPUTE_UNITS = {"npu": ".cpuAndNeuralEngine", "gpu": ".cpuAndGPU", "cpu": ".cp
 _EXECUTORCH = "https://github.com/pytorch/executorch.git"
 _TOKENIZERS = "https://github.com/huggingface/swift-transformers.git"
 TOKENIZERS_VERSION = "1.3.0"
+_LITERALS = Literals(string, optional, table)
 
 
 def bundle_folder(facts: AppFacts) -> str:
@@ -54,7 +55,7 @@ def _module_values(facts: AppFacts) -> Mapping[str, str]:
     if facts.hearing is not None:
         return hearing_values(facts.hearing, LONG_BITS)
     if facts.encoder is not None:
-        return {**encoder_values(facts.encoder, LONG_BITS), "largest_size": str(facts.encoder.most_tokens)}
+        return {**encoder_values(facts.encoder, LONG_BITS, _LITERALS), "largest_size": str(facts.encoder.most_tokens)}
     return {"predictions": predictions(facts.manifest.methods) if facts.texts is None else "", "largest_size": "0"}
 
 

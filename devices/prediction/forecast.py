@@ -135,7 +135,7 @@ def _lengths(spec: ModelSpec, context: int | None, prompt_tokens: int | None) ->
     if not spec.layers:
         return 0, 0
     if prompt_tokens is None:
-        prompt_tokens = min(_PROMPT_TOKENS, spec.context if context is None else context)
+        prompt_tokens = min(_PROMPT_TOKENS, spec.usual_context if context is None else context)
     return _legal_context(spec, context, prompt_tokens), prompt_tokens
 
 
@@ -183,7 +183,8 @@ def _legal(widths: Widths, target: Target) -> Widths:
 
 
 def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> int:
-    context = min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens)) if asked is None else asked
+    usual = min(spec.usual_context, _DEFAULT_CONTEXT)
+    context = min(spec.context, max(usual, prompt_tokens)) if asked is None else asked
     if not 0 < context <= spec.context:
         why = f"the model takes at most {spec.context} tokens"
         raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E184")

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from edgec.bundle.atomic import NameTaken, new_folder
+from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.devices.runner.abi import LOADER, NATIVE, Abi, find_compiler
 from edgec.devices.runner.arm64_wheel import unpack_wheel
 from edgec.errors import ToolError
@@ -120,8 +120,11 @@ def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | Non
     Args:
         root: the cache folder; None: ``EDGEC_CACHE_DIR``.
         abi: the ABI that it runs on.
+
+    Raises:
+        InputError: E121, the cache cannot be read.
     """
-    with suppress(ToolError):
+    with suppress(ToolError), typed_os_errors(_folder(root)):
         libraries = sorted(_folder(root).glob(f"{_source_key(*_executorch(), abi)}-*/{LIBRARY}"))
         return RunnerBuild(libraries[0].parent, abi=abi) if libraries else None
     return None
@@ -168,9 +171,11 @@ def _folder(root: Path | None) -> Path:
 
 @contextmanager
 def _turn(target: Path) -> Iterator[None]:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with open(target.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        with typed_os_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context(open(target.with_suffix(".lock"), "w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

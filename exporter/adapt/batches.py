@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
 from edgec.exporter.adapt.texts import Texts
 
@@ -75,13 +76,10 @@ def tokenize(texts: Texts, tokenizer: Any, length: int, held_out_tokens: int, se
 
 
 def _begins_with_lead(tokenizer: Any) -> bool:
-    first = tokenizer("a")["input_ids"][:1]
+    first = token_ids(tokenizer, "a")[:1]
     return bool(first) and first[0] == tokenizer.bos_token_id
 
 
 def _ids(tokenizer: Any, passages: Sequence[str]) -> Tensor:
-    ids = [
-        torch.tensor(tokenizer(passage, add_special_tokens=False, verbose=False)["input_ids"], dtype=torch.int64)
-        for passage in passages
-    ]
-    return torch.cat(ids)
+    ids = [token_ids(tokenizer, passage, special=False) for passage in passages]
+    return torch.cat([torch.tensor(each, dtype=torch.int64) for each in ids])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -174,7 +174,8 @@ def capture_for_training(source: ModelSource, settings: Settings) -> Traced:
     """A captured decoder with its weights, for batches of up to ``MAX_BATCH`` sequences."""
     spec = model_spec(source.config)
     assert source.weights is not None
-    skeleton = build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
+    read = replace(source, longest=settings.length)
+    skeleton = build_skeleton(lambda: read.build_on(None, attn_implementation="edgec"))
     program = capture_decoder(skeleton, spec, source.weights, max(settings.length, 8), MAX_BATCH)
     targets = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"}
     plain = {target: target.removeprefix("decoder.") for target in targets}

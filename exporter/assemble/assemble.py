@@ -8,7 +8,6 @@ import resource
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,23 +17,15 @@ from edgec.bundle.delegates import named_delegates
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import DeviceCheck
-from edgec.bundle.golden import (
-    FunctionVector,
-    Golden,
-    OutputVector,
-    chat_vector,
-    function_vector,
-    golden_bytes,
-    output_vector,
-    probe_values,
-    text_vectors,
-)
+from edgec.bundle.golden import Golden, OutputVector, golden_bytes, output_vector
+from edgec.bundle.golden_texts import chat_vector, chat_vectors, text_vectors
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
 from edgec.exporter.assemble.audio_language import audio_language_info, heard_vector
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
+from edgec.exporter.assemble.function_vector import module_vector
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.assemble.tolerances import golden_tolerances
@@ -46,14 +37,16 @@ from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.limits import context_note
 from edgec.exporter.sources.sound_template import template_file
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.adapted_methods import shipped_adapters
-from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
+from edgec.exporter.stages.artifact import artifact_layout, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
+from edgec.runtime_py.text_stream import streamed_text
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 
@@ -75,6 +68,8 @@ def bundle_contents(
     manifest = _manifest(request, compiled, name, ledger, seconds)
     checks = _device_checks(request, compiled)
     facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
+    if manifest.writing_limits:
+        facts["context_note"] = context_note(request.spec, manifest.writing_limits.context)
     manifest = manifest.model_copy(update=facts)
     golden = _golden(request, compiled)
     if not request.form.static:
@@ -157,6 +152,7 @@ def _manifest(
         encoder_decoder=encoder_decoder_info(request),
         vision_language=vision_language_info(request, compiled),
         audio_language=audio_language_info(request, compiled),
+        sentence_encoder=request.source.prompts,
         schemas=schema_names(request.schemas),
         adapters=shipped_adapters(request),
         parity=list(compiled.rungs),
@@ -226,20 +222,24 @@ def _adapter_targets(compiled: CompiledModel) -> Files:
 
 def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:
     tokenizer = request.tokenizer
-    texts = text_vectors(tokenizer) if tokenizer is not None else ()
-    chat = chat_vector(tokenizer) if tokenizer is not None else None
-    if not request.form.executed:
-        return Golden(texts=texts, chat=chat)
+    golden = _executed(request, compiled) if request.form.executed else Golden()
+    if tokenizer is None:
+        return golden
+    texts, chats = text_vectors(tokenizer, streamed_text), chat_vectors(tokenizer)
+    return golden.model_copy(update={"texts": texts, "chat": chat_vector(tokenizer), "chats": chats})
+
+
+def _executed(request: ExportRequest, compiled: CompiledModel) -> Golden:
+    """The golden vectors of the artifact."""
     if request.source.reads is not None:
-        written = written_golden(request, compiled.artifact, _GOLDEN_TOKENS)
-        return written.model_copy(update={"texts": texts, "chat": chat})
+        return written_golden(request, compiled.artifact, _GOLDEN_TOKENS)
     if request.source.eyes is not None:
-        return seen_golden(request, compiled, _GOLDEN_TOKENS).model_copy(update={"texts": texts, "chat": chat})
+        return seen_golden(request, compiled, _GOLDEN_TOKENS)
     if request.source.ears is not None:
-        return Golden(texts=texts, chat=chat, outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
+        return Golden(outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
-        return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
-    return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
+        return Golden(functions=(module_vector(compiled, request.form),))
+    return Golden(outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
 
 
 def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> OutputVector:
@@ -247,16 +247,3 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
     tokens, rows = greedy(step_of(artifact, request.form), prompt, _GOLDEN_TOKENS)
     return output_vector(prompt, tokens, torch.stack(rows).numpy(), **golden_tolerances(request.form))
-
-
-def _function_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
-    """A module's outputs on inputs that are easy to generate again in any language."""
-    method = compiled.facts.methods[0]
-    bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
-    values = [
-        torch.from_numpy(probe_values(method.largest(tensor), tensor.dtype, bounds.get(tensor.name, 0)))
-        for tensor in method.inputs
-    ]
-    outputs = function_of(compiled.artifact, form)(values)
-    named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}
-    return function_vector(bounds, named, **golden_tolerances(form))

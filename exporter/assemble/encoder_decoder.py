@@ -12,10 +12,10 @@ from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, EncoderDecoderInf
 from edgec.bundle.golden import (
     Golden,
     OutputVector,
-    function_vector,
     golden_source,
     output_vector,
 )
+from edgec.bundle.golden_function import function_vector
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.parity.encoder_decoder import ExecutedEncoderDecoder
 from edgec.exporter.request import ExportRequest

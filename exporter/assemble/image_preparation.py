@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from pydantic import ValidationError
 
+from edgec.bundle.encoding import token_ids
 from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.image_preparation import (
     GridTexts,
@@ -194,10 +195,10 @@ def _compared(made: Preparation, prompts: PromptProcessor, tokenizer: Any) -> Pr
 
 def _same_tokens(made: Preparation, prompts: PromptProcessor, tokenizer: Any, images: list[Any]) -> bool:
     place, prepared = made.texts.placeholder, PreparedImages(made, prompts.info)
-    own = {"add_special_tokens": False} if made.texts.special_tokens == "never" else {}
+    special = made.texts.special_tokens != "never"
     for text in (f"one {place} and {place} two", "what is this"):
         written = prepared.prompt(text, [image.size for image in images])
-        if tokenizer(written, **own)["input_ids"] != prompts.prompt(text, images, rendered=False).tokens:
+        if token_ids(tokenizer, written, special=special) != prompts.prompt(text, images, rendered=False).tokens:
             return False
     return True
 

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.complex_pairs import complex_as_pairs
+from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
 from edgec.exporter.capture.own_attention import plain_flags, use_operator
 from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.recurrences import call_recurrences, recognise_convolutions
@@ -30,7 +31,7 @@ from edgec.exporter.capture.untraceable import (
     refuse_unknown_sizes,
     untraceable,
 )
-from edgec.exporter.sources.model_build import tied_parameters
+from edgec.exporter.sources.model_build import tie, tied_parameters
 from edgec.ir.attributes import attribute, remove, set_parameter, set_transposed
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
@@ -111,7 +112,7 @@ def build_skeleton(build: Callable[[], nn.Module]) -> Skeleton:
     with _LargeOnMeta(), torch.no_grad():
         model = build().eval().requires_grad_(False).float()
         if hasattr(model, "tie_weights"):
-            model.tie_weights()  # type: ignore[operator]
+            tie(model)
     first: dict[int, str] = {}
     named = model.named_parameters(remove_duplicate=False)
     aliases = {name: first.setdefault(id(parameter), name) for name, parameter in named}
@@ -138,7 +139,8 @@ def capture_decoder(
         A Program with inputs tokens int64 [1, S] (or [B, S]) and positions int64 [S], output logits float32 [1, S, V].
 
     Raises:
-        InputError: E109, the architecture cannot be traced; E740, its layers choose among the keys of such a text.
+        InputError: E109, the architecture cannot be traced; E740, its layers choose among the keys of such a text;
+            E743, its rotations mix positions.
     """
     size = Dynamic("S", 1, max_tokens)
     batch = Dynamic("B", 1, max_batch) if max_batch > 1 else 1
@@ -150,6 +152,7 @@ def capture_decoder(
     follow_positions(graph)
     use_operator(graph)
     bind(graph, skeleton.aliases, weights)
+    refuse_mixed_rotations(graph, max_tokens, type(skeleton.model).__name__)
     recognise_convolutions(graph)
     return Program(graph=graph, interface=interface, spec=spec)
 

@@ -27,6 +27,7 @@ from edgec.bundle.entry_points import memory_names
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.layer_numbers import number_layers
+from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.sources.encoder_decoder import Source
 from edgec.ir.memory_inputs import STATES, USED
@@ -67,7 +68,7 @@ def capture_encoder_decoder(
         fixed: keys and values are [1, G, T, D], not [1, T, G, D], and a text says which of its tokens are padding.
 
     Raises:
-        InputError: E109, the architecture cannot be traced.
+        InputError: E109, the architecture cannot be traced; E743, the decoder's rotations mix positions.
     """
     padded = fixed and source.is_text
     encode = _capture_encode(build(), source, weights, padded)
@@ -231,6 +232,7 @@ def _capture_forward(
     graph = trace_module(decoder, skeleton.model, (*example, *read), shapes)
     follow_positions(graph)
     program = _program(graph, skeleton, weights, (tokens, places, *memory), ("logits",))
+    refuse_mixed_rotations(program.graph, max_tokens, type(skeleton.model).__name__)
     logits = TensorType("logits", torch.float32, (1, size, spec.vocab_size))
     return Program(program.graph, Interface(program.interface.inputs, (logits,)), spec)
 

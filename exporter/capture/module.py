@@ -9,8 +9,8 @@ form.
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,14 +18,15 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils import _pytree as pytree
 
-from edgec.errors import InputError
+from edgec.errors import EdgecError, InputError
+from edgec.exporter.capture.kept_state import settle_writes
+from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
+from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.capture.traceable_code import traceable_code
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
-from edgec.passes.graph.functional import make_functional
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
 
@@ -51,20 +52,41 @@ def capture_module(
         keys of what it returns (``logits``, ``hidden_states_0``); a plain tensor is called ``output``.
 
     Raises:
-        InputError: E109, the module cannot be traced, or takes or returns something other than tensors.
+        InputError: E109, the module cannot be traced, or takes something other than tensors; E790, it keeps state
+            between calls; E792, what it returns cannot be the outputs of an artifact.
     """
     name = name or type(module).__name__
-    exported = _export(module.eval(), example_inputs, name, tokens)
-    return _program(exported, list(input_names) or _input_names(module, example_inputs), name, tokens)
+    _check_inputs(module, example_inputs, name)
+    names = list(input_names) or _input_names(module, example_inputs)
+    with _flat_outputs(module.eval(), name, names) as returned:
+        exported = _export(module, example_inputs, name, tokens)
+    return _program(exported, names, returned[-1].names, name, tokens)
+
+
+@contextmanager
+def _flat_outputs(module: nn.Module, name: str, taken: Sequence[str]) -> Iterator[list[Returned]]:
+    """Let a module return the tensors of its outputs alone while it is traced; what they are stands in the list."""
+    traced: list[Returned] = []
+
+    def flatten(_module: nn.Module, _given: Any, value: Any) -> tuple[Tensor, ...]:
+        traced.append(returned_of(value, name, taken))
+        return traced[-1].tensors
+
+    hook = module.register_forward_hook(flatten)
+    try:
+        yield traced
+    finally:
+        hook.remove()
 
 
 def _export(module: nn.Module, examples: Examples, name: str, tokens: Dynamic | None) -> ExportedProgram:
-    _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
         with torch.no_grad(), traceable_code():
             shapes = _dynamic_shapes(module, examples, tokens)
             return torch.export.export(module, positional, keywords, dynamic_shapes=shapes, strict=False)
+    except EdgecError:
+        raise
     except Exception as error:
         reason = str(error).strip()
         raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
@@ -118,17 +140,21 @@ def _input_names(module: nn.Module, examples: Examples) -> list[str]:
     return names
 
 
-def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dynamic | None) -> Program:
+def _program(
+    exported: ExportedProgram, names: Sequence[str], returned: Sequence[str], name: str, tokens: Dynamic | None
+) -> Program:
     graph = exported.module(check_guards=False)
     assert isinstance(graph, GraphModule)
     for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
         node.target = input_name
-    outputs = _name_outputs(graph, exported, name, tokens)
+    outputs = _output_types(graph, returned, name, tokens)
     graph = _plain(graph)
+    settle_writes(graph, name)
     reshape_views(graph)
-    make_functional(graph)
+    name_convolutions(graph)
     _detach(graph)
     graph.graph.lint()
+    graph.recompile()
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     inputs = tuple(_type(str(node.target), node.meta["val"], tokens) for node in placeholders)
     return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
@@ -157,21 +183,15 @@ def _type(name: str, value: Tensor, tokens: Dynamic | None) -> TensorType:
     return TensorType(name, value.dtype, tuple(size if isinstance(size, Dynamic) else int(size) for size in shape))
 
 
-def _name_outputs(
-    graph: GraphModule, exported: ExportedProgram, where: str, tokens: Dynamic | None
+def _output_types(
+    graph: GraphModule, names: Sequence[str], where: str, tokens: Dynamic | None
 ) -> tuple[TensorType, ...]:
-    """Flatten the output node to its tensors and name them by their place in what ``forward`` returned."""
+    """The types of a graph's outputs, in order."""
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
-    values = pytree.tree_leaves(output.args[0])
-    tree = pytree.tree_unflatten(values, exported.call_spec.out_spec)
-    paths = [_output_name(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
-    kept = [(name, value) for name, value in zip(paths, values, strict=True) if isinstance(value, torch.fx.Node)]
-    if not kept:
-        raise untraceable(where, "forward returns no tensor")
-    output.args = (tuple(value for _, value in kept),)
     first = next(node for node in graph.graph.nodes if node.op == "placeholder")
     length = str(first.meta["val"].shape[1]) if tokens else ""
-    return tuple(_output_type(name, value.meta["val"], where, tokens, length) for name, value in kept)
+    named = zip(names, output.args[0], strict=True)
+    return tuple(_output_type(name, value.meta["val"], where, tokens, length) for name, value in named)
 
 
 def _output_type(name: str, value: Tensor, where: str, tokens: Dynamic | None, length: str) -> TensorType:
@@ -181,13 +201,6 @@ def _output_type(name: str, value: Tensor, where: str, tokens: Dynamic | None, l
         raise untraceable(where, f"the shape of the output {name} depends on the input's values or length")
     shape = (size if isinstance(size, int) else tokens for size in value.shape)
     return TensorType(name, value.dtype, tuple(size for size in shape if size is not None))
-
-
-def _output_name(path: tuple[Any, ...]) -> str:
-    parts = re.findall(r"\w+", pytree.keystr(path))
-    if not parts:
-        return "output"
-    return "_".join(["output", *parts] if parts[0].isdigit() else parts)
 
 
 def _detach(graph: GraphModule) -> None:

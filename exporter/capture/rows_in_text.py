@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
+from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
@@ -43,7 +44,8 @@ def capture_forward(
         max_tokens: the longest sequence of one call.
 
     Raises:
-        InputError: E109, the architecture cannot be traced; E740, its layers choose among the keys of such a text.
+        InputError: E109, the architecture cannot be traced; E740, its layers choose among the keys of such a text;
+            E743, its rotations mix positions.
     """
     attend_to_every_key(skeleton.model, max_tokens)
     size = Dynamic("S", 1, max_tokens)
@@ -66,6 +68,7 @@ def capture_forward(
     follow_positions(graph)
     use_operator(graph)
     bind(graph, skeleton.aliases, weights)
+    refuse_mixed_rotations(graph, max_tokens, type(skeleton.model).__name__)
     recognise_convolutions(graph)
     logits = TensorType("logits", torch.float32, (1, size, spec.vocab_size))
     return Program(graph, Interface(inputs, (logits,)), spec)

@@ -18,9 +18,10 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgec.bundle.findings import Rung
-from edgec.exporter.parity.divergence import with_outputs
+from edgec.exporter.parity.divergence import showing, shown_values, with_outputs
 from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.output_form import OutputForm, forms_of
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, last_placeholder
 
@@ -64,9 +65,15 @@ def chooses_rows(program: Program) -> bool:
 def expose_choices(program: Program) -> Program:
     """The program with the scores of all its choices, then their indices, after its own outputs."""
     program = replace(program, graph=clone(program.graph))
+    scores, indices = _shown(program)
+    named = {node: f"scores_{i}" for i, node in enumerate(scores)}
+    return showing(program, named | {node: f"chosen_{i}" for i, node in enumerate(indices)})
+
+
+def _shown(program: Program) -> tuple[list[Node], list[Node]]:
+    """The scores of all choices, and their indices."""
     found = row_choices(program)
-    scores = {topk.all_input_nodes[0]: f"scores_{i}" for i, topk in enumerate(found)}
-    return with_outputs(program, scores | {_indices(topk): f"chosen_{i}" for i, topk in enumerate(found)})
+    return [topk.all_input_nodes[0] for topk in found], [_indices(topk) for topk in found]
 
 
 def given_choices(program: Program) -> Program:
@@ -87,10 +94,11 @@ def given_choices(program: Program) -> Program:
     return with_outputs(program, scores)
 
 
-def read_choices(outputs: Sequence[Tensor], own: int) -> list[Choice]:
-    """The choices among the outputs of an exposed program, which has ``own`` outputs before them."""
-    told, count = outputs[own:], (len(outputs) - own) // 2
-    return [Choice(scores.float(), chosen.long()) for scores, chosen in zip(told[:count], told[count:], strict=True)]
+def read_choices(program: Program, outputs: Sequence[Tensor]) -> list[Choice]:
+    """The choices among the outputs of what ``expose_choices`` made of a program."""
+    scores, indices = _shown(program)
+    told, count = shown_values(program, [*scores, *indices], outputs), len(scores)
+    return [Choice(values.float(), rows.long()) for values, rows in zip(told[:count], told[count:], strict=True)]
 
 
 def rung_with_choices(
@@ -99,6 +107,7 @@ def rung_with_choices(
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
     exposed: Sequence[Tensor],
+    forms: Sequence[OutputForm],
     compare: Callable[[Stage, Stage], Rung],
 ) -> Rung:
     """Judge an executed artifact again, beside its graph with the artifact's choice of rows.
@@ -109,13 +118,14 @@ def rung_with_choices(
         inputs: of both.
         outputs: of the artifact.
         exposed: of another artifact, lowered from ``expose_choices(program)``.
+        forms: of the outputs.
         compare: makes a rung of two stages.
 
     Returns:
         The rung with these choices where it passes, its scores judged like an output; else the first one, as where the
         other artifact computes other outputs, or one did not choose the best of its own scores.
     """
-    choices = read_choices(exposed, len(outputs))
+    choices = read_choices(program, exposed)
     same = torch.equal(flatten_outputs(outputs), flatten_outputs(exposed[: len(outputs)]))
     if not (same and all(choice.is_of_the_best for choice in choices)):
         return rung
@@ -123,7 +133,7 @@ def rung_with_choices(
     told = [choice.scores for choice in choices]
     before = Stage(rung.reference, torch.cat([wanted, flatten_outputs(scores)], 1))
     after = Stage(rung.stage, flatten_outputs([*outputs, *told]))
-    again = worst_output_rung(before, after, sizes_of([*outputs, *told]), compare)
+    again = worst_output_rung(before, after, [*forms, *forms_of(told, inputs)], compare)
     others, chosen = sum(map(_others, scores, choices)), sum(choice.indices.numel() for choice in choices)
     note = f"{others} of {chosen} rows chosen otherwise; the graph is given this choice"
     return again.model_copy(update={"note": "; ".join(filter(None, [again.note, note]))}) if again.passed else rung

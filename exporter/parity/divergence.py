@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -76,6 +76,26 @@ def with_outputs(program: Program, values: Mapping[Node, str]) -> Program:
     extra = (TensorType(name, node.meta["val"].dtype, (-1,) * node.meta["val"].dim()) for node, name in values.items())
     interface = replace(program.interface, outputs=(*program.interface.outputs, *extra))
     return Program(graph, interface, program.spec, program.history)
+
+
+def showing(program: Program, values: Mapping[Node, str]) -> Program:
+    """The program with some values of its graph among its outputs; a converter gives an output that is there once."""
+    shown = set(_own_outputs(program))
+    return with_outputs(program, {node: name for node, name in values.items() if node not in shown})
+
+
+def shown_values(program: Program, values: Sequence[Node], outputs: Sequence[Tensor]) -> list[Tensor]:
+    """The values of a program's nodes among the outputs of what ``showing`` made of it, in the nodes' order."""
+    own = _own_outputs(program)
+    places = {
+        node: index for index, node in enumerate([*own, *(node for node in dict.fromkeys(values) if node not in own)])
+    }
+    return [outputs[places[node]] for node in values]
+
+
+def _own_outputs(program: Program) -> list[Node]:
+    own: Any = output_node(program.graph).args[0]
+    return list(own) if isinstance(own, (tuple, list)) else [own]
 
 
 def artifact_layers(method: TorchMethod, exposed: Program, calls: Sequence[ProbeCall]) -> dict[int, Tensor]:

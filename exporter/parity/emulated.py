@@ -84,7 +84,7 @@ def emulated_rung(artifact: Path, probe: Probe, recipe: Recipe, context: int, vo
     there = torch.from_numpy(_fed(EmulatedRunner.of_artifact(artifact, context, vocabulary), tokens, calls))
     rounded, same = rounds_values(recipe), "; the same bits" if torch.equal(here, there) else ""
     note = f"simulated: {EMULATED}, {len(tokens)} tokens in {len(calls)} calls{same}"
-    budget = executed_budget(recipe.budgets, rounded=rounded)
+    budget = executed_budget(recipe, rounded=rounded)
     return lowering_rung(Stage("artifact", here), Stage(STAGE, there), budget, rounded=rounded, note=note)
 
 

@@ -18,7 +18,8 @@ from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, memory_names
 from edgec.errors import InputError
 from edgec.exporter.capture.encoder_decoder import decode, encoded, memory_of
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
+from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
@@ -174,8 +175,8 @@ class ProbedEncoderDecoder:
         crossed = [ProbeCall([states[0]])]
         encode, cross, forward = ENCODER_DECODER_METHODS
         return {
-            encode: ProbedMethod(encode, lambda _: read, flatten_outputs(states), sizes_of(states)),
-            cross: ProbedMethod(cross, lambda _: crossed, flatten_outputs(memory), sizes_of(memory), layer_outputs=2),
+            encode: ProbedMethod(encode, lambda _: read, flatten_outputs(states), forms_of(states)),
+            cross: ProbedMethod(cross, lambda _: crossed, flatten_outputs(memory), forms_of(memory), layer_outputs=2),
             forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
         }
 

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 _BLOCK_VALUES = 1 << 17
+# No model computes with larger numbers; masks are written by -1e30, float32's least number or an infinity.
+_HIDDEN = 1e30
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Difference:
 
 
 def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: float = 0.0) -> Difference:
-    """Compare logits, float [P, V] each; a candidate that is not finite differs infinitely.
+    """Compare logits, float [P, V] each; a candidate that is not finite where the reference is differs infinitely.
 
     Args:
         reference: the correct logits.
@@ -54,7 +56,7 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
         epsilon: the margin below which the reference's two best logits count as equal.
         widest: where the candidate's own noise explains flips at larger margins, ``epsilon`` grows up to this.
     """
-    reference, candidate = reference.float(), candidate.float()
+    reference, candidate, _ = without_masks(reference.float(), candidate.float())
     if not bool(torch.isfinite(candidate).all()):
         scale = float(reference.abs().max())
         return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
@@ -75,6 +77,20 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
         epsilon=epsilon,
         decided=int((margin > epsilon).sum()),
     )
+
+
+def without_masks(reference: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Two executions with a plain number where both hide a value; and where that was, bool.
+
+    A hidden value is an infinity, or a number beyond ``_HIDDEN``, in whose place float16 holds an infinity.
+    """
+    hidden = (reference.abs() >= _HIDDEN) & (candidate.abs() >= _HIDDEN) & (reference.sign() == candidate.sign())
+    if not bool(hidden.any()):
+        return reference, candidate, hidden
+    kept = reference[~hidden]
+    lowest, highest = (float(kept.min()), float(kept.max())) if kept.numel() else (0.0, 0.0)
+    plain = torch.where(reference > 0, highest, lowest).to(reference.dtype)
+    return torch.where(hidden, plain, reference), torch.where(hidden, plain, candidate), hidden
 
 
 def tie_margin(kl: float) -> float:

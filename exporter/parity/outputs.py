@@ -1,4 +1,4 @@
-"""Compare outputs that are not distributions over tokens, one by one, each relative to its own size."""
+"""Compare outputs that are not distributions over tokens, one by one, each as its form asks."""
 
 from __future__ import annotations
 
@@ -12,33 +12,40 @@ from torch import Tensor
 
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import Stage
+from edgec.exporter.parity.output_form import OutputForm
+from edgec.exporter.parity.refusals import used_share
 
 
 def worst_output_rung(
-    before: Stage, after: Stage, sizes: Sequence[int], compare: Callable[[Stage, Stage], Rung]
+    before: Stage, after: Stage, forms: Sequence[OutputForm], compare: Callable[[Stage, Stage], Rung]
 ) -> Rung:
-    """The rung of the output with the largest relative difference, so that large outputs cannot hide small ones.
+    """The rung of the output that uses up most of its budget, so that large outputs cannot hide small ones.
 
     Args:
         before: the reference's outputs, in one row (``flatten_outputs``).
         after: the outputs to judge, in one row.
-        sizes: number of values of each output, in order.
+        forms: of each output, in order.
         compare: makes a rung from two stages.
 
     Returns:
         The rung without the figures that only distributions over tokens have.
     """
-    one, other = (stage.logits.split(list(sizes), 1) for stage in (before, after))
+    parts = [stage.logits.split([form.size for form in forms], 1) for stage in (before, after)]
     rungs = [
-        compare(replace(before, logits=a), replace(after, logits=b))
-        for a, b in zip(one, other, strict=True)
+        compare(replace(before, logits=a, form=form), replace(after, logits=b, form=form))
+        for a, b, form in zip(*parts, forms, strict=True)
         if a.numel()
     ]
-    place = max(range(len(rungs)), key=lambda index: _relative(rungs[index]))
+    place = max(range(len(rungs)), key=lambda index: (_used(rungs[index]), _relative(rungs[index])))
     worst = rungs[place]
     place_note = f"output {place + 1} of {len(rungs)}, which differs most" if len(rungs) > 1 else ""
     note = "; ".join(filter(None, (worst.note, place_note)))
-    return worst.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None, "note": note})
+    return worst.model_copy(update={"note": note})
+
+
+def _used(rung: Rung) -> float:
+    """The largest part of a limit that a figure uses up; infinite where one is not finite."""
+    return max((used_share(rung, name, limit) for name, limit in rung.budget.items()), default=0.0)
 
 
 def _relative(rung: Rung) -> float:
@@ -49,8 +56,12 @@ def _relative(rung: Rung) -> float:
 
 
 def flatten_outputs(outputs: Any) -> Tensor:
-    """Join all output tensors to one row [1, N] of float32."""
-    return torch.cat([value.detach().float().reshape(1, -1) for value in _tensors(outputs)], 1)
+    """Join all output tensors to one row [1, N] of float32, or of float64 where integers are among them."""
+    return torch.cat([_row(value.detach()) for value in _tensors(outputs)], 1)
+
+
+def _row(value: Tensor) -> Tensor:
+    return (value.float() if value.is_floating_point() else value.double()).reshape(1, -1)
 
 
 def sizes_of(outputs: Any) -> list[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
 from edgec.ir.call_plan import Call, call_plan, compared_positions, static_plan
 
@@ -92,8 +92,7 @@ def _too_short(tokens: int) -> InputError:
 
 
 def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:
-    ids: Sequence[int] = tokenizer(text)["input_ids"]  # type: ignore[operator]
-    return [int(token) for token in ids if token < vocab_size]
+    return [token for token in token_ids(tokenizer, text) if token < vocab_size]
 
 
 def _draw_tokens(vocab_size: int, length: int, padding: int | None) -> list[int]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.parity.divergence import Layers, artifact_layers, call_layers
+from edgec.exporter.parity.output_form import OutputForm
 from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.parity.probe_calls import ProbeCall, text_logits
 from edgec.ir.program import Interface, Program
@@ -24,7 +25,7 @@ class ProbedMethod:
         name: of the method.
         calls: the calls for a Program with such an interface.
         wanted: what transformers' own model computes, as ``run`` gives it.
-        sizes: the number of values of each output, compared at its own size; empty where the method gives logits.
+        forms: of each output, compared at its own size; empty where the method gives logits.
         layer_outputs: how many outputs each layer makes, where the outputs are those of all layers in turn; 0: layers
             are told apart by their attention.
     """
@@ -32,13 +33,13 @@ class ProbedMethod:
     name: str
     calls: Callable[[Interface], Sequence[ProbeCall]]
     wanted: Tensor
-    sizes: Sequence[int] = ()
+    forms: Sequence[OutputForm] = ()
     layer_outputs: int = 0
 
     @property
     def gives_logits(self) -> bool:
         """Whether its outputs are distributions over tokens."""
-        return not self.sizes
+        return not self.forms
 
     def run(self, program: Program) -> Tensor:
         """The outputs of a Program: logits float32 [P, V], else all values in one row."""
@@ -65,7 +66,7 @@ class ProbedMethod:
 
     def output_layers(self, outputs: Tensor) -> Layers:
         """All outputs in one row, by layer."""
-        count, parts = self.layer_outputs, outputs.split(list(self.sizes), 1)
+        count, parts = self.layer_outputs, outputs.split([form.size for form in self.forms], 1)
         return {start // count: torch.cat(parts[start : start + count], 1) for start in range(0, len(parts), count)}
 
 

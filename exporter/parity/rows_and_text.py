@@ -16,7 +16,8 @@ from torch import Tensor
 
 from edgec.backends.forms import Form
 from edgec.backends.static_artifact import backend_of
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
+from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.parity.placed_rows import ExecutedText, StaticText, WrittenText
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
@@ -99,7 +100,7 @@ class ProbedRows:
         """The methods; text is written after transformers' own rows."""
         whole, wanted, (first, forward) = [ProbeCall(list(self.probe.whole))], self.reference.whole, self.names
         return {
-            first: ProbedMethod(first, lambda _: whole, flatten_outputs(wanted), sizes_of(wanted)),
+            first: ProbedMethod(first, lambda _: whole, flatten_outputs(wanted), forms_of(wanted)),
             forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
         }
 

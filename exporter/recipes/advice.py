@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
-from edgec.exporter.parity.ladder import MORE_BITS
+from edgec.exporter.parity.refusals import MORE_BITS
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, recipe_names
 from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend
@@ -20,9 +20,11 @@ def naming_recipes(recipe: Recipe, target: Target) -> Iterator[None]:
     try:
         yield
     except BudgetError as error:
-        if error.fix != MORE_BITS:
+        if not error.fix.startswith(MORE_BITS):
             raise
-        raise BudgetError(error.what, error.where, error.why, _fix(recipe, target), error.code) from error
+        accepted = error.fix.removeprefix(MORE_BITS).removeprefix("; ")
+        fix = "; ".join(filter(None, [_fix(recipe, target), accepted]))
+        raise BudgetError(error.what, error.where, error.why, fix, error.code) from error
 
 
 def more_bits(recipe: Recipe, target: Target) -> tuple[str, ...]:
@@ -51,9 +53,8 @@ def _can_run(recipe: Recipe, target: Target) -> bool:
 
 def _fix(recipe: Recipe, target: Target) -> str:
     names = more_bits(recipe, target)
-    accepted = "or accept the loss that was measured: --budget kl_mean=LIMIT"
     if "float" in names:
-        return f"use --recipe {' or '.join(names)}: float rounds nothing and so passes; {accepted}"
+        return f"use --recipe {' or '.join(names)}: float rounds nothing and so passes"
     if names:
-        return f"use --recipe {' or '.join(names)}, which has more bits here; {accepted}"
-    return f"no recipe has more bits on {target.name}: calibrate on your own text (--calibrate), {accepted}"
+        return f"use --recipe {' or '.join(names)}, which has more bits here"
+    return f"no recipe has more bits on {target.name}: calibrate on your own text (--calibrate)"

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgec.bundle.limited_json import JsonKind, is_number, read_toml
 from edgec.errors import InputError
+from edgec.exporter.recipes.budgets import BUDGETS
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import OWN_KERNELS, SUPPORT
 from edgec.ir.kv_donors import AUTO
@@ -65,7 +66,7 @@ _TABLES: dict[str, dict[str, ValueCheck]] = {
         "max_kl": ("a finite number above 0", lambda value: is_number(value) and value > 0),
     },
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
-    "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
+    "budgets": dict.fromkeys(BUDGETS, _NUMBER),
 }
 _RULE = {"parameters": _TEXT, "float": _TRUTH, **_SCHEME}
 _KERNELS = _one_of("edgec", "standard")

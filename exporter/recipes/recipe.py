@@ -40,6 +40,7 @@ class Recipe:
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         allow_block_scales: allow integers with a scale per block of a row where they are reported to be wrong.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
+        accepted: those of them that the caller gave for this export; where looser, they hold for lowering, too.
         on: the recipe on backends that express it differently.
         backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
     """
@@ -64,6 +65,7 @@ class Recipe:
     kernels: str = "edgec"
     allow_block_scales: bool = False
     budgets: Mapping[str, float] = field(default_factory=dict)
+    accepted: Mapping[str, float] = field(default_factory=dict)
     on: Mapping[str, Recipe] = field(default_factory=dict)
     backend: str = ""
 
@@ -75,6 +77,8 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """The recipe as plain data, for the manifest and cache keys."""
         plain = asdict(replace(self, on={}))
+        # The budgets say it all; how they came about changes no stage that is kept.
+        del plain["accepted"]
         plain["rules"] = [
             {"parameters": pattern, **({"float": True} if scheme is None else asdict(scheme))}
             for pattern, scheme in self.rules

@@ -89,9 +89,13 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
     if limits:
         calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"
         rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))
+    if manifest.context_note:
+        rows.append(("positions", manifest.context_note))
     if sees := manifest.vision_language:
         tile = f"{sees.channels} x {sees.height} x {sees.width}"
         rows.append(("images", f"in tiles of {tile} values, each {sees.rows:,} tokens of the context"))
+    if prompts := manifest.sentence_encoder:
+        rows.append(("prompts", str(prompts)))
     if prefix := manifest.prefix:
         rows.append(("system prompt", f"{prefix.tokens:,} tokens ({prefix.form}), KV state {prefix.bytes:,} bytes"))
     return _table(manifest.name, ("", ""), rows)

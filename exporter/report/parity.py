@@ -98,5 +98,7 @@ def _badge(rung: Rung) -> str:
 
 def _note(rung: Rung) -> str:
     layer = rung.first_diverging_layer
-    notes = [rung.note, "" if layer is None else f"first diverging layer: {layer}"]
+    own = rung.channel_relative
+    channel = "" if own is None else f"differs by {own:.2g} of a channel's spread: {rung.place}"
+    notes = [rung.note, channel, "" if layer is None else f"first diverging layer: {layer}"]
     return "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)

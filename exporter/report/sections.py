@@ -64,6 +64,7 @@ def summary(manifest: Manifest) -> str:
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),
         ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),
+        *([("positions", escape(manifest.context_note))] if manifest.context_note else []),
         ("system prompt", shipped),
         ("arithmetic on the accelerator", percent(share)),
         ("licence of the model", escape(model.licence or "not stated")),

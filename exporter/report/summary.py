@@ -26,6 +26,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "parity": [rung.model_dump(mode="json") for rung in manifest.parity],
         "not_emulated": manifest.build.not_emulated,
         "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
+        "context_note": manifest.context_note,
         "limits": manifest.writing_limits.model_dump() if manifest.writing_limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
@@ -101,6 +102,9 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.writing_limits:
         cache = sum(state.bytes for state in manifest.states)
         lines.append(f"context {manifest.writing_limits.context} tokens, KV cache {cache:,} bytes")
+    if prompts := manifest.sentence_encoder:
+        lines.append(f"prompts {prompts}")
+        lines += [f"        {manifest.context_note}"] if manifest.context_note else []
     if prefix := manifest.prefix:
         lines.append(f"prefix  {prefix.tokens} tokens of system prompt, KV state {prefix.bytes:,} bytes")
     if manifest.build.peak_bytes:

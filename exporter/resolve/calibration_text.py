@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import support_of
@@ -46,7 +47,7 @@ def calibration_tokens(
             code="E119",
         ) from error
     count = LAYERWISE_TOKENS if searched or is_layerwise(recipe) else TOKENS
-    return tuple(int(token) for token in tokenizer(text)["input_ids"][:count])
+    return tuple(token_ids(tokenizer, text)[:count])
 
 
 def is_layerwise(recipe: Recipe) -> bool:

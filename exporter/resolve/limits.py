@@ -14,7 +14,17 @@ AHEAD_CHUNK = 512
 
 def longest_with_reach(spec: ModelSpec) -> int:
     """The longest context of a model whose tokens see others after themselves: that of its shortest window."""
-    return min((layer.window for layer in spec.layers if layer.window), default=spec.context)
+    return min((layer.window for layer in spec.layers if layer.window), default=spec.usual_context)
+
+
+def context_note(spec: ModelSpec, context: int) -> str:
+    """What a context says about a model that rotates longer texts by other frequencies; empty for every other."""
+    first = spec.original_context
+    if first is None:
+        return ""
+    if context > first:
+        return f"rotated at every position as texts of more than {first:,} tokens are, shorter ones too (LongRoPE)"
+    return f"beyond {first:,} tokens other frequencies would hold at every position (LongRoPE): ask by --context"
 
 
 def decoder_limits(
@@ -29,7 +39,8 @@ def decoder_limits(
         least_chunk: tokens that a call takes at least, where the context has as many.
         longest: positions that the recipe gets at most, whose number is made for any model; None for the model's.
     """
-    length = min(context or min(recipe.context or spec.context, longest or spec.context), spec.context)
+    usual = min(spec.usual_context, longest or spec.context)
+    length = min(context or min(recipe.context or usual, usual), spec.context)
     chunk = max(1, min(max(recipe.prefill_chunk, least_chunk), length))
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 
@@ -44,7 +55,7 @@ def static_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Fo
         form: of the artifact.
         ahead: tokens see others after themselves, so that all of an image comes in one call.
     """
-    longest = longest_with_reach(spec) if ahead else spec.context
+    longest = longest_with_reach(spec) if ahead else spec.usual_context
     length = min(context or min(recipe.context or form.context, longest), spec.context)
     chunk = max(recipe.prefill_chunk, AHEAD_CHUNK) if ahead else min(recipe.prefill_chunk, form.chunk)
     return Limits(context=length, prefill_chunk=max(1, min(chunk, length)), logit_rows=1)

@@ -9,6 +9,7 @@ from typing import Any
 
 from edgec.backends.forms import form_of
 from edgec.backends.qnn.legality import check_chip
+from edgec.bundle.end_tokens import with_tokenizer_ends
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
 from edgec.bundle.prefix import read_system_prompt
@@ -24,6 +25,7 @@ from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
+from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
@@ -32,9 +34,7 @@ from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_severa
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
-from edgec.exporter.sources.decoder_spec import model_spec, text_config
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
-from edgec.exporter.sources.key_choice import keys_are_chosen, keys_before_choice
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.sound_template import teach_sounds
@@ -124,7 +124,8 @@ def _load_recipe(options: ExportOptions, target: Target) -> Recipe:
     """The recipe as the backend expresses it, with the caller's budgets over its own."""
     named = options.recipe or recorded_recipe(options.model) or DEFAULT_RECIPE
     recipe = for_backend(load_recipe(named) if isinstance(named, str | Path) else named, target.backend)
-    return replace(recipe, budgets={**recipe.budgets, **options.budgets}) if options.budgets else recipe
+    given = options.budgets or {}
+    return replace(recipe, budgets={**recipe.budgets, **given}, accepted=given) if given else recipe
 
 
 def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:
@@ -175,6 +176,7 @@ def _find_source(options: ExportOptions) -> ModelSource:
 
 def _request(options: ExportOptions, source: ModelSource, target: Target, recipe: Recipe) -> ExportRequest:
     tokenizer = _load_tokenizer(source)
+    source = replace(source, generation_config=with_tokenizer_ends(source.generation_config, tokenizer))
     prompt = read_system_prompt(Path(options.system_prompt), tokenizer) if options.system_prompt is not None else None
     request = ExportRequest(
         source=source,
@@ -182,7 +184,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         recipe=recipe,
         draft_heads=_check_heads(options.draft_heads),
         calibration=calibration_tokens(options.calibrate, recipe, tokenizer, searched=options.target_bits is not None),
-        context=_check_context(source, options.context),
+        context=check_context(source, options.context),
         text=_read_text(options.text),
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
@@ -191,32 +193,9 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context, request.spec.context)
-    return request
-
-
-def _check_context(source: ModelSource, context: int | None) -> int | None:
-    """Refuse a context that this model cannot have."""
-    if context is None:
-        return None
     if source.kind == "module":
-        # What a text encoder reads was cut to this context already, or to its positions where there are fewer.
-        longest = source.tokens.high if source.tokens else None
-    else:
-        longest = model_spec(source.config).context
-        if (kept := keys_before_choice(text_config(source.config))) and kept < context:
-            raise keys_are_chosen("--context", kept, context)
-    if longest and 2 <= context <= longest:
-        return context
-    why = (
-        f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache and reads no text"
-    )
-    raise InputError(
-        what=f"a context of {context} tokens is not possible",
-        where="--context",
-        why=why,
-        fix=f"use --context {longest} or less" if longest else "leave --context out",
-        code="E118",
-    )
+        return request
+    return replace(request, source=replace(source, longest=request.limits.context))
 
 
 def _check_heads(file: str | Path | None) -> Path | None:

@@ -81,7 +81,7 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float
     if source.kind not in _DECODERS:
         return weights
     spec = model_spec(source.config)
-    own = kv_bytes(spec, _KV_BITS, min(context or spec.context, spec.context))
+    own = kv_bytes(spec, _KV_BITS, min(context or spec.usual_context, spec.context))
     return weights + own + (kv_bytes(spec, _KV_BITS, states_of(source.reads, source.config)) if source.reads else 0)
 
 
@@ -89,7 +89,7 @@ def default_context(target: Target, source: ModelSource) -> int | None:
     """Positions that a decoder's static cache holds by default; None where the model's own length counts."""
     if source.kind not in _DECODERS or not form_of(target).static:
         return None
-    return min(form_of(target).context, model_spec(source.config).context)
+    return min(form_of(target).context, model_spec(source.config).usual_context)
 
 
 def in_format(target: Target, format: str | None) -> Target:

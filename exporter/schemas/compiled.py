@@ -39,7 +39,8 @@ def compile_schema(schema: Any) -> Pushdown:
     try:
         return compiler.whole(schema)
     except (TooManyStates, RecursionError) as error:
-        raise too_large_automaton("schema", f"its automaton has more than {MOST_STATES:,} states") from error
+        why = f"its automaton has more than {MOST_STATES:,} states, or its parts are nested too deeply"
+        raise too_large_automaton("schema", why) from error
 
 
 class _Compiler:

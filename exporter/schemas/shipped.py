@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.bundle.end_tokens import end_tokens
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import MOST_SCHEMA_BYTES, SCHEMA_NAME, TOKENS, grammar_file, schema_file, token_bytes
@@ -97,10 +98,8 @@ def _vocabulary(source: ModelSource, tokenizer: Any) -> Vocabulary:
     if source.kind not in ("decoder", "vision-language", "audio-language") or tokenizer is None:
         why = "it has no tokenizer" if tokenizer is None else f"it is a {source.kind}"
         raise no_vocabulary(source.name, why)
-    config = GenerationConfig.model_validate(source.generation_config)
-    own = tokenizer.eos_token_id
-    eos = config.stop_tokens if config.eos_token_id is not None else [own] if isinstance(own, int) else []
-    return vocabulary_of(tokenizer, source.config.get("vocab_size"), frozenset(eos))
+    ends = end_tokens(GenerationConfig.model_validate(source.generation_config), lambda: tokenizer)
+    return vocabulary_of(tokenizer, source.config.get("vocab_size"), frozenset(ends))
 
 
 def _token_file(vocabulary: Vocabulary) -> bytes:

@@ -22,6 +22,7 @@ from edgec.exporter.sources.encoder_decoder import (
     with_decoder_numbers,
 )
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
+from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
     DECODER,
@@ -38,16 +39,19 @@ from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build
 from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_files, dense_layers, example_text
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
-from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
+from edgec.exporter.sources.sentence_settings import with_unpooled
+from edgec.exporter.sources.source_weights import bind_weights, random_weights
 from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import eyes_of
-from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
+from edgec.exporter.sources.weight_choice import stored_weights
+from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.ir.program import Dynamic
 
 # Entries of the whole config that a nested text config lacks.
 _KEPT = ("architectures", "edgec")
+_NAMED = "transformers_weights"
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,7 @@ def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, option
 
 def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
     shell = build_generating(ENCODER_DECODER, config, "meta", "eager", torch.float32, options.trust_remote_code)
-    untied = (
-        () if options.random_weights else untied_weights(shell, stored_weights(described.path, options.allow_pickle))
-    )
-    weights, files = _weights(described, untie(shell, untied), options)
+    weights, files = _weights(described, shell, options)
     plain = with_decoder_numbers(plain_config(config))
     reads = source_of(shell, plain, preprocessor_config(described.path))
     return replace(
@@ -96,7 +97,6 @@ def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any
         generation_config=generation_defaults(plain, source.generation_config),
         task=options.task or (TASKS[0] if reads.is_text else SPEECH_TASK),
         reads=reads,
-        untied=untied,
     )
 
 
@@ -205,10 +205,17 @@ def _as_sentence_encoder(
     asked: int | None,
 ) -> ModelSource:
     longest = most_tokens(form, source.config, first, asked)
-    inputs = example_text(source.hf_config.get_text_config().vocab_size, longest, source.seed)
+    vocabulary = source.hf_config.get_text_config().vocab_size
+    inputs = example_text(vocabulary, longest, source.seed, not form.pools_prompt)
+    prompts, said = form.prompts, {"pooling": form.pooling, "normalised": form.normalised}
+    if prompts is not None and not form.pools_prompt:
+        assert source.path is not None
+        prompts = with_unpooled(prompts, source.path, longest, source.trust_remote_code)
+        said["pools_prompt"] = False
     return replace(
         source,
-        config={**source.config, "sentence_encoder": {"pooling": form.pooling, "normalised": form.normalised}},
+        config={**source.config, "sentence_encoder": said},
+        prompts=prompts,
         files=(*source.files, *form.files),
         task=SENTENCE_TASK,
         input_names=tuple(inputs),
@@ -220,7 +227,7 @@ def _as_sentence_encoder(
 def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[ModelWeights, tuple[Path, ...]]:
     if options.random_weights:
         return random_weights(shell, options.seed, described.config), ()
-    stored = stored_weights(described.path, options.allow_pickle)
+    stored = stored_weights(described.path, options.allow_pickle, described.config.get(_NAMED))
     return bind_weights(shell, stored, described.config), stored.files
 
 
@@ -228,7 +235,9 @@ def _make_module(
     maker: Any, config: Any, weights: ModelWeights, trust_remote_code: bool, names: tuple[str, ...]
 ) -> nn.Module:
     model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
-    put_weights(model, weights)
+    # A text is no longer than the first frequencies serve: see example_inputs.text_positions.
+    hold_rotations(model, None)
+    put_weights(untie(model, weights.untied) if isinstance(weights, BoundWeights) else model, weights)
     if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
         model.pooler = None  # A head that was not trained with this checkpoint.
     return PositionalModel(model, names).eval()
@@ -243,7 +252,8 @@ def finished(source: ModelSource, described: ModelFolder, config: Any, options: 
         config: the transformers config.
         options: those of ``resolve``.
     """
-    return _BY_KIND[source.kind](source, described, config, options)
+    made = _BY_KIND[source.kind](source, described, config, options)
+    return replace(made, config={**made.config, "tie_word_embeddings": False}) if made.untied else made
 
 
 _BY_KIND = {

@@ -12,6 +12,7 @@ from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
 from edgec.exporter.sources.expert_counts import routing_fault
 from edgec.exporter.sources.key_choice import keys_before_choice
+from edgec.exporter.sources.rotation_limits import rotation_limit
 from edgec.ir.spec import LayerSpec, ModelSpec
 
 # Kinds of layers without keys and values.
@@ -65,19 +66,23 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
         if fault := routing_fault(plain):
             raise ValueError(fault)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
-        kept = keys_before_choice(plain)
+        kept, rotated = keys_before_choice(plain), rotation_limit(plain)
     except ValidationError as error:
         absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
         raise _lacks(config, absent) if absent else _senseless(first_fault(error)) from error
     except (ValueError, IndexError) as error:
         raise _senseless(str(error)) from error
+    first = rotated.tokens if rotated else sys.maxsize
+    longest = sys.maxsize if not rotated or rotated.others else first
+    context = min(max(1, text.max_position_embeddings or _CONTEXT), kept or sys.maxsize, longest)
     return ModelSpec(
         family=text.model_type or str(config.get("model_type", "unknown")),
         vocab_size=text.vocab_size,
         hidden_size=text.hidden_size,
-        context=min(max(1, text.max_position_embeddings or _CONTEXT), kept or sys.maxsize),
+        context=context,
         layers=layers,
         tied=bool(config.get("tie_word_embeddings", plain.get("tie_word_embeddings", False))),
+        original_context=first if first < context else None,
     )
 
 

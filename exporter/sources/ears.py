@@ -24,6 +24,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.audio_language import EXTRACTOR, unknown_ears
 from edgec.exporter.sources.encoder_decoder import sound_info
 from edgec.exporter.sources.model_folder import read_json
+from edgec.exporter.sources.plain_files import is_plain
 
 _LENGTHS = ("max_source_positions", "max_position_embeddings")
 # The options of processors for the placeholder and the words around it, and what mistral-common writes before it.
@@ -98,7 +99,7 @@ def ears_of(config: Any, model: nn.Module, folder: Path) -> Ears:
     Raises:
         InputError: E750, config and descriptions do not say so or contradict each other; E111, as for Whisper.
     """
-    files = tuple(folder / name for name in (PROCESSOR, PREPROCESSOR) if (folder / name).is_file())
+    files = tuple(folder / name for name in (PROCESSOR, PREPROCESSOR) if is_plain(folder / name))
     described = {file.name: read_json(file) for file in files}
     processor = described.get(PROCESSOR, {})
     nested = processor.get("feature_extractor")

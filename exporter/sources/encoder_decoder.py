@@ -72,6 +72,12 @@ class Source:
         """Whether it reads tokens."""
         return self.dtype == torch.int64
 
+    @property
+    def most_tokens(self) -> int | None:
+        """Tokens of the longest text; None where it reads something else."""
+        longest = self.shape[-1]
+        return (longest.high if isinstance(longest, Dynamic) else longest) if self.is_text else None
+
     def sizes(self, length: int) -> list[int]:
         """The input's shape with a source of this length, where it varies."""
         return [max(size.low, min(length, size.high)) if isinstance(size, Dynamic) else size for size in self.shape]

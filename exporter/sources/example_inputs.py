@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.capture.positions import first_place
 from edgec.exporter.sources.model_folder import read_json
+from edgec.exporter.sources.plain_files import is_plain
+from edgec.exporter.sources.rotation_limits import rotated_alike
 from edgec.ir.program import Dynamic
 
 _TEXT_LENGTH = 128
@@ -123,9 +125,13 @@ def _read(model: Any) -> list[str]:
 
 
 def text_positions(model: nn.Module, config: Any) -> int | None:
-    """How many tokens a model has positions for; None where its config states no limit."""
-    limit = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return max(1, limit - max(first_place(model), *_padding_rows(model))) if isinstance(limit, int) else None
+    """How many tokens a model has positions for, at which it rotates alike; None where its config states no limit."""
+    text = config.get_text_config()
+    limit = getattr(text, "max_position_embeddings", None)
+    if not isinstance(limit, int):
+        return None
+    alike = rotated_alike(text.to_dict()) or limit
+    return max(1, min(limit - max(first_place(model), *_padding_rows(model)), alike))
 
 
 def _padding_rows(model: nn.Module) -> Iterator[int]:
@@ -207,7 +213,7 @@ _ENCODERS = {"input_ids": "text_config", "pixel_values": "vision_config"}
 def preprocessor_config(folder: Path | None) -> dict[str, Any]:
     """preprocessor_config.json of a folder; empty where there is none."""
     file = folder / _PREPROCESSOR if folder else None
-    return read_json(file) if file and file.is_file() else {}
+    return read_json(file) if file and is_plain(file) else {}
 
 
 def _pair(size: Any) -> tuple[int, int]:

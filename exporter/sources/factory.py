@@ -16,6 +16,8 @@ import torch
 from torch import nn
 
 from edgec.errors import EdgecError, InputError
+from edgec.exporter.sources.module_state import held_state
+from edgec.exporter.sources.scripted import script_code
 
 _FORM = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 Example = tuple[torch.Tensor, ...]
@@ -77,27 +79,18 @@ def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example]:
 
 
 def state_digest(module: nn.Module, inputs: Example) -> str:
-    """The sha256 of all that a module and its parts hold in tensors, numbers and texts, and of its example inputs."""
+    """The sha256 of all that a module and its parts hold in tensors, numbers, texts and scripts, and of its inputs."""
     digest = hashlib.sha256()
     numbered = {str(index): value for index, value in enumerate(inputs)}
-    for name, value in (*sorted(_held(module).items()), *numbered.items()):
+    for name, value in (*sorted(held_state(module).items()), *numbered.items()):
         if isinstance(value, torch.Tensor):
             digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
         else:
             digest.update(f"{name} {value!r}\n".encode())
+    for code in script_code(module):
+        digest.update(code)
     return digest.hexdigest()
-
-
-def _held(module: nn.Module) -> dict[str, Any]:
-    """Parameters, buffers (those that are not saved too), and plain attributes, by name."""
-    plain = {
-        f"{place}.{name}": value
-        for place, part in module.named_modules()
-        for name, value in vars(part).items()
-        if isinstance(value, torch.Tensor | bool | int | float | str)
-    }
-    return {**module.state_dict(), **dict(module.named_buffers()), **plain}
 
 
 def _own_files(module: ModuleType) -> tuple[Path, ...]:

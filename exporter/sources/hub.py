@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from edgec.bundle.limited_json import limited_bytes, parse_json
 from edgec.errors import InputError
 
 _DATA = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "README.md", "LICENSE*")
@@ -12,6 +14,9 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _CODE = ("*.py",)
 # Copies of the same weights in other formats, and training leftovers.
 _IGNORED = ("original/*", "onnx/*", "openvino/*", "consolidated*", "adapter_model*", "*/*.safetensors", "*/*.bin")
+# Names without characters that patterns give a meaning to.
+_PLAIN_PATH = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*){0,3}")
+_LARGEST_LIST = 1 << 20
 
 
 def fetch_snapshot(
@@ -24,14 +29,33 @@ def fetch_snapshot(
     Raises:
         InputError: E101 (no such model or revision), E102 (gated) or E103 (hub out of reach and not in the cache).
     """
+    patterns = [*_DATA, *(_PICKLES if allow_pickle else ()), *(_CODE if trust_remote_code else ())]
+    folder = _snapshot(repo, revision, patterns, _IGNORED)
+    weights = ("*.safetensors", *(_PICKLES if allow_pickle else ()))
+    parts = [f"{part}/{pattern}" for part in _parts(folder) for pattern in weights]
+    return _snapshot(repo, revision, parts, ()) if parts else folder
+
+
+def _snapshot(repo: str, revision: str | None, patterns: Sequence[str], ignored: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
 
-    patterns = [*_DATA, *(_PICKLES if allow_pickle else ()), *(_CODE if trust_remote_code else ())]
     try:
-        folder = snapshot_download(repo, revision=revision, allow_patterns=patterns, ignore_patterns=list(_IGNORED))
+        folder = snapshot_download(
+            repo, revision=revision, allow_patterns=list(patterns), ignore_patterns=list(ignored)
+        )
     except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
         raise _hub_error(repo, revision, error) from error
     return Path(str(folder))
+
+
+def _parts(folder: Path) -> tuple[str, ...]:
+    """The folders of a sentence encoder's parts, which may hold weights; what is wrong with the list is said later."""
+    try:
+        listed = parse_json(limited_bytes(folder / "modules.json", _LARGEST_LIST))
+    except (OSError, ValueError):
+        return ()
+    parts = [part.get("path") for part in listed if isinstance(part, dict)] if isinstance(listed, list) else []
+    return tuple(path for path in parts if isinstance(path, str) and _PLAIN_PATH.fullmatch(path))
 
 
 def fetch_config(repo: str, revision: str | None = None) -> Path:

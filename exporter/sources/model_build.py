@@ -101,15 +101,19 @@ def tied_parameters(model: Any) -> dict[str, str]:
 
 def untie(model: Any, names: Sequence[str]) -> Any:
     """Give parameters that the model's class ties separate tensors; returns the model."""
-    if names:
-        model._tied_weights_keys = {k: v for k, v in (model._tied_weights_keys or {}).items() if k not in names}
     for name in names:
         module, _, leaf = name.rpartition(".")
-        shared = model.get_parameter(name)
+        shared = model.get_parameter_or_buffer(name)
         own = torch.empty(tuple(shared.shape), dtype=shared.dtype, device=shared.device)
-        setattr(model.get_submodule(module), leaf, nn.Parameter(own, requires_grad=False))
+        one = nn.Parameter(own, requires_grad=False) if isinstance(shared, nn.Parameter) else own
+        setattr(model.get_submodule(module), leaf, one)
         model.all_tied_weights_keys.pop(name, None)
     return model
+
+
+def tie(model: Any) -> None:
+    """Let tied parameters share one tensor again, but for those that were untied."""
+    model.tie_weights(recompute_mapping=False)
 
 
 def put_weights(model: Any, weights: Weights, *, as_stored: bool = False) -> None:
@@ -135,5 +139,5 @@ def put_weights(model: Any, weights: Weights, *, as_stored: bool = False) -> Non
             fix="Use config.json and weights of the same revision.",
             code="E106",
         ) from error
-    model.tie_weights()
+    tie(model)
     model.requires_grad_(False)

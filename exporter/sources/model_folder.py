@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.limited_json import JsonKind, read_object
+from edgec.exporter.sources.plain_files import head_text, is_plain, plain_files
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
+# Characters of a model card or a licence that are looked at.
+_MOST_MATTER, _MOST_LICENCE = 1 << 20, 2000
 # Phrases that open well-known licences, the more specific ones first.
 _LICENCES = (
     ("LLAMA 3.3 COMMUNITY", "llama3.3"),
@@ -55,16 +58,17 @@ def read_folder(path: Path, config_file: Path | None = None) -> ModelFolder:
         config_file: the config, if its name is not ``config.json``.
 
     Raises:
-        InputError: E111, the config or the generation config is absent or not a JSON object.
+        InputError: E111, the config or the generation config is absent or not a JSON object; E125, a file is a pipe or
+            a device.
     """
     config_file = config_file or path / CONFIG
     generation_file = path / GENERATION_CONFIG
     tokenizer = tokenizer_files(path)
-    present = (config_file, *([generation_file] if generation_file.is_file() else []), *tokenizer)
+    present = (config_file, *([generation_file] if is_plain(generation_file) else []), *tokenizer)
     return ModelFolder(
         path=path,
         config=read_json(config_file),
-        generation_config=read_json(generation_file) if generation_file.is_file() else {},
+        generation_config=read_json(generation_file) if is_plain(generation_file) else {},
         tokenizer_files=tokenizer,
         licence=find_licence(path),
         files=present,
@@ -90,14 +94,14 @@ def tokenizer_files(path: Path) -> tuple[Path, ...]:
     """The tokenizer's files that are present, chat templates included."""
     from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 
-    named = [path / name for name in TOKENIZER_NAMES if (path / name).is_file()]
-    return (*named, *sorted(path.glob(EXTRA_TEMPLATES)))
+    named = [path / name for name in TOKENIZER_NAMES if is_plain(path / name)]
+    return (*named, *plain_files(path, EXTRA_TEMPLATES))
 
 
 def find_licence(path: Path) -> str | None:
     """The licence's identifier from the README's front matter, else recognised from a LICENSE file's text."""
     readme = path / "README.md"
-    stated = _front_matter(readme).get("license") if readme.is_file() else None
+    stated = _front_matter(readme).get("license") if is_plain(readme) else None
     if isinstance(stated, list):
         stated = ", ".join(item for item in stated if isinstance(item, str))
     if stated == "other":
@@ -109,7 +113,7 @@ def find_licence(path: Path) -> str | None:
 def _front_matter(readme: Path) -> dict[str, Any]:
     import yaml
 
-    text = readme.read_text(encoding="utf-8", errors="replace")
+    text = head_text(readme, _MOST_MATTER)
     if not text.startswith("---"):
         return {}
     try:
@@ -120,9 +124,8 @@ def _front_matter(readme: Path) -> dict[str, Any]:
 
 
 def _licence_file(path: Path) -> str | None:
-    files = sorted(file for pattern in ("LICENSE*", "LICENCE*", "COPYING*") for file in path.glob(pattern))
+    files = plain_files(path, "LICENSE*", "LICENCE*", "COPYING*")
     if not files:
         return None
-    head = files[0].read_text(encoding="utf-8", errors="replace")[:2000]
-    text = " ".join(head.upper().split())
+    text = " ".join(head_text(files[0], _MOST_LICENCE).upper().split())
     return next((name for phrase, name in _LICENCES if phrase in text), f"see {files[0].name}")

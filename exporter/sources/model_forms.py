@@ -10,6 +10,7 @@ from pathlib import Path
 from edgec.errors import InputError
 from edgec.exporter.sources.model_folder import CONFIG
 
+ADAPTER_CONFIG = "adapter_config.json"
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
 # A name that ends like a file is a mistyped path, not a hub id.
@@ -114,6 +115,6 @@ def _bundle(where: Path) -> InputError:
 
 _FOREIGN: tuple[tuple[str, Callable[[Path], InputError]], ...] = (
     ("*.gguf", _gguf),
-    ("adapter_config.json", _adapter),
+    (ADAPTER_CONFIG, _adapter),
     ("manifest.json", _bundle),
 )

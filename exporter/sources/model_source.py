@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.exporter.sources.audio_language import generating_audio_class
 from edgec.exporter.sources.ears import Ears
 from edgec.exporter.sources.encoder_decoder import Source, generating_class
+from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_build import build, untie
 from edgec.exporter.sources.vision_language import Eyes
@@ -54,8 +56,10 @@ class ModelSource:
         reads: what the encoder of an encoder-decoder reads, or None.
         eyes: what the image encoder of a vision-language model reads, or None.
         ears: what the audio encoder of a speech-language model reads, or None.
-        untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
+        prompts: what goes before the texts of a sentence encoder; None where nothing does.
+        longest: tokens of the longest text that the model will be given, by which rotary frequencies are chosen that
+            depend on it; None: no longer than the first ones serve.
     """
 
     name: str
@@ -79,8 +83,14 @@ class ModelSource:
     reads: Source | None = None
     eyes: Eyes | None = None
     ears: Ears | None = None
-    untied: tuple[str, ...] = ()
     tokens: Dynamic | None = None
+    prompts: SentencePrompts | None = None
+    longest: int | None = None
+
+    @property
+    def untied(self) -> tuple[str, ...]:
+        """Parameters that the model's class ties and the checkpoint does not."""
+        return self.weights.untied if isinstance(self.weights, BoundWeights) else ()
 
     @property
     def weight_sizes(self) -> list[int]:
@@ -95,6 +105,7 @@ class ModelSource:
         *,
         attn_implementation: str = "eager",
         dtype: torch.dtype = torch.float32,
+        held: bool = True,
     ) -> Any:
         """Build the model that generates, with uninitialised parameters; ``weights`` has their values.
 
@@ -102,14 +113,20 @@ class ModelSource:
             device: ``meta``, ``cpu``, or None to follow the caller's mode (FakeTensorMode).
             attn_implementation: a name in transformers' attention registry.
             dtype: of the parameters.
+            held: rotary frequencies are those of texts of ``longest`` tokens; else each call's own, as transformers has
+                them.
 
         Raises:
-            InputError: E111, the config does not describe a model that can be built.
+            InputError: E111, the config does not describe a model that can be built; E742, it serves no such text.
         """
         remote = self.trust_remote_code
-        return untie(
-            build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote), self.untied
-        )
+        model = build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote)
+        if held:
+            if self.reads is not None:
+                # Sources of every length are read, and transformers has the first frequencies in short ones.
+                hold_rotations(model.get_encoder(), self.reads.most_tokens, others=False)
+            hold_rotations(model, self.longest)
+        return untie(model, self.untied)
 
 
 def build_generating(

@@ -11,6 +11,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.sources.model_forms import PICKLE_SUFFIXES
+from edgec.exporter.sources.plain_files import plain_files
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt
 
 # Other pickles that training leaves in a model folder.
@@ -40,7 +41,7 @@ class PickledWeights:
 
 def pickle_files(folder: Path) -> tuple[Path, ...]:
     """The weight pickles of a folder, in name order."""
-    files = sorted(file for suffix in PICKLE_SUFFIXES for file in folder.glob(f"*{suffix}"))
+    files = plain_files(folder, *(f"*{suffix}" for suffix in PICKLE_SUFFIXES))
     return tuple(file for file in files if not file.name.startswith(_NOT_WEIGHTS))
 
 
@@ -48,13 +49,17 @@ def open_pickles(files: tuple[Path, ...], allow_pickle: bool) -> PickledWeights:
     """Read weight pickles.
 
     Raises:
-        InputError: E107 (not allowed) or E105 (unreadable, or holds something that is not a tensor).
+        InputError: E107 (not allowed) or E105 (unreadable, holds something that is not a tensor, or a
+            tensor that another file holds too).
     """
     if not allow_pickle:
         raise _refused(files[0])
     tensors: dict[str, torch.Tensor] = {}
     for file in files:
-        tensors |= _state_dict(file)
+        added = _state_dict(file)
+        for name in added.keys() & tensors.keys():
+            raise corrupt(file, f"tensor {name!r} is in another file too")
+        tensors |= added
     return PickledWeights(files, tensors)
 
 

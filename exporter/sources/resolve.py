@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from edgec.bundle.end_tokens import with_named_ends
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
@@ -12,7 +14,7 @@ from edgec.exporter.sources.factory import call_factory, import_factory, is_fact
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.image_patches import Size
-from edgec.exporter.sources.model_folder import CONFIG, read_folder
+from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
 from edgec.exporter.sources.model_forms import (
     existing_path,
     is_hub_id,
@@ -22,6 +24,9 @@ from edgec.exporter.sources.model_forms import (
     short_name,
 )
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.module_state import own_copy
+from edgec.exporter.sources.plain_files import plain_files
+from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import refuse_unknown_eyes
@@ -54,8 +59,8 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E145 to E149, for vision-language models E650, E721 and E722, and for speech-language
-            models E750 and E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for vision-language models E650, E721 and E722, and for
+            speech-language models E750 and E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -81,15 +86,18 @@ def _from_path(model: str, path: Path, options: Options) -> ModelSource:
 
 def _from_factory(model: str, options: Options) -> ModelSource:
     factory, files = import_factory(model)
-    module, inputs = call_factory(model, factory)
+    made, inputs = call_factory(model, factory)
+    digest = state_digest(made, inputs)
+    module = without_scripts(made, inputs, model)
     return ModelSource(
         name=short_name(model.rpartition(":")[2]),
         kind=MODULE,
         source=model,
-        config={"factory": model, "state_sha256": state_digest(module, inputs)},
+        config={"factory": model, "state_sha256": digest},
         files=files,
         seed=options.seed,
-        factory=lambda: (module, inputs),
+        input_names=script_inputs(module, len(inputs)),
+        factory=lambda: (own_copy(module), inputs),
     )
 
 
@@ -105,17 +113,24 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     if options.task == HEARING_TASK:
         refuse_unknown_ears(config, folder)
     kind = kind_of(config, options.task)
+    kind = MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind
     source = ModelSource(
         name=short_name(folder.name),
-        kind=MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind,
+        kind=kind,
         source=model,
         path=folder,
         licence=described.licence,
         trained=not options.random_weights,
         tokenizer_files=described.tokenizer_files,
-        generation_config=described.generation_config,
-        files=(*described.files, *(sorted(folder.glob("*.py")) if options.trust_remote_code else ())),
+        generation_config=_generation_config(described, kind),
+        files=(*described.files, *(plain_files(folder, "*.py") if options.trust_remote_code else ())),
         seed=options.seed,
         trust_remote_code=options.trust_remote_code,
     )
     return finished(source, described, config, options)
+
+
+def _generation_config(described: ModelFolder, kind: str) -> dict[str, Any]:
+    """What a model that writes says about its texts, with what only its config.json names."""
+    stated = described.generation_config
+    return stated if kind == MODULE else with_named_ends(stated, described.config)

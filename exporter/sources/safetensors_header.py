@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -67,7 +68,10 @@ def read_header(file: Path) -> dict[str, TensorEntry]:
         InputError: E105, the file is unreadable, truncated or its header contradicts it.
     """
     try:
-        size = file.stat().st_size
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is not a regular file")
+        size = status.st_size
         with file.open("rb") as stream:
             length = header_length(stream.read(LENGTH_BYTES), size, _HEADER_LIMIT)
             header = _parse(stream.read(length))

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from edgec.bundle.sentence_prompts import READ_ONLY
 from edgec.errors import InputError
 from edgec.exporter.sources.sentence_form import SentenceForm
-from edgec.exporter.sources.source_weights import stored_weights
+from edgec.exporter.sources.weight_choice import stored_weights
 
 
 class SentenceVector(NamedTuple):
@@ -39,10 +40,16 @@ class SentenceEncoder(nn.Module):
         self.model, self.form, self.dense = model, form, nn.Sequential(*dense)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SentenceVector:
-        """The vector of the tokens that the mask keeps; the rest is padding, on the right."""
-        made = self.model(input_ids, attention_mask)
+        """The vector of the tokens that the mask keeps; the rest is padding, on the right.
+
+        Where a prompt is not pooled, its tokens, which are the first, have ``READ_ONLY`` in the mask.
+        """
+        read = pooled = attention_mask
+        if not self.form.pools_prompt:
+            read, pooled = (attention_mask > 0).long(), (attention_mask == 1).long()
+        made = self.model(input_ids, read)
         tokens = made if isinstance(made, Tensor) else made[0]
-        vector = self.dense(_POOLINGS[self.form.pooling](tokens, attention_mask))
+        vector = self.dense(_POOLINGS[self.form.pooling](tokens, read, pooled))
         return SentenceVector(_normalised(vector) if self.form.normalised else vector)
 
 
@@ -51,24 +58,31 @@ def _normalised(vector: Tensor) -> Tensor:
     return vector * (vector.square().sum(-1, keepdim=True) + 1e-12).rsqrt()
 
 
-def _mean(tokens: Tensor, mask: Tensor) -> Tensor:
-    kept = mask.unsqueeze(-1).to(tokens.dtype)
+def _mean(tokens: Tensor, _: Tensor, pooled: Tensor) -> Tensor:
+    kept = pooled.unsqueeze(-1).to(tokens.dtype)
     return (tokens * kept).sum(1) / kept.sum(1)
 
 
-def _largest(tokens: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask.unsqueeze(-1) > 0, tokens, torch.full_like(tokens, -1e9)).amax(1)
+def _largest(tokens: Tensor, _: Tensor, pooled: Tensor) -> Tensor:
+    return torch.where(pooled.unsqueeze(-1) > 0, tokens, torch.full_like(tokens, -1e9)).amax(1)
 
 
-def _last(tokens: Tensor, mask: Tensor) -> Tensor:
+def _last(tokens: Tensor, read: Tensor, _: Tensor) -> Tensor:
+    return _at(tokens, read.sum(1, keepdim=True) - 1)
+
+
+def _first(tokens: Tensor, read: Tensor, pooled: Tensor) -> Tensor:
+    return tokens[:, 0] if pooled is read else _at(tokens, (read - pooled).sum(1, keepdim=True))
+
+
+def _at(tokens: Tensor, place: Tensor) -> Tensor:
     places = torch.arange(tokens.shape[1]).unsqueeze(0)
-    last = (places == mask.sum(1, keepdim=True) - 1).unsqueeze(-1).to(tokens.dtype)
-    return (tokens * last).sum(1)
+    return (tokens * (places == place).unsqueeze(-1).to(tokens.dtype)).sum(1)
 
 
-_POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+_POOLINGS: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "mean": _mean,
-    "cls": lambda tokens, _: tokens[:, 0],
+    "cls": _first,
     "max": _largest,
     "lasttoken": _last,
 }
@@ -118,11 +132,21 @@ def _load(layer: nn.Linear, folder: Path, allow_pickle: bool) -> None:
             value.copy_(stored.tensor(name))
 
 
-def example_text(vocab_size: int, length: int, seed: int) -> dict[str, Tensor]:
-    """Seeded tokens of which the last quarter is padding, so that what is hidden is compared too."""
+def example_text(vocab_size: int, length: int, seed: int, read_only: bool = False) -> dict[str, Tensor]:
+    """Seeded tokens of which the last quarter is padding, so that what is hidden is compared too.
+
+    Args:
+        vocab_size: how many tokens there are.
+        length: of the row.
+        seed: of the tokens.
+        read_only: the first quarter is a prompt that is not pooled.
+    """
     tokens = torch.randint(0, vocab_size, (1, length), generator=torch.Generator().manual_seed(seed))
     kept = length - length // 4
-    return {"input_ids": tokens, "attention_mask": (torch.arange(length) < kept).long().unsqueeze(0)}
+    mask = (torch.arange(length) < kept).long()
+    if read_only:
+        mask[: length // 4] = READ_ONLY
+    return {"input_ids": tokens, "attention_mask": mask.unsqueeze(0)}
 
 
 def other_lengths(examples: Sequence[Tensor], longest: int) -> tuple[tuple[Tensor, ...], ...]:

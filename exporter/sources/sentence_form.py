@@ -3,7 +3,7 @@
 modules.json            the parts in order: Transformer, Pooling, any number of Dense, Normalize
 1_Pooling/config.json   how the vectors of a text's tokens become one
 2_Dense/                a linear layer with an activation, and its weights
-sentence_bert_config.json   max_seq_length, do_lower_case
+9_Normalize/config.json names of what it reads and gives, in newer files
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from edgec.bundle.limited_json import JsonKind, read_json, read_object
+from edgec.bundle.limited_json import read_json, read_object
+from edgec.bundle.sentence_prompts import SentencePrompts
+from edgec.exporter.sources.plain_files import is_plain
+from edgec.exporter.sources.rotation_limits import rotated_alike
+from edgec.exporter.sources.sentence_settings import KIND, read_settings
 
 TASK = "sentence-similarity"
 POOLINGS = ("mean", "cls", "max", "lasttoken")
 ACTIVATIONS = ("Identity", "Tanh", "GELU", "ReLU", "Sigmoid", "SiLU")
 """Classes of torch.nn without arguments that a Dense part may name."""
 _MODULES = "modules.json"
-_TOKENIZER = "tokenizer_config.json"
-_LENGTHS = ("sentence_bert_config.json", "sentence_transformer_config.json")
-_KIND = JsonKind(
-    what="A file that says how token vectors become a sentence's vector is not valid.",
-    fix="copy the file again from the model's page, or export with --task feature-extraction for the tokens' vectors",
-    code="E641",
-)
+_VECTOR = "sentence_embedding"
+# The module paths of all classes that are not the model's own code.
+_OWN = "sentence_transformers."
 _TOKENS, _USUAL = 512, 2048
 _MOST_VALUES = 1 << 20
 _FIRST, _DENSE, _LAST = ["Transformer", "Pooling"], "Dense", "Normalize"
@@ -66,6 +66,8 @@ class SentenceForm:
         normalised: whether the vector has length 1.
         most_tokens: the longest text that the model's authors read, special tokens included; None: not stated.
         files: what was read.
+        prompts: what goes before a text; None where nothing does.
+        pools_prompt: whether the tokens of a prompt count like the text's own.
     """
 
     pooling: str
@@ -73,11 +75,13 @@ class SentenceForm:
     normalised: bool
     most_tokens: int | None
     files: tuple[Path, ...]
+    prompts: SentencePrompts | None = None
+    pools_prompt: bool = True
 
 
 def is_sentence_encoder(folder: Path) -> bool:
     """Whether the list of a sentence encoder's parts lies in the folder."""
-    return (folder / _MODULES).is_file()
+    return is_plain(folder / _MODULES)
 
 
 def sentence_form(folder: Path) -> SentenceForm | None:
@@ -92,64 +96,79 @@ def sentence_form(folder: Path) -> SentenceForm | None:
     parts = _parts(listed)
     dense = tuple(_dense(folder / path) for kind, path in parts if kind == _DENSE)
     config = folder / parts[1][1] / "config.json"
-    lengths = [folder / name for name in _LENGTHS if (folder / name).is_file()]
-    told = read_object(lengths[0], _KIND) if lengths else {}
-    if told.get("do_lower_case") and not _lowers(folder / _TOKENIZER):
-        raise _KIND.refusal(
-            lengths[0], "do_lower_case wants small letters, which the tokenizer does not make of a text"
-        )
-    most = told.get("max_seq_length")
+    last = folder / parts[-1][1] / "config.json"
+    normalised = parts[-1][0] == _LAST
+    # Older folders of Normalize are empty, and a path of none is the model's own folder.
+    named = (last,) if normalised and parts[-1][1] and is_plain(last) else ()
+    for file in named:
+        _check_places(file, read_object(file, KIND))
+    settings = read_settings(folder)
     return SentenceForm(
         pooling=_pooling(config),
         dense=dense,
-        normalised=parts[-1][0] == _LAST,
-        most_tokens=most if isinstance(most, int) and most > 0 else None,
-        files=(listed, config, *lengths[:1], *(part.folder / "config.json" for part in dense)),
+        normalised=normalised,
+        most_tokens=settings.most_tokens,
+        files=(listed, config, *settings.files, *named, *(part.folder / "config.json" for part in dense)),
+        prompts=settings.prompts,
+        pools_prompt=settings.prompts is None or read_object(config, KIND).get("include_prompt") is not False,
     )
 
 
-def _lowers(described: Path) -> bool:
-    """Whether a tokenizer says that it makes small letters of a text."""
-    return bool(described.is_file() and read_object(described, _KIND).get("do_lower_case"))
+def _check_places(file: Path, told: Mapping[str, Any]) -> None:
+    """Refuse a part that reads or gives something other than the text's vector."""
+    for name in ("module_input_name", "module_output_name"):
+        if told.get(name) not in (None, _VECTOR):
+            raise KIND.refusal(file, f"{name} is {told[name]!r}; known is {_VECTOR!r}")
 
 
 def _parts(listed: Path) -> list[tuple[str, str]]:
     """The kind and the folder of each part."""
-    entries = read_json(listed, _KIND)
+    entries = read_json(listed, KIND)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise _KIND.refusal(listed, "it is not a list of parts")
+        raise KIND.refusal(listed, "it is not a list of parts")
     told = [(str(entry.get("type", "")).rpartition(".")[2], str(entry.get("path", ""))) for entry in entries]
     for _, path in told:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-            raise _KIND.refusal(listed, f"the path {path!r} leaves the folder")
+            raise KIND.refusal(listed, f"the path {path!r} leaves the folder")
+    foreign = [kind for entry in entries if not (kind := str(entry.get("type", ""))).startswith(_OWN)]
+    if foreign:
+        raise KIND.refusal(listed, f"the part {foreign[0]!r} is code that comes with the model")
+    if told and told[0][1] not in ("", "."):
+        raise KIND.refusal(listed, f"its model lies in the folder {told[0][1]!r}, not beside the list")
     names = [kind for kind, _ in told]
     between = names[2:-1] if names[-1:] == [_LAST] else names[2:]
     if names[:2] != _FIRST or any(name != _DENSE for name in between):
         known = "Transformer, Pooling, any number of Dense, Normalize"
-        raise _KIND.refusal(listed, f"its parts are {', '.join(names)}; known: {known}")
+        raise KIND.refusal(listed, f"its parts are {', '.join(names)}; known: {known}")
     return told
 
 
 def _pooling(config: Path) -> str:
-    told = read_object(config, _KIND)
+    told = read_object(config, KIND)
     chosen = [name for name, value in told.items() if name.startswith("pooling_mode_") and value is True]
     stated = told.get("pooling_mode")
-    modes = [_MODES.get(name, name) for name in chosen] or ([stated] if isinstance(stated, str) else [])
+    flagged = [_MODES.get(name, name) for name in chosen]
+    modes = flagged if stated is None else [stated] if isinstance(stated, str) else []
     if len(modes) != 1 or modes[0] not in POOLINGS:
         named = ", ".join(map(str, modes)) or "none"
-        raise _KIND.refusal(config, f"the pooling is {named}; known is one of {', '.join(POOLINGS)}")
+        raise KIND.refusal(config, f"the pooling is {named}; known is one of {', '.join(POOLINGS)}")
     return modes[0]
 
 
 def _dense(folder: Path) -> DenseForm:
     config = folder / "config.json"
-    told = read_object(config, _KIND)
+    told = read_object(config, KIND)
     sizes = [told.get(name) for name in ("in_features", "out_features")]
     if not all(type(size) is int and 0 < size <= _MOST_VALUES for size in sizes):
-        raise _KIND.refusal(config, f"in_features and out_features are {sizes}, not from 1 to {_MOST_VALUES:,}")
-    activation = str(told.get("activation_function", "")).rpartition(".")[2]
-    if activation not in ACTIVATIONS:
-        raise _KIND.refusal(config, f"the activation is {activation!r}; known: {', '.join(ACTIVATIONS)}")
+        raise KIND.refusal(config, f"in_features and out_features are {sizes}, not from 1 to {_MOST_VALUES:,}")
+    _check_places(config, told)
+    if told.get("use_residual"):
+        raise KIND.refusal(config, "use_residual adds what the layer reads to what it gives, which edgec does not do")
+    path = str(told.get("activation_function", ""))
+    activation = path.rpartition(".")[2]
+    # Of any other package, sentence-transformers takes Tanh in its place.
+    if activation not in ACTIVATIONS or not path.startswith("torch."):
+        raise KIND.refusal(config, f"the activation is {path!r}; known: {', '.join(ACTIVATIONS)}")
     return DenseForm(folder, told["in_features"], told["out_features"], told.get("bias") is not False, activation)
 
 
@@ -165,6 +184,7 @@ def most_tokens(form: SentenceForm, config: Mapping[str, Any], first_place: int,
     """
     stated = config.get("max_position_embeddings")
     positions = stated - first_place if isinstance(stated, int) and stated > first_place else None
+    positions = positions and min(positions, rotated_alike(config) or positions)
     usual = min(form.most_tokens or positions or _TOKENS, _USUAL)
     return min(size for size in (asked or usual, positions) if size is not None)
 
@@ -176,4 +196,4 @@ def check_inputs(main_input: str, folder: Path) -> None:
         InputError: E641.
     """
     if main_input != "input_ids":
-        raise _KIND.refusal(folder / _MODULES, f"the model's main input is {main_input!r}, not tokens")
+        raise KIND.refusal(folder / _MODULES, f"the model's main input is {main_input!r}, not tokens")

@@ -1,18 +1,16 @@
-"""Open the weights of a model folder in whatever form they are stored, and bind them to the model."""
+"""Bind stored weights to a model, or make random ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from edgec.errors import InputError
-from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
+from edgec.exporter.sources.model_build import expected_shapes, tied_parameters, untie
+from edgec.exporter.sources.weight_choice import StoredWeights
 from edgec.exporter.sources.weight_conversion import convert_weights
 from edgec.exporter.sources.weight_names import (
     BoundWeights,
@@ -20,8 +18,9 @@ from edgec.exporter.sources.weight_names import (
     adapted_absence,
     check_weights,
     recorded_scales,
+    untied_weights,
 )
-from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, open_weights
+from edgec.exporter.sources.weights import RandomWeights
 
 # In a multimodal checkpoint: everything outside the language model.
 _OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\.|model\.(layers|embed_tokens|norm)\.)"
@@ -29,21 +28,6 @@ _EVERYTHING = r""
 _POOLER = r"^pooler\."
 _KEY_NORM = "k_norm.weight"
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-def stored_weights(folder: Path, allow_pickle: bool) -> WeightFiles | PickledWeights:
-    """Open a folder's weights: safetensors, else pickles where they are allowed.
-
-    Raises:
-        InputError: E104 (there is only a config), E105, E107 or E112.
-    """
-    safe = (folder / INDEX).is_file() or any(folder.glob("*.safetensors"))
-    pickles = pickle_files(folder)
-    if pickles and not safe:
-        return open_pickles(pickles, allow_pickle)
-    if not safe and {item.suffix for item in folder.iterdir() if item.is_file()} <= {".json"}:
-        raise _only_config(folder)
-    return open_weights(folder)
 
 
 def random_weights(model: Any, seed: int, raw: Mapping[str, Any]) -> RandomWeights:
@@ -72,17 +56,20 @@ def _key_norms(model: Any) -> dict[str, float]:
     return {name: value.shape[-1] ** -0.5 for name, value in named if name.removesuffix(f".{_KEY_NORM}") in unscaled}
 
 
-def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping[str, Any]) -> BoundWeights:
+def bind_weights(model: Any, weights: StoredWeights, raw: Mapping[str, Any]) -> BoundWeights:
     """Bind stored weights to a transformers model's parameter names.
 
     Args:
-        model: on any device; only names and shapes are read.
+        model: on any device; only names and shapes are read. What the checkpoint unties is untied in it.
         weights: as stored.
         raw: config.json as written.
 
     Raises:
         InputError: E106, the config contradicts the weights.
     """
+    converted = convert_weights(weights, model)
+    untied = untied_weights(tied_parameters(model), converted)
+    untie(model, untied)
     ignored = model._keys_to_ignore_on_load_unexpected or ()
     # A base model may have been trained inside a class that does not use the pooler.
     is_base = type(model).__name__.endswith("Model")
@@ -93,7 +80,7 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
         surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
         computed=_tables(model),
     )
-    return check_weights(expected_shapes(model), convert_weights(weights, model), tolerance)
+    return replace(check_weights(expected_shapes(model), converted, tolerance), untied=untied)
 
 
 def _needless_buffers(model: Any) -> tuple[str, ...]:
@@ -123,13 +110,3 @@ def _surplus(model: Any, raw: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     # The class differs from the checkpoint's: it is its text part, or its body with another head.
     return (_OUTSIDE_TEXT,) if "text_config" in raw else (_EVERYTHING,)
-
-
-def _only_config(folder: Path) -> InputError:
-    return InputError(
-        what="There is a config, but there are no weights.",
-        where=str(folder / CONFIG),
-        why="the folder holds neither safetensors nor any other weights",
-        fix="Pass --random-weights to export the architecture alone, or put model.safetensors next to the config.",
-        code="E104",
-    )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.golden import TextVector
+from edgec.bundle.golden_texts import TextVector
+from edgec.bundle.panics import panics_as_errors
 from edgec.bundle.tokenizer_folder import untrusted_tokenizer
-from edgec.errors import InputError
+from edgec.errors import EdgecError, InputError
 from edgec.exporter.sources.model_folder import tokenizer_files
 
 
@@ -84,7 +85,10 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
             return untrusted_tokenizer(folder)
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=True)
+        with panics_as_errors():
+            return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=True)
+    except EdgecError:
+        raise
     except Exception as error:  # tokenizers and transformers raise bare Exceptions on damaged files.
         raise _error("The tokenizer cannot be read.", folder, " ".join(str(error).split())[:300]) from error
 

@@ -12,6 +12,7 @@ from edgec.bundle.entry_points import PatchesInfo
 from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
 from edgec.exporter.sources.image_patches import Size, constants_of, fixed_size, refuse_size
+from edgec.exporter.sources.plain_files import is_plain
 from edgec.exporter.sources.vision_families import FAMILIES, Family
 
 TASK = "image-text-to-text"
@@ -114,7 +115,7 @@ def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
     fault = _fault(numbers, config.get_text_config().vocab_size)
     if fault:
         raise _unstated(folder, fault)
-    files = tuple(folder / name for name in IMAGE_FILES if (folder / name).is_file())
+    files = tuple(folder / name for name in IMAGE_FILES if is_plain(folder / name))
     return Eyes(config.model_type, (channels, height, width), token, files, patches)
 
 

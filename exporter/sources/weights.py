@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from pydantic import BaseModel
@@ -16,19 +16,17 @@ from pydantic import BaseModel
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.errors import InputError
 from edgec.exporter.sources.mapped_pieces import MappedPieces, pieces_by_file
+from edgec.exporter.sources.plain_files import is_plain
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt, read_header
 
-INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-# Mistral's own copy of the same tensors under other names, and LoRA adapters.
-_NOT_THE_MODEL = ("consolidated", "adapter_model")
 # Indices of models with thousands of experts are 20 MB long.
 _LARGEST_INDEX = 256 << 20
 _NORMAL_STD = 0.02
 # Random values are drawn in float32, this many at a time.
 _DRAWN = 1 << 22
 # A plain name in the same folder: an index must not reach outside it.
-_SHARD_NAME = re.compile(r"\w[\w.\-]{0,199}")
+SHARD_NAME = re.compile(r"\w[\w.\-]{0,199}")
 
 
 class Weights(Protocol):
@@ -45,6 +43,9 @@ class Weights(Protocol):
             KeyError: there is no tensor of that name.
         """
         ...
+
+
+AnyWeights = TypeVar("AnyWeights", bound=Weights)
 
 
 @dataclass(frozen=True)
@@ -138,18 +139,6 @@ class HeldWeights:
         self._held.clear()
 
 
-def open_weights(folder: Path) -> WeightFiles:
-    """The safetensors files of a model folder; headers are read and checked, tensors are not touched.
-
-    Raises:
-        InputError: E105, a file is corrupt or contradicts the index; E112, the weights or a shard are missing.
-    """
-    index = folder / INDEX
-    if index.is_file():
-        return _open_indexed(folder, index)
-    return open_files((_single(folder),))
-
-
 def open_files(files: tuple[Path, ...]) -> WeightFiles:
     """The tensors of the given safetensors files.
 
@@ -165,16 +154,6 @@ def open_files(files: tuple[Path, ...]) -> WeightFiles:
     return WeightFiles(files, entries)
 
 
-def _single(folder: Path) -> Path:
-    if (folder / SINGLE).is_file():
-        return folder / SINGLE
-    others = [file for file in sorted(folder.glob("*.safetensors")) if not file.name.startswith(_NOT_THE_MODEL)]
-    if len(others) == 1:
-        return others[0]
-    why = f"neither {SINGLE} nor {INDEX} was found"
-    raise no_weights(folder, f"{why}, and {len(others)} other .safetensors files" if others else why)
-
-
 def no_weights(where: Path, why: str) -> InputError:
     """The error for a model folder without (all of) its weights."""
     return InputError(
@@ -186,18 +165,33 @@ def no_weights(where: Path, why: str) -> InputError:
     )
 
 
-def _open_indexed(folder: Path, index: Path) -> WeightFiles:
-    table = _weight_map(index)
+def open_indexed(index: Path, opener: Callable[[tuple[Path, ...]], AnyWeights]) -> AnyWeights:
+    """The tensors of the shards that an index lists.
+
+    Args:
+        index: the file.
+        opener: opens files of its kind.
+
+    Raises:
+        InputError: E105, the index is damaged or contradicts a shard; E112, a shard is missing; E125.
+    """
+    table, folder = _weight_map(index), index.parent
     files = tuple(folder / name for name in sorted(set(table.values())))
-    missing = [file.name for file in files if not file.is_file()]
+    missing = [file.name for file in files if not is_plain(file)]
     if missing:
         raise no_weights(folder, f"{len(missing)} of {len(files)} shards are absent: {', '.join(missing[:3])}")
-    weights = open_files(files)
+    weights = opener(files)
+    entries = weights.names()
     for name, file in table.items():
-        entry = weights.entries.get(name)
-        if entry is None or entry.file != folder / file:
-            raise corrupt(folder / file, f"{INDEX} says that it holds {name!r}, but it does not")
+        entry = entries.get(name)
+        if entry is None or entry.file not in (None, folder / file):
+            raise corrupt(folder / file, f"{index.name} says that it holds {name!r}, but it does not")
     return weights
+
+
+def shard_files(index: Path) -> tuple[Path, ...]:
+    """The files that an index lists, in name order, whether they are there or not. Raises E105."""
+    return tuple(index.parent / name for name in sorted(set(_weight_map(index).values())))
 
 
 class _Index(BaseModel):
@@ -205,10 +199,10 @@ class _Index(BaseModel):
 
 
 def _weight_map(index: Path) -> dict[str, str]:
-    refused = corrupt(index, "it is not a safetensors index")
+    refused = corrupt(index, "it is not an index of shards")
     kind = JsonKind(refused.what, refused.fix, refused.code, max_bytes=_LARGEST_INDEX)
     table = read_model(index, _Index, kind).weight_map
-    bad = [file for file in table.values() if not _SHARD_NAME.fullmatch(file)]
+    bad = [file for file in table.values() if not SHARD_NAME.fullmatch(file)]
     if bad or not table:
         raise corrupt(index, f"{bad[0]!r} is not the name of a shard" if bad else "it lists no tensors")
     return table

@@ -1,6 +1,6 @@
 """Models in fixed point: ranges are measured on a text or on examples, and the parity ladder has one more rung.
 
-graphs -> fixed point on this CPU           what fixed point costs: reported
+graphs -> fixed point on this CPU           what fixed point costs: gated for trained models
 fixed point on this CPU -> artifact         what the vendor's compiler changes: gated
 float model -> artifact                     everything together: gated for trained models
 """
@@ -16,8 +16,8 @@ from torch import Tensor
 from edgec.backends.qnn.context import execute_on_cpu
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
 from edgec.bundle.findings import Rung
-from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.ladder import Stage, accepting, lowering_rung, quality_rung
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget
@@ -47,8 +47,10 @@ class CalibratedDecoderStages(StaticDecoderStages):
         budget, trained = quality_budget(request.recipe), request.source.trained
         text = "the calibration text" if request.calibration else "the ladder's own text"
         return [
-            quality_rung(final, fixed, budget, gated=False, note=f"ranges calibrated on {text}"),
-            lowering_rung(fixed, after, EMULATED, rounded=True, note=self.backend.EXECUTED_BY),
+            quality_rung(final, fixed, budget, gated=trained, note=f"ranges calibrated on {text}"),
+            lowering_rung(
+                fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY
+            ),
             quality_rung(reference, after, budget, gated=trained),
         ]
 
@@ -65,8 +67,10 @@ class CalibratedModuleStages(StaticModuleStages):
         fixed = Stage(FIXED, flatten_outputs(outputs), Effect.APPROXIMATE)
         after = Stage(ARTIFACT, flatten_outputs(tuple(open_function(artifact)(given))))
         quality = partial(quality_rung, budget=module_budget(request.recipe))
-        report = partial(quality, gated=False, note="ranges measured on the example inputs")
-        lowering = partial(lowering_rung, budget=EMULATED_MODULE, rounded=True, note=self.backend.EXECUTED_BY)
-        gated = partial(quality, gated=request.source.trained)
-        pairs = ((final, fixed, report), (fixed, after, lowering), (reference, after, gated))
-        return [worst_output_rung(one, other, sizes_of(outputs), compare) for one, other, compare in pairs]
+        trained, forms = request.source.trained, self.executed_forms(artifact, outputs)
+        ranged = partial(quality, gated=trained, note="ranges measured on the example inputs")
+        budget = accepting(EMULATED_MODULE, request.recipe)
+        lowering = partial(lowering_rung, budget=budget, rounded=True, note=self.backend.EXECUTED_BY)
+        whole = partial(quality, gated=trained)
+        pairs = ((final, fixed, ranged), (fixed, after, lowering), (reference, after, whole))
+        return [worst_output_rung(one, other, forms, compare) for one, other, compare in pairs]

@@ -14,6 +14,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, quality_rung
+from edgec.exporter.parity.last_positions import last_positions, last_rung
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_calls
@@ -120,15 +121,21 @@ def rewrite_decoder(
     eager = eager_stage(model, request.probe, measure.memo)
     text = model_text(model, request.sample_start, request.limits.context)
     del model  # it holds the weights
+    at_last = last_positions(request.source, weights, request.limits.context)
+    last: list[Rung] = []
 
     def capture() -> Program:
         program = capture_request(request, weights, progress)
         if check is not None:
             check(program)
         refuse_mixed_positions(program)
+        if at_last is not None:
+            last[:] = [last_rung(program, request.source, at_last)]
+            ladder.gate(last)
         return program
 
-    return replace(rewrite(capture, eager, group_exact_passes(passes), measure, progress), text=text)
+    done = rewrite(capture, eager, group_exact_passes(passes), measure, progress)
+    return replace(done, text=text, rungs=(*last, *done.rungs))
 
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
@@ -163,7 +170,7 @@ def artifact_rungs(
     """Execute the artifact in ExecuTorch's runtime and compare it with its own graph and with the float model."""
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
-    budget = executed_budget(recipe.budgets, rounded=loose)
+    budget = executed_budget(recipe, rounded=loose)
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
     if loose:
         rungs.append(quality_rung(reference, executed, quality_budget(recipe), gated=trained))

@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from edgec.bundle.findings import Rung
-from edgec.errors import InputError
+from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
+from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
+from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
 from edgec.exporter.parity.divergence import Layers
+from edgec.exporter.parity.earlier_calls import lasting_answer
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.output_form import OutputForm, forms_of
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import LOCATING, Progress
@@ -43,6 +47,12 @@ from edgec.passes.contract import Pass, run_passes
 if TYPE_CHECKING:
     from edgec.runtime_py.engines.open_artifact import TorchMethod
 
+# Whether a program has what scores decide, how an artifact shows its scores, and how it is judged by them.
+_BY_SCORES = (
+    (chooses_rows, expose_choices, rung_with_choices),
+    (has_decisions, expose_scores, rung_with_decisions),
+)
+
 
 @dataclass
 class ModuleStages:
@@ -60,23 +70,30 @@ class ModuleStages:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
         progress.enter("capture")
         model, self.inputs = self._build()
-        outputs = self._reference(model)
-        measure = module_measure(self.inputs, sizes_of(outputs), self.request.recipe, self.request.source.trained)
-        eager = Stage("eager module", flatten_outputs(outputs))
+        returned = self._reference(model)
+        forms, notes = forms_of(returned.tensors, self.inputs), "; ".join(returned.notes)
+        progress.step(0.0, notes)
+        measure = module_measure(self.inputs, forms, self.request.recipe, self.request.source.trained)
+        eager = Stage("eager module", flatten_outputs(returned.tensors))
         done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
-        done.save(folder)
+        done.noted(notes).save(folder)
 
     def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
         assert factory is not None
         return factory()
 
-    def _reference(self, model: torch.nn.Module) -> Any:
+    def _reference(self, model: torch.nn.Module) -> Returned:
+        """What the model's own code returns; a module of the user's is also asked whether it remembers calls."""
         source = self.request.source
         try:
+            if source.hf_config is None:
+                return lasting_answer(lambda: self._build()[0], self.inputs, source.name)
             with torch.no_grad():
-                return model(*self.inputs)
+                return returned_of(model(*self.inputs), source.name)
+        except EdgecError:
+            raise
         except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
             raise _not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
 
@@ -162,20 +179,32 @@ class ModuleStages:
         method = TorchMethod(artifact)
         outputs = method(self.examples())
         loose = rounds_weights(self.request.recipe)
-        budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
+        budget = ladder.accepting(ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING, self.request.recipe)
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        rung = self.with_choices(worst_output_rung(final, executed, sizes_of(outputs), compare), outputs, compare)
+        forms = self.executed_forms(artifact, outputs)
+        rung = self.with_choices(worst_output_rung(final, executed, forms, compare), outputs, forms, compare)
         return [rung if rung.passed else self._locate(rung, progress), *self._other_lengths(artifact, method, loose)]
 
-    def with_choices(self, rung: Rung, outputs: Sequence[Tensor], compare: Callable[[Stage, Stage], Rung]) -> Rung:
-        """A failed rung of a model that chooses rows by their scores, judged again with the artifact's choice."""
-        if rung.passed or not chooses_rows(program := self.rewritten(Progress())):
-            return rung
-        with TemporaryDirectory() as folder:
-            exposed = self._executed(expose_choices(program), Path(folder))
-        return rung_with_choices(rung, program, self.examples(), outputs, exposed, compare)
+    def executed_forms(self, artifact: Path, outputs: Sequence[Tensor]) -> list[OutputForm]:
+        """The form of each output of the artifact, by what the manifest will say of them."""
+        return forms_of(tuple(outputs), self.examples(), load_facts(artifact.parent).methods[0])
+
+    def with_choices(
+        self,
+        rung: Rung,
+        outputs: Sequence[Tensor],
+        forms: Sequence[OutputForm],
+        compare: Callable[[Stage, Stage], Rung],
+    ) -> Rung:
+        """A failed rung of a model whose scores choose rows or decide integers, judged again with the artifact's."""
+        for expects, expose, judge in _BY_SCORES:
+            if not rung.passed and expects(program := self.rewritten(Progress())):
+                with TemporaryDirectory() as folder:
+                    exposed = self._executed(expose(program), Path(folder))
+                rung = judge(rung, program, self.examples(), outputs, exposed, forms, compare)
+        return rung
 
     def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
         """The outputs of another artifact, of this program, on the example inputs."""
@@ -192,7 +221,7 @@ class ModuleStages:
         model, examples = self._build()
         for inputs in other_lengths(examples, varying.high):
             with own_code(model, f"a text of {inputs[0].shape[1]} tokens"), torch.no_grad():
-                outputs = model(*inputs)
+                outputs = returned_of(model(*inputs), self.request.source.name).tensors
             wanted = Stage("eager module", flatten_outputs(outputs))
             count = inputs[0].shape[1]
             name = f"artifact, {count} {'token' if count == 1 else 'tokens'}"
@@ -200,7 +229,7 @@ class ModuleStages:
             compare = partial(lowering_rung, budget=ladder.FLOAT_LOWERING)
             if loose:
                 compare = partial(quality_rung, budget=module_budget(recipe), gated=trained)
-            yield worst_output_rung(wanted, executed, sizes_of(outputs), compare)
+            yield worst_output_rung(wanted, executed, forms_of(outputs, inputs), compare)
 
     def _locate(self, rung: Rung, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
@@ -233,12 +262,12 @@ def _not_taken(source: ModelSource, reason: str) -> InputError:
     )
 
 
-def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:
+def module_measure(inputs: Sequence[Tensor], forms: Sequence[OutputForm], recipe: Recipe, trained: bool) -> Measure:
     """How to measure a module: its outputs on the example inputs, each compared at its own scale.
 
     Args:
         inputs: the example inputs.
-        sizes: values of each output, in order.
+        forms: of each output, in order.
         recipe: gives the budget.
         trained: whether rounding is gated.
     """
@@ -247,13 +276,13 @@ def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recip
         with torch.no_grad():
             return flatten_outputs(program.graph(*inputs))
 
-    return outputs_measure(run, lambda program: record_layers(program.graph, inputs), sizes, recipe, trained)
+    return outputs_measure(run, lambda program: record_layers(program.graph, inputs), forms, recipe, trained)
 
 
 def outputs_measure(
     run: Callable[[Program], Tensor],
     layers: Callable[[Program], Layers],
-    sizes: Sequence[int],
+    forms: Sequence[OutputForm],
     recipe: Recipe,
     trained: bool,
 ) -> Measure:
@@ -261,12 +290,13 @@ def outputs_measure(
     quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
     return Measure(
         run=run,
-        lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
-        quality=lambda reference, after: worst_output_rung(reference, after, sizes, quality),
+        lowering=lambda before, after: worst_output_rung(before, after, forms, lowering_rung),
+        quality=lambda reference, after: worst_output_rung(reference, after, forms, quality),
         layers=layers,
     )
 
 
 def module_budget(recipe: Recipe) -> Mapping[str, float]:
     """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
-    return {"max_relative": recipe.budgets.get("max_relative", 0.25)}
+    given = {name: recipe.budgets[name] for name in ("channel_relative", "equal_share") if name in recipe.budgets}
+    return {"max_relative": recipe.budgets.get("max_relative", 0.25), **given}

@@ -36,6 +36,7 @@ from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.apple_operators import AppleOperators
 from edgec.passes.static.bias_tables import BiasTables
 from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
@@ -50,6 +51,7 @@ from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_memory import StaticMemory
 from edgec.passes.static.static_method import StaticMethod
 from edgec.passes.static.static_states import StaticStates
+from edgec.passes.static.unroll_recurrences import UnrollRecurrences
 
 MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
 """The passes of each method of a model, in order."""
@@ -240,8 +242,8 @@ def _own_module_passes() -> list[Pass]:
     """What edgec's kernels read: linear layers over [1, T, C], and attention that is one operator where it can be."""
     return [
         RemoveNoops(),
-        # Position tables that code makes from ranges are constants before their weights are rounded.
-        FoldConstants(growth=_GROWTH),
+        # Position tables that code makes from ranges, too.
+        _computed_weights(),
         PatchesToLinear(),
         MatmulToLinear(),
         VectorToMatrix(),
@@ -254,7 +256,12 @@ def _own_module_passes() -> list[Pass]:
 
 
 def _standard_module_passes() -> list[Pass]:
-    return [RemoveNoops(), MatmulToLinear(), VectorToMatrix(), FuseSdpa(), DecomposeAttention()]
+    return [RemoveNoops(), _computed_weights(), MatmulToLinear(), VectorToMatrix(), FuseSdpa(), DecomposeAttention()]
+
+
+def _computed_weights() -> Pass:
+    """What code makes from parameters alone is a constant before weights are rounded: it is a weight itself."""
+    return FoldConstants(growth=_GROWTH)
 
 
 def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
@@ -262,7 +269,10 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     rounding = passes_for(recipe)
     return [
         RemoveNoops(),
+        *([_computed_weights()] if rounding else []),
         PlainOperators(),
+        *([AppleOperators()] if form.half else []),
+        *([UnrollRecurrences()] if form.unrolls else []),
         PoolToMean(),
         MatmulToLinear(),
         VectorToMatrix(),
@@ -277,6 +287,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         FoldConstants(every=form.folds),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
-        FiniteMask(),
+        # A fixed-point range from -45,000 on would leave scores no resolution; there -40,000 is narrowed later.
+        FiniteMask(blind_rows=not form.calibrated),
         NarrowInputs(),
     ]

@@ -11,7 +11,7 @@ pass made of it. A failed rung is located: which pass of its group, and the firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -77,6 +77,12 @@ class Rewritten:
     final: Stage
     reference: Stage
     text: tuple[int, ...] = ()
+
+    def noted(self, note: str) -> Rewritten:
+        """The same with a note at its first rung, where there is something to say."""
+        first, *others = self.rungs
+        joined = "; ".join(filter(None, [first.note, note]))
+        return replace(self, rungs=(first.model_copy(update={"note": joined}), *others))
 
     def save(self, folder: Path, others: Mapping[str, Tensor] | None = None) -> None:
         """Write names, rungs and outputs, for the verification of the artifact; ``others``: further outputs by name."""

@@ -152,7 +152,7 @@ def method_measure(method: ProbedMethod, recipe: Recipe, trained: bool) -> Measu
     if method.gives_logits:
         measure = logits_measure(method.run, method.layers, recipe, trained)
     else:
-        measure = outputs_measure(method.run, method.layers, method.sizes, recipe, trained)
+        measure = outputs_measure(method.run, method.layers, method.forms, recipe, trained)
     return replace(measure, method=method.name)
 
 
@@ -169,9 +169,9 @@ def _lowering_rung(method: ProbedMethod, final: Stage, artifact: Stage, recipe: 
     loose = rounds_values(recipe)
     compare = partial(lowering_rung, rounded=loose, note=_EXECUTED)
     if method.gives_logits:
-        return compare(final, artifact, executed_budget(recipe.budgets, rounded=loose))
-    budget = ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING
-    return worst_output_rung(final, artifact, method.sizes, partial(compare, budget=budget))
+        return compare(final, artifact, executed_budget(recipe, rounded=loose))
+    budget = ladder.accepting(ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING, recipe)
+    return worst_output_rung(final, artifact, method.forms, partial(compare, budget=budget))
 
 
 def _whole_rung(wanted: Tensor, whole: Stage, request: ExportRequest) -> Rung:

@@ -133,7 +133,7 @@ class StaticDecoderStages:
         """The artifact against its graph; ``text``: the logits that say whether the model knows the probe's text."""
         untrained = not (self.request.source.trained and knows_text(text, self.request.probe))
         budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained)
-        loose = budget == ladder.UNTRAINED_HALF_LOWERING
+        loose = untrained and rounds_weights(self.request.recipe) and self.request.form.half
         note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else ""]))
         return lowering_rung(final, after, budget, rounded=True, note=note)
 
@@ -149,8 +149,9 @@ def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool) -> Mapping[s
     if not rounds_weights(recipe):
         return {**ladder.HALF_LOWERING, **recipe.budgets}
     if not half:
-        return ladder.ROUNDED_LOWERING
-    return ladder.UNTRAINED_HALF_LOWERING if untrained else ladder.COMPRESSED_HALF_LOWERING
+        return ladder.accepting(ladder.ROUNDED_LOWERING, recipe)
+    budget = ladder.UNTRAINED_HALF_LOWERING if untrained else ladder.COMPRESSED_HALF_LOWERING
+    return ladder.accepting(budget, recipe)
 
 
 def refuse_unfixed(program: Program, form: Form) -> None:

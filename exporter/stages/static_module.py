@@ -11,8 +11,8 @@ from torch import Tensor
 
 from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.findings import Rung
-from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, accepting, lowering_rung
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.artifact import function_of
@@ -53,12 +53,13 @@ class StaticModuleStages(ModuleStages):
         if not form.executed:
             return []
         outputs = tuple(function_of(artifact, form)(self.examples()))
-        budget = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
+        own = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
         note = self.backend.EXECUTED_BY
+        budget = accepting(own, self.request.recipe)
         compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
-        return [self.with_choices(rung, outputs, compare)]
+        forms = self.executed_forms(artifact, outputs)
+        return [self.with_choices(worst_output_rung(final, executed, forms, compare), outputs, forms, compare)]
 
     def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
         form, artifact = self.request.form, folder / self.request.form.artifact

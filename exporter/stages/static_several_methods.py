@@ -163,8 +163,9 @@ class StaticSeveralMethodsStages(ABC):
         if method.gives_logits:
             return of_method(self._text_rung(Stage(rewrite.final, final), executed, untrained), method.name)
         before, after = Stage("rewritten graph", final), Stage("artifact", executed)
+        forms = [replace(form, half=self.request.form.half) for form in method.forms]
         compare = partial(lowering_rung, budget=self._module_budget, rounded=True, note=self._note)
-        return of_method(worst_output_rung(before, after, method.sizes, compare), method.name)
+        return of_method(worst_output_rung(before, after, forms, compare), method.name)
 
     @property
     def _note(self) -> str:
@@ -172,14 +173,13 @@ class StaticSeveralMethodsStages(ABC):
 
     @property
     def _module_budget(self) -> Mapping[str, float]:
-        if rounds_weights(self.request.recipe):
-            return ladder.ROUNDED_MODULE
-        return ladder.HALF_MODULE if self.request.form.half else ladder.FLOAT_LOWERING
+        recipe, exact = self.request.recipe, ladder.HALF_MODULE if self.request.form.half else ladder.FLOAT_LOWERING
+        return ladder.accepting(ladder.ROUNDED_MODULE if rounds_weights(recipe) else exact, recipe)
 
     def _text_rung(self, final: Stage, executed: Tensor, untrained: bool) -> Rung:
         """The static methods against their graphs; random weights, which let rounding grow, have a wider budget."""
         budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained)
-        loose = budget == ladder.UNTRAINED_HALF_LOWERING
+        loose = untrained and rounds_weights(self.request.recipe) and self.request.form.half
         note = "; ".join(filter(None, [self._note, UNTRAINED_NOTE if loose else ""]))
         return lowering_rung(final, Stage("artifact", executed), budget, rounded=True, note=note)
 

@@ -1,9 +1,10 @@
-"""Write operators by those that every backend knows: other names, Einstein sums, windows side by side.
+"""Write operators by those that every backend knows: other names, Einstein sums, windows side by side, plain numbers.
 
     multiply(x, y)                                    ==>      mul(x, y)
     einsum("...pd,...qd->...pq", x, y)                ==>      views, permutations -> bmm -> view
     im2col(x, [9, 1])                                 ==>      pad -> 9 slices -> stack -> view
     zeros_like(x, dtype=float32)                      ==>      full(shape of x, 0, dtype=float32)
+    nan_to_num(x, 0, 1e4, -1e4)                       ==>      three masked fills, where x is not x, inf and -inf
 
 Legality: torch computes an Einstein sum so itself; windows are copies; what is filled has a fixed shape and
 another type than what it is like. Exact.
@@ -14,6 +15,7 @@ dots of its sum (E404), wrote ConvBERT's windows as a convolution whose weights 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +30,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
+_NUMBERS = ("nan", "posinf", "neginf")
 _VIEWS = frozenset({aten.view.default, aten._unsafe_view.default})
 _NAMES: Mapping[object, Any] = {
     aten.multiply.Tensor: aten.mul.Tensor,
@@ -116,6 +119,27 @@ class _Side:
         return begin, begin + (windows - 1) * self.stride + 1, self.stride
 
 
+def _plain_numbers(emit: Emitter, node: Node) -> Any:
+    """A tensor with numbers in the place of NaN and of infinities."""
+    given: Any = (*node.args, *[None] * 3)
+    x, (nan, high, low) = (
+        given[0],
+        (node.kwargs.get(name, value) for name, value in zip(_NUMBERS, given[1:4], strict=True)),
+    )
+    dtype = x.meta["val"].dtype
+    if not dtype.is_floating_point:
+        return x
+    ends = torch.finfo(dtype)
+    places = (
+        (emit(aten.ne.Tensor, x, x), nan or 0.0),
+        (emit(aten.eq.Scalar, x, math.inf), ends.max if high is None else high),
+        (emit(aten.eq.Scalar, x, -math.inf), ends.min if low is None else low),
+    )
+    for place, number in places:
+        x = emit(aten.masked_fill.Scalar, x, place, number)
+    return x
+
+
 def _fill(graph: GraphModule, node: Node) -> None:
     """Make a tensor of one value by its shape, where that is fixed and its type is not that of what it is like."""
     made, like = node.meta["val"], node.args[0].meta["val"]  # type: ignore[union-attr]
@@ -132,4 +156,5 @@ _FILLS: Mapping[object, int] = {aten.zeros_like.default: 0, aten.ones_like.defau
 _WRITTEN: Mapping[object, Callable[[Emitter, Node], Node]] = {
     aten.einsum.default: _sum,
     aten.im2col.default: _windows,
+    aten.nan_to_num.default: _plain_numbers,
 }

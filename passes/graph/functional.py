@@ -30,16 +30,18 @@ def make_functional(graph: GraphModule) -> None:
     for node in writes(graph):
         order = {each: index for index, each in enumerate(graph.graph.nodes)}
         chain = _chain(node, order)
-        if chain is not None:
+        if chain is not None and not _is_read(node, order):
+            graph.graph.erase_node(node)
+        elif chain is not None:
             _rewrite(graph, node, chain, order)
 
 
 def writes(graph: GraphModule) -> list[Node]:
     """The operators that write into values which the graph computes."""
-    return [node for node in graph.graph.nodes if any(operand.op != "get_attr" for operand in _written(node))]
+    return [node for node in graph.graph.nodes if any(operand.op != "get_attr" for operand in written(node))]
 
 
-def _written(node: Node) -> Iterator[Node]:
+def written(node: Node) -> Iterator[Node]:
     """The operands that an operator writes into."""
     if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
         for argument, value in zip(node.target._schema.arguments, node.args, strict=False):
@@ -52,17 +54,30 @@ def _chain(write: Node, order: Mapping[Node, int]) -> list[Node] | None:
 
     Each is a slice or selection of the next. Above the last one nobody reads what was changed.
     """
-    path = _path(write.args[0])
+    path = view_path(write.args[0])
     read = [any(order[user] > order[write] for user in node.users) for node in path]
     chain = path[: max((index for index, later in enumerate(read) if later), default=0) + 1]
     scattered = all(view.target in _SCATTER for view in chain[:-1])
-    others = (node for node in order if node not in path and order[node] < order[write] and _path(node)[-1] is path[-1])
+    others = (
+        node for node in order if node not in path and order[node] < order[write] and memory_of(node) is path[-1]
+    )
     aliased = any(order[user] > order[write] for node in others for user in node.users)
     computed = all(node.op == "call_function" for node in path)
     return chain if scattered and computed and not aliased else None
 
 
-def _path(value: Any) -> list[Node]:
+def _is_read(write: Node, order: Mapping[Node, int]) -> bool:
+    """Whether anything reads what a write changed, or what the writing operator returns."""
+    path = view_path(write.args[0])
+    return bool(write.users) or any(order[user] > order[write] for node in path for user in node.users)
+
+
+def memory_of(value: Node) -> Node:
+    """The node whose memory a tensor lies in: itself, or what it is a view of."""
+    return view_path(value)[-1]
+
+
+def view_path(value: Any) -> list[Node]:
     """A tensor, what it is a view of, and so on up to the tensor that owns the memory."""
     path = [value]
     while _is_view(path[-1]):

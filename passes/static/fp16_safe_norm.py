@@ -1,4 +1,4 @@
-"""Write RMS norm, layer norm and group norm out in a form that float16 can compute.
+"""Write RMS norm, layer norm, group norm and Euclidean norms out in a form that float16 can compute.
 
     edgec::rms_norm(x, w, eps)                                      x^2 overflows float16 from |x| = 256 on
     ==>
@@ -8,9 +8,14 @@
 The norm does not change when x and the square root of eps are divided by the same number, so any m > 0 is exact; the
 largest value keeps every square in range, and what is added to it keeps t in range (Zhang & Sennrich 2019, arXiv
 1910.07467, for the norm itself).
+    x / max(|x|, eps)          ==>          y * rsqrt(sum(y^2) + 2^-14) ,  y = x / (amax(|x|) + 2^-14)
+
+Vectors of length 1 are made likewise (``F.normalize``), whose eps of 1e-12 is 0 in float16; and a vector's length is
+the largest value times the length of y.
 A layer norm is the RMS norm of x - mean(x), plus its bias; a group norm is that of each group of channels, laid out in
 a row. (coremltools 9.0 refuses a group norm in float16 besides: it adds an eps in float32.) Legality: every
-``edgec::rms_norm`` and ``aten.group_norm`` node, and every ``aten.layer_norm`` over the last dimension. Exact. Measured
+``edgec::rms_norm`` and ``aten.group_norm`` node, every ``aten.layer_norm`` over the last dimension, and every vector
+norm of order 2, clamped below 1e-4 or not at all. Exact. Measured
 in float16 on values around 1000: the plain norm is 0 everywhere (its square is infinite), this one is at most 2e-3 off,
 of 4.
 """
@@ -32,7 +37,10 @@ from edgec.passes.graph.emit import Emitter
 aten = torch.ops.aten
 LAYER_NORM = aten.layer_norm.default
 GROUP_NORM = aten.group_norm.default
+VECTOR_NORM = aten.linalg_vector_norm.default
 _FLOOR = 2.0**-8
+# float16's smallest normal number: below it a vector counts as 0, and its direction is not kept.
+_SMALLEST = 2.0**-14
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,15 @@ class Fp16SafeNorm:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Write out every norm."""
+        for node in nodes_of(graph, aten.div.Tensor):
+            if (norm := _divisor(node)) is not None:
+                with graph.graph.inserting_before(node):
+                    node.replace_all_uses_with(_direction(Emitter(graph.graph), *norm.args[:3:2]))
+        graph.graph.eliminate_dead_code()
+        for node in nodes_of(graph, VECTOR_NORM):
+            if _is_euclidean(node):
+                with graph.graph.inserting_before(node):
+                    node.replace_all_uses_with(_length(Emitter(graph.graph), node))
         forms: dict[Any, Any] = {RMS_NORM: _rms_norm, LAYER_NORM: _layer_norm, GROUP_NORM: _group_norm}
         for node in nodes_of(graph, *forms):
             if node.target is not LAYER_NORM or len(node.args[1]) == 1:  # type: ignore[arg-type]
@@ -81,6 +98,45 @@ def _group_norm(emit: Emitter, node: Node) -> Node:
         if each is not None:
             normal = emit(operator, normal, emit(aten.reshape.default, each, [channels, *[1] * len(places)]))
     return normal
+
+
+def _divisor(node: Node) -> Node | None:
+    """The Euclidean norm by which a quotient divides the very vectors that it is of, if it does."""
+    value: Any = node.args[1]
+    while isinstance(value, Node) and value.target in (aten.expand.default, aten.expand_as.default):
+        value = value.args[0]
+    if not isinstance(value, Node) or value.target not in (aten.clamp_min.default, aten.clamp.default):
+        return None
+    norm, low = value.args[:2]
+    small = isinstance(low, float) and low <= 1e-4 and len(value.args) == 2
+    return norm if small and isinstance(norm, Node) and _is_euclidean(norm) and norm.args[0] is node.args[0] else None
+
+
+def _is_euclidean(node: Node) -> bool:
+    """Whether a node is a vector norm of order 2 along named dimensions."""
+    order, dimensions = (*node.args[1:3], *[None] * 2)[:2]
+    return node.target is VECTOR_NORM and order in (2, 2.0, None) and isinstance(dimensions, list | tuple)
+
+
+def _direction(emit: Emitter, x: Any, dimensions: Any) -> Node:
+    """Emit vectors of length 1."""
+    y, _ = _shrunk(emit, x, dimensions)
+    power = emit(aten.sum.dim_IntList, emit(aten.mul.Tensor, y, y), dimensions, True)
+    return emit(aten.mul.Tensor, y, emit(aten.rsqrt.default, emit(aten.add.Tensor, power, _SMALLEST)))
+
+
+def _length(emit: Emitter, node: Node) -> Node:
+    """Emit the length of vectors."""
+    x, dimensions = node.args[0], node.args[2]
+    y, largest = _shrunk(emit, x, dimensions)
+    length = emit(aten.sqrt.default, emit(aten.sum.dim_IntList, emit(aten.mul.Tensor, y, y), dimensions, True))
+    return emit(aten.reshape.default, emit(aten.mul.Tensor, length, largest), list(node.meta["val"].shape))
+
+
+def _shrunk(emit: Emitter, x: Any, dimensions: Any) -> tuple[Node, Node]:
+    """Emit vectors divided by about their largest values, and these."""
+    largest = emit(aten.add.Tensor, emit(aten.amax.default, emit(aten.abs.default, x), dimensions, True), _SMALLEST)
+    return emit(aten.mul.Tensor, x, emit(aten.reciprocal.default, largest)), largest
 
 
 def _centred(emit: Emitter, x: Any) -> Node:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
@@ -176,7 +177,7 @@ def text_windows(model: Model, text: Path, tokens: int) -> list[list[int]]:
         content = text.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:
         raise InputError("The text cannot be read.", str(text), str(cause), "give a UTF-8 text file", "E164") from cause
-    ids = list(model.tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"])[:tokens]
+    ids = token_ids(model.tokenizer, content, special=False)[:tokens]
     with_special = model.encode(content[:64])
     lead = with_special[:1] if with_special and with_special[0] == model.tokenizer.bos_token_id else []
     step = model.session.limits.context - len(lead)

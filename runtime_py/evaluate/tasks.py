@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.forced_text import continuation_score
 from edgec.runtime_py.model import Model, load
@@ -106,7 +107,7 @@ def adapter(model: Model) -> Any:
 
         def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
             special = add_special_tokens is not False
-            return list(model.tokenizer(string, add_special_tokens=special)["input_ids"])
+            return token_ids(model.tokenizer, string, special=special)
 
         def _loglikelihood_tokens(self, requests: Any, **_: Any) -> list[tuple[float, bool]]:
             return [continuation_score(model.session, context, rest) for _, context, rest in requests]
@@ -124,7 +125,7 @@ def rolling_score(model: Model, text: str, prefix: int) -> float:
     """Log-likelihood in nats of a whole text, in windows of the context; every token is predicted once."""
     from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
-    ids = list(model.tokenizer(text, add_special_tokens=False)["input_ids"])
+    ids = token_ids(model.tokenizer, text, special=False)
     windows = get_rolling_token_windows(ids, prefix, model.session.limits.context, 1)
     return sum(continuation_score(model.session, *window)[0] for window in map(make_disjoint_window, windows))
 

@@ -21,9 +21,8 @@ from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
 from edgec.runtime_py.readers import Reader
-from edgec.runtime_py.structured.constraint import Constraint
 from edgec.runtime_py.structured.rule import TokenRule
-from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.structured.structures import CompiledStructure, Structures
 from edgec.runtime_py.structured.wanted import Wanted
 from edgec.runtime_py.text_stream import TextStream
 
@@ -146,11 +145,9 @@ class Dialect:
         special = {text: index for text, index in self._notations.special.items() if index in known}
         return message_grammar(self.calls, choice, special)
 
-    def constraint(self, choice: ToolChoice, tokens: int) -> TokenRule:
-        """The rule of a message that may call tools; raises as `grammar`."""
-        compiled = self._structures().compiled(self.grammar(choice))
-        # Without a way to close: a call that was cut short is an error, never a call with arguments made up.
-        return Constraint(compiled.matcher.fork(), None, tokens)
+    def compiled(self, choice: ToolChoice) -> CompiledStructure:
+        """The structure of a message that may call tools; raises as `grammar`, and E614."""
+        return self._structures().compiled(self.grammar(choice))
 
     def read(self, text: str, tools: Sequence[Tool]) -> list[ToolCall]:
         """The calls between two markers, their values as the tools' schemas have them. Raises ValueError."""
@@ -179,7 +176,7 @@ class MessageManner:
         """The rule of a message of at most ``tokens``; None where nothing of it is prescribed.
 
         Raises:
-            InputError: E627, tools and a structure are asked for at once; else as `Dialect.constraint`.
+            InputError: E627, tools and a structure are asked for at once; else as `Dialect.compiled`.
         """
         structure = request.structure
         if self.calls is not None and structure is not None:
@@ -192,7 +189,8 @@ class MessageManner:
             if structure is not None:
                 head = self._head(thought)
                 return HeadedRule(head, structure.begin, left) if head else structure.begin(left)
-            return None if self.calls is None else self.dialect.constraint(self.wish.choice, left)
+            # Without a way to close: a call that was cut short is an error, never a call with arguments made up.
+            return None if self.calls is None else self._compiled.begin(left, closes=False)
 
         return MessageRule(
             self.dialect.decode,
@@ -204,6 +202,11 @@ class MessageManner:
             structured=structure is not None,
             eos=frozenset() if free else request.eos,
         )
+
+    @cached_property
+    def _compiled(self) -> CompiledStructure:
+        """What holds the calls; compiled once, since the rule of a message is made several times."""
+        return self.dialect.compiled(self.wish.choice)
 
     def _head(self, thought: bool) -> tuple[int, ...]:
         """What comes before a structured answer where a message has headers."""

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from edgec.errors import EdgecError
+from edgec.runtime_py.structured.refusals import too_much
 from edgec.runtime_py.structured.wanted import Wanted, wanted
 
+_MOST_SCHEMAS: Final = 4_096
 _SHARED: Final = (
     # Tokens may spell what must come in any way: by default the library allows one alone, of its own tokenizer.
     '%llguidance {"no_forcing": true}',
@@ -46,6 +48,7 @@ class Sheet:
         self._rules: list[str] = []
         self._schemas: list[dict[str, Any]] = []
         self._places: dict[str, str] = {}
+        self._asked = 0
 
     def text(self, text: str) -> str:
         """The expression of a text as it stands."""
@@ -60,8 +63,11 @@ class Sheet:
         """The expression of JSON that fulfils a schema.
 
         Raises:
-            InputError: E612 to E615, the schema cannot be enforced; ``where`` names its owner.
+            InputError: E612 to E615, the schema cannot be enforced, or there are too many; ``where`` names its owner.
         """
+        self._asked += 1
+        if self._asked > _MOST_SCHEMAS:
+            raise too_much(where, f"the tools of one message may have {_MOST_SCHEMAS:,} schemas")
         try:
             made = wanted(schema=schema)
         except EdgecError as error:

@@ -8,6 +8,7 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from threading import Event
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, Embed
 from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
 from edgec.runtime_py.serve.limits import ServeLimits
+from edgec.runtime_py.serve.preparing import Preparing, until_gone
 from edgec.runtime_py.serve.probabilities import ChosenToken
 from edgec.runtime_py.serve.problems import (
     as_body,
@@ -61,6 +63,7 @@ class Server:
         writers = [one for one in hosted if isinstance(one, Hosted)]
         self._offers = {offer.name: offer for one in writers for offer in served_models(one)}
         self._limits, self._key, self._local = limits, key, local
+        self._preparing = Preparing(limits)
 
     def app(self) -> Starlette:
         """The application for an ASGI server."""
@@ -84,7 +87,7 @@ class Server:
                 return await endpoint(request)
             except EdgecError as error:
                 return problem(error)
-            except ClientDisconnect:
+            except (ClientDisconnect, Gone):
                 return JSONResponse({}, status_code=499)
             except Exception as error:
                 _LOG.exception("a request failed")
@@ -133,9 +136,9 @@ class Server:
         if not isinstance(hosted, HostedEncoder):
             raise wrong_kind(body.model, "/v1/chat/completions or /v1/completions")
         hosted.check(body)
-        watcher = asyncio.create_task(_until_gone(request, stopped.set))
+        watcher = asyncio.create_task(until_gone(request, stopped.set))
         try:
-            made = await hosted.embed(texts, stopped)
+            made = await hosted.embed(texts, stopped, body.prompt_name)
         finally:
             stopped.set()
             watcher.cancel()
@@ -144,14 +147,14 @@ class Server:
     async def _chat(self, request: Request) -> Any:
         body = await self._body(request, ChatBody)
         offer = self._offer(body.model)
-        wanted = await run_in_threadpool(wanted_message, offer.hosted.model, body)
+        wanted = await self._preparing.made(request, body, partial(wanted_message, offer.hosted.model, body))
         shape = MessageShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None)
         return await self._answered(request, body, (offer, wanted, shape))
 
     async def _completions(self, request: Request) -> Any:
         body = await self._body(request, CompletionBody)
         offer = self._offer(body.model)
-        wanted = await run_in_threadpool(wanted_text, offer.hosted.model, body)
+        wanted = await self._preparing.made(request, body, partial(wanted_text, offer.hosted.model, body))
         shape = TextShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None)
         return await self._answered(request, body, (offer, wanted, shape))
 
@@ -168,7 +171,7 @@ class Server:
     async def _answered(self, request: Request, body: GenerationBody, prepared: PreparedAnswer) -> Any:
         offer, wanted, shape = prepared
         answer = offer.hosted.answer(wanted, offer.adapter)
-        watcher, streamed = asyncio.create_task(_until_gone(request, answer.stop)), False
+        watcher, streamed = asyncio.create_task(until_gone(request, answer.stop)), False
         try:
             if not body.stream:
                 return await _whole(answer, shape)
@@ -178,8 +181,6 @@ class Server:
             usage = body.stream_options is not None and body.stream_options.include_usage
             streamed = True
             return EventStream(answer, _events(answer, shape, first, reader, usage), watcher, self._limits.send_seconds)
-        except Gone:
-            return JSONResponse({}, status_code=499)
         finally:
             if not streamed:
                 answer.stop()
@@ -243,13 +244,6 @@ async def _whole(answer: Answer, shape: AnswerShape) -> JSONResponse:
         chosen += written.chosen
     assert answer.result is not None
     return JSONResponse(shape.whole(answer.result, chosen))
-
-
-async def _until_gone(request: Request, stop: Callable[[], None]) -> None:
-    """Stop an answer as soon as its client has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    stop()
 
 
 async def _limited(request: Request, most: int) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from edgec.bundle.limited_json import first_fault, parse_json
@@ -33,9 +34,18 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 class Strict(BaseModel):
-    """An object of a body: its values have their own kinds, and there are no others."""
+    """An object of a body: its values have their own kinds, and there are no others; null is an absent value."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, held: Any) -> Any:
+        """OpenAI's clients send what was not chosen as null."""
+        if not isinstance(held, dict):
+            return held
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {name: value for name, value in held.items() if value is not None or name in required}
 
 
 class StreamOptions(Strict):
@@ -92,10 +102,8 @@ class Called(Strict):
     index: int | None = None
 
 
-class Said(BaseModel):
+class Said(Strict):
     """One message; what others know of it and templates do not read is left out."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[ContentPart] | None = None
@@ -109,10 +117,8 @@ class Said(BaseModel):
     annotations: list[Any] | None = Field(default=None, max_length=0)
 
 
-class NamedSchema(BaseModel):
+class NamedSchema(Strict):
     """A JSON Schema with a name."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
 
     name: str = ""
     description: str = ""
@@ -149,6 +155,7 @@ class EmbeddingBody(Strict):
     input: str | list[str] | list[int] | list[list[int]]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1)
+    prompt_name: str | None = Field(default=None, max_length=256)
     user: str | None = None
 
     def texts(self) -> list[str | list[int]]:
@@ -187,12 +194,18 @@ def read_body(raw: bytes, kind: type[BodyT]) -> BodyT:
     for name in [name for name in held if name not in known]:
         value = held.pop(name)
         if value is not None and not any(value == each and type(value) is type(each) for each in _neutral(name)):
-            raise unsupported(name, "this value is not" if name in _NEUTRAL else "")
+            raise unsupported(name, _taken(name))
     try:
         return kind.model_validate(held)
     except ValidationError as cause:
         place = cause.errors(include_input=False, include_url=False)[0]["loc"]
         raise malformed_body(first_fault(cause), str(place[0]) if place else "") from cause
+
+
+def _taken(name: str) -> str:
+    """Which values of a parameter are taken; empty where it is not known."""
+    values = " or ".join(json.dumps(value) for value in _NEUTRAL.get(name, ()))
+    return f"taken is {values} only" if values else ""
 
 
 def _neutral(name: str) -> tuple[Any, ...]:

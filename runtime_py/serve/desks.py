@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Protocol
 
@@ -16,8 +16,7 @@ from edgec.runtime_py.serve.scheduler import BatchedStepper, Closed, Scheduler
 from edgec.runtime_py.serve.seats import Seats
 from edgec.runtime_py.sessions.step import obstacle_to_steps
 from edgec.runtime_py.stepper import Logits, Stepper, prefill_in_chunks
-
-Check = Callable[[], None]
+from edgec.runtime_py.structured.patience import Check
 
 
 class Desk(Protocol):

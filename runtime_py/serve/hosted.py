@@ -22,6 +22,7 @@ from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.stepper import Stepper
 from edgec.runtime_py.streams import Stream
+from edgec.runtime_py.structured.patience import while_wanted
 from edgec.runtime_py.structured.rule import Vector
 
 
@@ -69,7 +70,8 @@ class Answer:
         self._deadline = time.monotonic() + self._limits.answer_seconds
         try:
             self._check()
-            with desk.seat(self.wanted.prompt, self._check, self._adapter) as (stepper, memory):
+            held = while_wanted(self._check)
+            with held, desk.seat(self.wanted.prompt, self._check, self._adapter) as (stepper, memory):
                 for written in self._written(model, stepper, memory):
                     self._hand(written)
             self._hand(_END)

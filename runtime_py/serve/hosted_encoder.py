@@ -62,34 +62,39 @@ class HostedEncoder:
         if body.dimensions not in (None, self.model.vector_width):
             raise unsupported("dimensions", f"the model's vectors have {self.model.vector_width} values")
 
-    async def embed(self, texts: Sequence[str | Sequence[int]], stopped: Event) -> Vectors:
+    async def embed(
+        self, texts: Sequence[str | Sequence[int]], stopped: Event, prompt_name: str | None = None
+    ) -> Vectors:
         """The vectors of some texts; to be called in the server's loop.
 
         Args:
             texts: at least one; text, or token ids.
             stopped: set where nobody waits any more: the rest is not computed.
+            prompt_name: as for `Model.embed`.
 
         Raises:
-            InputError: E152, E158 and E643 as `Model.embed`.
+            InputError: E126, E127, E152, E158 and E643 as `Model.embed`.
             RequestError: E637, it took too long; E638, too many wait.
         """
         if self._waiting > self._limits.waiting:
             raise too_many(self._limits.waiting)
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._computed, texts, stopped)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._computed, texts, stopped, prompt_name
+            )
         finally:
             self._waiting -= 1
 
-    def _computed(self, texts: Sequence[str | Sequence[int]], stopped: Event) -> Vectors:
+    def _computed(self, texts: Sequence[str | Sequence[int]], stopped: Event, prompt_name: str | None) -> Vectors:
         deadline, vectors = time.monotonic() + self._limits.answer_seconds, []
-        tokens = sum(self.model.embedded_tokens(text) for text in texts)
+        tokens = sum(self.model.embedded_tokens(text, prompt_name=prompt_name) for text in texts)
         for text in texts:
             if stopped.is_set():
                 break
             if time.monotonic() > deadline:
                 raise out_of_time(self._limits.answer_seconds)
-            vectors.append(self.model.embed([text])[0])
+            vectors.append(self.model.embed([text], prompt_name=prompt_name)[0])
         return Vectors(tuple(vectors), tokens)
 
     def close(self) -> None:

@@ -80,6 +80,12 @@ def out_of_time(seconds: float) -> RequestError:
     return RequestError("The answer took too long.", "server", f"the limit is {seconds:g} s", fix, "E637")
 
 
+def slow_to_prepare(seconds: float) -> RequestError:
+    """A request whose schema, tools or text take too long before anything is computed."""
+    fix = "use a smaller schema, or fewer tools"
+    return RequestError("Preparing the answer took too long.", "server", f"the limit is {seconds:g} s", fix, "E637")
+
+
 def too_many(most: int) -> RequestError:
     """A request for which there is no place to wait."""
     fix = "try again later"

@@ -104,15 +104,16 @@ def server_of(hosted: Sequence[Served], limits: ServeLimits, key: str | None, *,
     import uvicorn
 
     from edgec.runtime_py.serve.app import Server
+    from edgec.runtime_py.serve.connections import timed
 
     config = uvicorn.Config(
         Server(hosted, limits, key, local).app(),
+        http=timed(limits),
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
         ws="none",
-        limit_concurrency=limits.connections,
         timeout_graceful_shutdown=_CLOSING_SECONDS,
     )
     return uvicorn.Server(config)

@@ -78,7 +78,7 @@ def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
 def _one_prompt(prompt: str | list[str] | list[int]) -> str | Sequence[int]:
     if isinstance(prompt, list) and any(isinstance(each, str) for each in prompt):
         if len(prompt) != 1:
-            raise unsupported("prompt", "several prompts in one request are not")
+            raise unsupported("prompt", "several prompts in one request are not taken")
         return str(prompt[0])
     return prompt  # type: ignore[return-value]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
@@ -14,6 +15,7 @@ from edgec.runtime_py.structured.vocabulary import Vocabulary
 
 Allowed = NDArray[np.bool_]
 _SILENT: Final = 0
+_INNER: Final = re.compile("<backtrace>|<state>")
 # Classes whose tokens are allowed or not as one, beside the library's own for JSON: words, for regular expressions.
 _SLICES: Final = (r"[a-z ]{1,10}", r"[a-zA-Z0-9 ]{1,10}")
 
@@ -39,7 +41,12 @@ def library() -> Any:
 
 def fault_of(grammar: str) -> str:
     """What is wrong with a compiled description, or an empty string; no vocabulary is needed for that."""
-    return str(library().LLMatcher.validate_grammar(grammar, None))
+    return _told(str(library().LLMatcher.validate_grammar(grammar, None)))
+
+
+def _told(fault: str) -> str:
+    """A fault in one line, without the library's own places and counters."""
+    return " ".join(_INNER.split(fault)[0].split())
 
 
 class _Tokens:
@@ -95,7 +102,7 @@ class Matcher:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise too_much("structured output", " ".join(self._matcher.get_error().split()))
+            raise too_much("structured output", _told(self._matcher.get_error()))
 
     @property
     def accepting(self) -> bool:

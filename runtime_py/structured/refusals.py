@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.errors import InputError
+import sys
+
+from edgec.errors import InputError, ToolError
 
 _MOST = 300
 
@@ -60,3 +62,10 @@ def refused_value(where: str, why: str) -> InputError:
     """A text that fulfils the schema of a class, and that the class itself refuses."""
     fix = "put the condition into the schema, or read the text with schema=MODEL.model_json_schema()"
     return InputError("The class refuses a text that fulfils its schema.", where, why[:_MOST], fix, "E618")
+
+
+def no_process(why: str) -> ToolError:
+    """No process can be started to hold texts in."""
+    what = "The process that holds texts to schemas and grammars cannot be used."
+    fix = "run 'edgec doctor'; edgec starts processes with the Python that runs it"
+    return ToolError(what, sys.executable or "python", why[:_MOST], fix, "E647")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 from typing import Any, Final
 
 from edgec.runtime_py.engines.engine_structure import EngineStructure
-from edgec.runtime_py.structured.closing import Closer
 from edgec.runtime_py.structured.constraint import Constraint
-from edgec.runtime_py.structured.engine import GrammarEngine, Matcher
+from edgec.runtime_py.structured.remote import RemoteStructure
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 from edgec.runtime_py.structured.wanted import Wanted
+from edgec.runtime_py.structured.worker.processes import Workers
 
 OpenStructure = Callable[[], EngineStructure]
 _KEPT: Final = 32
-_LONGEST_HINT: Final = 64
+_KEPT_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -31,15 +29,16 @@ class CompiledStructure:
     """
 
     wanted: Wanted
-    matcher: Matcher
-    closer: Closer
+    compiled: RemoteStructure
     held: EngineStructure | None = None
 
-    def begin(self, budget: int) -> Constraint:
-        """Begin a text of this structure of at most ``budget`` tokens."""
+    def begin(self, budget: int, *, closes: bool = True) -> Constraint:
+        """Begin a text of this structure of at most ``budget`` tokens; ``closes``: it is closed before they run out."""
+        vocabulary = self.compiled.vocabulary
         if self.held is not None:
-            return Constraint(self.matcher.fork(), None, budget, self.held.begin(max(budget, 1)))
-        return Constraint(self.matcher.fork(), self.closer, budget)
+            text = self.compiled.begin(budget, closes=False, masks=False)
+            return Constraint(text, vocabulary, self.held.begin(max(budget, 1)))
+        return Constraint(self.compiled.begin(budget, closes=closes), vocabulary)
 
     def value(self, text: str) -> Any:
         """The value of a whole text: what its JSON says, or the text itself."""
@@ -47,7 +46,7 @@ class CompiledStructure:
 
 
 class Structures:
-    """Compiles for one vocabulary, and keeps what it compiled; threads take turns.
+    """Compiles for one vocabulary, and keeps what it compiled, each in a process of its own.
 
     Attributes:
         vocabulary: what tokens write.
@@ -56,17 +55,9 @@ class Structures:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Begin with nothing compiled."""
         self.vocabulary = vocabulary
+        self._workers = Workers(vocabulary)
         self._kept: OrderedDict[tuple[str, int], CompiledStructure] = OrderedDict()
         self._turn = Lock()
-
-    @cached_property
-    def engine(self) -> GrammarEngine:
-        """The library with the vocabulary."""
-        return GrammarEngine(self.vocabulary)
-
-    @cached_property
-    def _closer(self) -> Closer:
-        return Closer(self.engine.vocabulary)
 
     def compiled(self, wanted: Wanted, held: OpenStructure | None = None) -> CompiledStructure:
         """The structure that is wanted, compiled now or before.
@@ -76,24 +67,26 @@ class Structures:
             held: opens the same in the engine; None where the engine does not know it.
 
         Raises:
-            InputError: E614, it exceeds the library's limits; E714, the engine cannot read it.
+            InputError: E614, it exceeds a limit; E714, the engine cannot read it.
+            ToolError: E647, no process can be started to hold it.
         """
-        with self._turn:
-            return self._compiled(wanted, held)
-
-    def _compiled(self, wanted: Wanted, held: OpenStructure | None) -> CompiledStructure:
         key = (wanted.key, id(wanted.model))
-        if key not in self._kept:
-            matcher, hints = self.engine.compile(wanted.grammar), [self._shortest(sought) for sought in wanted.sought]
-            closer = self._closer.hinted([hint for hint in hints if hint])
-            self._kept[key] = CompiledStructure(wanted, matcher, closer, held() if held is not None else None)
-        self._kept.move_to_end(key)
-        while len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+        with self._turn:
+            known = self._kept.get(key)
+        if known is None or not known.compiled.alive:
+            # Outside of the lock: whoever else compiles meanwhile does not wait for this one.
+            compiled = RemoteStructure(self._workers.fork(), self.vocabulary, wanted.grammar, wanted.sought)
+            known = CompiledStructure(wanted, compiled, held() if held is not None else None)
+        with self._turn:
+            self._keep(key, known)
+        return known
 
-    def _shortest(self, grammar: str) -> bytes:
-        """A short text of a description as it stands within a JSON string; empty where none is found."""
-        way = self._closer.find_way_out(self.engine.compile(grammar), _LONGEST_HINT) or ()
-        text = b"".join(self.engine.vocabulary.tokens[token] for token in way).decode(errors="replace")
-        return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    def _keep(self, key: tuple[str, int], one: CompiledStructure) -> None:
+        """Keep a structure, and let go those that were used longest ago, as far as they are too many or too large."""
+        self._kept[key] = one
+        self._kept.move_to_end(key)
+        while len(self._kept) > 1 and (len(self._kept) > _KEPT or self._held_bytes() > _KEPT_BYTES):
+            self._kept.popitem(last=False)
+
+    def _held_bytes(self) -> int:
+        return sum(one.compiled.grown_bytes for one in self._kept.values())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,28 +13,18 @@ from pydantic import BaseModel, ValidationError
 
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.schemas import MOST_SCHEMA_BYTES
-from edgec.errors import InputError
-from edgec.runtime_py.structured.engine import fault_of, library
+from edgec.runtime_py.structured.engine import library
 from edgec.runtime_py.structured.refusals import (
     contradiction,
-    empty,
     malformed,
     no_schema,
-    not_enforced,
     refused_value,
     too_much,
     unreadable,
 )
-from edgec.runtime_py.structured.schema.normalise import normalise
+from edgec.runtime_py.structured.worker.describers import DESCRIBERS
 
-# Space between values: none, one blank, or a line with its indentation. Unbounded, a model may write nothing else.
-_WHITESPACE: Final = r" |\n[ ]{0,16}|\n\t{0,8}"
-# Without \u, so that no free name can spell a declared one.
-_ESCAPES: Final = 'nrbtf\\"'
-_MOST_SOUGHT: Final = 16
 _ANY_OBJECT: Final = {"type": "object"}
-_SPECIAL: Final = re.compile(r"<[^\s<>]*>|%json|%llguidance|@")
-_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|//[^\n]*|\#[^\n]*')
 
 
 @dataclass(frozen=True)
@@ -112,7 +101,7 @@ def wanted(schema: Any = None, regex: Any = None, grammar: Any = None, json: Any
 
     Raises:
         InputError: E610 to E616.
-        ToolError: E619, llguidance is not installed.
+        ToolError: E619, llguidance is not installed; E647, no process can be started to check it in.
     """
     given = [name for name, value in (("schema", schema), ("regex", regex), ("grammar", grammar)) if value is not None]
     given += ["json"] if json else []
@@ -128,16 +117,8 @@ def wanted(schema: Any = None, regex: Any = None, grammar: Any = None, json: Any
 
 def _schema(given: Any) -> Wanted:
     model = given if isinstance(given, type) and issubclass(given, BaseModel) else None
-    if model is not None:
-        given = _schema_of(model)
-    schema, patterns = _normalised(given)
-    # The library takes its options from an object only.
-    text = json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
-    overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
-    made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
-    if fault := fault_of(made):
-        raise _schema_fault(" ".join(fault.split()))
-    return Wanted("schema", made, model, tuple(_sought(patterns)))
+    made = DESCRIBERS.describe("schema", _plain(given if model is None else _schema_of(model)))
+    return Wanted("schema", made.grammar, model, made.sought)
 
 
 def normalised_schema(given: Any) -> Any:
@@ -145,34 +126,10 @@ def normalised_schema(given: Any) -> Any:
 
     Raises:
         InputError: E612 to E615.
-        ToolError: E619, llguidance is not installed.
+        ToolError: E619, llguidance is not installed; E647, no process can be started for it.
     """
     library()
-    return _normalised(given)[0]
-
-
-def _normalised(given: Any) -> tuple[Any, dict[str, None]]:
-    """A schema as it is enforced, and the patterns in it."""
-    if isinstance(given, str | Path):
-        given = read_json_schema(Path(given))
-    if not isinstance(given, bool | Mapping):
-        raise no_schema("schema", f"a {type(given).__name__} was given")
-    patterns: dict[str, None] = {}
-
-    def checked(pattern: str) -> str:
-        patterns[pattern] = None
-        made = library().LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern})
-        fault = " ".join(fault_of(made).split())
-        return "" if "nsatisfiable" in fault else fault
-
-    return normalise(_plain(given), checked), patterns
-
-
-def _sought(patterns: Iterable[str]) -> Iterator[str]:
-    for pattern in [pattern for pattern in patterns if not pattern.startswith("^")][:_MOST_SOUGHT]:
-        made = str(library().LLMatcher.grammar_from_regex(pattern.removesuffix("$")))
-        if not fault_of(made):
-            yield made
+    return DESCRIBERS.normalise(_plain(given))
 
 
 def _schema_of(model: type[BaseModel]) -> Any:
@@ -182,58 +139,47 @@ def _schema_of(model: type[BaseModel]) -> Any:
         raise no_schema(model.__name__, str(error)) from error
 
 
-def _plain(given: Any) -> Any:
-    """A schema as plain data within the limits of JSON files."""
+def _plain(given: Any) -> bytes:
+    """A schema, or what the file of one holds, as JSON of bounded length."""
+    if isinstance(given, str | Path):
+        given = read_json_schema(Path(given))
+    if not isinstance(given, bool | Mapping):
+        raise no_schema("schema", f"a {type(given).__name__} was given")
     try:
         text = json.dumps(given, allow_nan=False).encode()
-        if len(text) > MOST_SCHEMA_BYTES:
-            raise too_much("schema", f"it has more than {MOST_SCHEMA_BYTES:,} bytes")
-        return parse_json(text)
     except RecursionError as error:
         raise too_much("schema", "it is nested too deeply, or holds itself") from error
     except (TypeError, ValueError) as error:
         raise no_schema("schema", str(error)) from error
-
-
-def _schema_fault(fault: str) -> InputError:
-    """What the library says of a schema that was checked before."""
-    if "nsatisfiable" in fault or "is empty" in fault:
-        return empty("schema", fault)
-    named = {
-        "min/maxProperties": "maxProperties",
-        "attern propert": "patternProperties",
-        "patternProperties": "patternProperties",
-        "multipleOf": "multipleOf",
-        "circular references": "$ref",
-        "Schema intersection": "allOf",
-    }
-    keyword_at_fault = next((keyword for words, keyword in named.items() if words in fault), None)
-    return not_enforced(keyword_at_fault, "schema", fault) if keyword_at_fault else too_much("schema", fault)
+    return _limited("schema", text)
 
 
 def _regex(given: Any) -> Wanted:
-    if not isinstance(given, str) or len(given.encode(errors="replace")) > MOST_SCHEMA_BYTES:
-        raise malformed("regex", "it is not text, or too long")
-    made = library().LLMatcher.grammar_from_regex(given)
-    if fault := fault_of(made):
-        raise malformed("regex", " ".join(fault.split()))
-    return Wanted("regex", made)
+    if not isinstance(given, str):
+        raise malformed("regex", "it is not text")
+    made = DESCRIBERS.describe("regex", _encoded("regex", given))
+    return Wanted("regex", made.grammar)
 
 
 def _grammar(given: Any) -> Wanted:
     text = read_grammar(given) if isinstance(given, Path) else given
-    if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_SCHEMA_BYTES:
-        raise malformed("grammar", "it is not text, or too long")
-    special = _SPECIAL.search(_QUOTED.sub("", text))
-    if special and "::=" not in text:
-        raise malformed("grammar", f"{special[0]} is not supported: no special tokens, schemas or options inside")
+    if not isinstance(text, str):
+        raise malformed("grammar", "it is not text")
+    made = DESCRIBERS.describe("grammar", _encoded("grammar", text))
+    return Wanted("grammar", made.grammar)
+
+
+def _encoded(where: str, text: str) -> bytes:
     try:
-        made = library().grammar_from("gbnf" if "::=" in text else "lark", text)
-    except ValueError as error:
-        raise malformed("grammar", str(error)) from error
-    if fault := fault_of(made):
-        raise malformed("grammar", " ".join(fault.split()))
-    return Wanted("grammar", json.dumps({"grammars": [{"lark_grammar": made}]}))
+        return _limited(where, text.encode())
+    except UnicodeEncodeError as error:
+        raise malformed(where, "it is not valid Unicode") from error
+
+
+def _limited(where: str, text: bytes) -> bytes:
+    if len(text) > MOST_SCHEMA_BYTES:
+        raise too_much(where, f"it has more than {MOST_SCHEMA_BYTES:,} bytes")
+    return text
 
 
 def read_json_schema(path: Path) -> Any:

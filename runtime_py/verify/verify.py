@@ -15,15 +15,14 @@ from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import (
-    ChatVector,
     FunctionVector,
     Golden,
     OutputVector,
-    TextVector,
     golden_source,
     probe_values,
     read_golden,
 )
+from edgec.bundle.golden_texts import ChatVector, TextVector
 from edgec.bundle.manifest import Runtime
 from edgec.devices.simulators import simulator_of
 from edgec.devices.transport import parse_address
@@ -32,6 +31,7 @@ from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
+from edgec.runtime_py.text_stream import streamed_text
 from edgec.runtime_py.verify.function_outputs import function_outputs
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
 from edgec.runtime_py.verify.signing import signature_check
@@ -107,7 +107,7 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
     accepted = "the runtime accepts it, with every operator it needs"
     if simulator:
         accepted = f"simulated: executed by {simulator}, not by its own unit"
-    chat = [golden.chat] if golden.chat else []
+    chat = [*([golden.chat] if golden.chat else []), *golden.chats]
     return [
         BundleCheck("artifact", "passed", accepted),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
@@ -172,15 +172,22 @@ def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V],
 
 
 def text_fault(model: Model, vector: TextVector) -> str | None:
-    """How the tokenizer differs on one text, or None. Ids must be equal."""
+    """How the tokenizer differs on one text, or None. Ids must be equal, and so must what is shown of them."""
     ids = token_ids(model.tokenizer, vector.text)
-    return None if ids == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, ids)}"
+    if ids != vector.ids:
+        return f"{vector.label!r} gives {_first_difference(vector.ids, ids)}"
+    if vector.shown is None:
+        return None
+    if model.decode(ids) != vector.shown:
+        return f"{vector.label!r} comes back as {model.decode(ids)!r}"
+    streamed = streamed_text(model.decode, ids)
+    return None if streamed == vector.pieces else f"{vector.label!r} in pieces comes back as {streamed!r}"
 
 
 def chat_fault(model: Model, vector: ChatVector) -> str | None:
     """How the rendered conversation or its ids differ, or None. Both must be equal."""
-    if render_messages(model.tokenizer, vector.messages) != vector.rendered:
-        return "the chat template renders a different text"
+    if render_messages(model.tokenizer, vector.messages, clock=vector.clock) != vector.rendered:
+        return f"the chat template renders a different text for {vector.label!r}"
     ids = token_ids(model.tokenizer, vector.rendered, special=False)
     return None if ids == vector.ids else f"the rendered text gives {_first_difference(vector.ids, ids)}"
 
@@ -281,10 +288,11 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
     for name, indices in vector.indices.items():
         if name not in outputs or max(indices) >= outputs[name].size:
             return f"the model has no output {name!r} with that many values"
-        moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
-        allowed = vector.tolerances.get(name, vector.tolerance) * _share(model, vector)
-        if not moved <= allowed:
-            return f"a value of {name!r} moved by {moved:.3g}, more than {allowed:.3g}"
+        moved = np.abs(outputs[name].ravel()[indices] - np.asarray(vector.values[name]))
+        allowed = np.asarray(vector.allowed(name)) * _share(model, vector)
+        if not (moved <= allowed).all():
+            worst = int(np.argmax(np.where(moved <= allowed, -1.0, moved)))
+            return f"a value of {name!r} moved by {moved[worst]:.3g}, more than {allowed[worst]:.3g}"
     return None
 
 

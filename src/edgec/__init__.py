@@ -10,16 +10,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from edgec.errors import BudgetError, EdgecError, InputError, ToolError
-from edgec.installation import __version__
-
 if TYPE_CHECKING:
+    from edgec.errors import BudgetError, EdgecError, InputError, ToolError
     from edgec.exporter.api import export
     from edgec.exporter.apps import embed
+    from edgec.installation import __version__
     from edgec.runtime_py.bench.bench import bench
     from edgec.runtime_py.model import load
 
 _PUBLIC = {
+    "BudgetError": "edgec.errors",
+    "EdgecError": "edgec.errors",
+    "InputError": "edgec.errors",
+    "ToolError": "edgec.errors",
+    "__version__": "edgec.installation",
     "export": "edgec.exporter.api",
     "load": "edgec.runtime_py.model",
     "bench": "edgec.runtime_py.bench.bench",
@@ -35,7 +39,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the heavy parts on first use, so that ``import edgec`` and ``edgec --help`` stay light."""
+    """Import every part on first use: ``edgec --help`` stays light, and Ctrl-C meets little before ``main``."""
     if name in _PUBLIC:
         from edgec.quiet import quiet
 

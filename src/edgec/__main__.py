@@ -6,10 +6,15 @@ import sys
 
 
 def main() -> None:
-    """Run the command line."""
-    from edgec.cli.app import run_cli
+    """Run the command line; Ctrl-C while it is being imported ends it as it does afterwards."""
+    try:
+        from edgec.cli.app import run_cli
 
-    sys.exit(run_cli())
+        status = run_cli()
+    except KeyboardInterrupt:
+        print("interrupted; nothing was left behind", file=sys.stderr)
+        status = 130
+    sys.exit(status)
 
 
 if __name__ == "__main__":

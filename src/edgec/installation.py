@@ -6,13 +6,24 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from edgec.errors import InputError
+
 __version__ = "0.1.0"
 PACKAGE = Path(__file__).parent
+CACHE_FIX = "set EDGEC_CACHE_DIR to a folder that you may write to"
 
 
 def cache_root() -> Path:
-    """``EDGEC_CACHE_DIR``, or ~/.cache/edgec."""
-    return Path(os.environ.get("EDGEC_CACHE_DIR") or Path.home() / ".cache" / "edgec").expanduser()
+    """``EDGEC_CACHE_DIR``, or ~/.cache/edgec.
+
+    Raises:
+        InputError: E121, this user has no home folder, or there is no user of the name after ``~``.
+    """
+    named = os.environ.get("EDGEC_CACHE_DIR") or "~/.cache/edgec"
+    try:
+        return Path(named).expanduser()
+    except RuntimeError as error:
+        raise InputError("The cache has no folder.", named, str(error), CACHE_FIX, "E121") from error
 
 
 def child_environment() -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgec.bundle import chat_template
+from edgec.bundle import chat_template, limited_process
 from edgec.bundle.chat_template import RENDERER, render_messages
 from edgec.errors import InputError
 from tests.hostile_bundles import ENDLESS_TEMPLATES, TEMPLATES
@@ -66,7 +66,7 @@ def test_several_threads_take_turns() -> None:
 
 def test_a_process_that_was_killed_is_started_again() -> None:
     assert render_messages(_tokenizer("a"), TALK) == "a"
-    process = RENDERER._process
+    process = RENDERER.process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -78,7 +78,7 @@ def test_an_answer_that_nobody_took_is_not_the_next_ones(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(chat_template, "_read_line", interrupted)
+        patch.setattr(limited_process, "_read_line", interrupted)
         render_messages(_tokenizer("first"), TALK)
     assert render_messages(_tokenizer("second"), TALK) == "second"
 
@@ -86,7 +86,7 @@ def test_an_answer_that_nobody_took_is_not_the_next_ones(monkeypatch: pytest.Mon
 def test_a_template_that_gives_no_answer_in_time_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert render_messages(_tokenizer("a"), TALK) == "a"
     with monkeypatch.context() as patch, pytest.raises(InputError) as caught:
-        patch.setattr(chat_template, "_WALL_S", 0.0)
+        patch.setattr(limited_process, "_WALL_FACTOR", 0.0)
         render_messages(_tokenizer(ENDLESS_TEMPLATES["loop"]), TALK)
     assert caught.value.code == "E159" and "in time" in caught.value.why
 
@@ -95,7 +95,7 @@ def test_a_forked_process_has_a_renderer_of_its_own() -> None:
     assert render_messages(_tokenizer("parent"), TALK) == "parent"
     child = os.fork()
     if child == 0:
-        os._exit(0 if RENDERER._process is None and not RENDERER._turn.locked() else 1)
+        os._exit(0 if RENDERER.process is None and RENDERER.free else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert render_messages(_tokenizer("still"), TALK) == "still"
 

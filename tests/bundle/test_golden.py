@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.bundle.golden import (
-    TEXTS,
-    TOP,
-    Golden,
-    chat_vector,
-    function_vector,
-    golden_bytes,
-    output_vector,
-    probe_values,
-    read_golden,
-    text_vectors,
-)
+from edgec.bundle.golden import TOP, Golden, golden_bytes, output_vector, probe_values, read_golden
+from edgec.bundle.golden_function import function_vector
+from edgec.bundle.golden_texts import TEXTS, chat_vector, text_vectors
 from edgec.errors import InputError
 from edgec.exporter.sources.tokenizer import check_tokenizer, round_trips
 

@@ -176,6 +176,15 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], str]]] = {
 }
 
 
+def _unfinished(parts: Path, out: Path) -> Path:
+    """The work folder of a join that lacked its last part, which is there afterwards."""
+    last = sorted(parts.glob("part-*"))[-1]
+    last.rename(parts / "aside")
+    refused("E685", lambda: join_parts(parts, out))
+    (parts / "aside").rename(last)
+    return out.parent / f".{out.name}~joining"
+
+
 class TestJoin:
     @pytest.mark.parametrize("damage", DAMAGE)
     def test_a_damaged_part_is_named_and_nothing_appears(self, damage: str, parts: Path, tmp_path: Path) -> None:
@@ -259,6 +268,45 @@ class TestJoin:
         seen: list[int] = []
         join_parts(parts, tmp_path / "b.edgec", told=lambda done, of: seen.append(done))
         assert contents(tmp_path / "b.edgec") == contents(bundle) and seen[0] > PART_BYTES
+
+    @pytest.mark.parametrize("said", [b"\xff\xfe", b"9" * 5000, b"-1", b"", "٣".encode(), None])
+    def test_a_count_that_is_none_begins_anew(
+        self, said: bytes | None, bundle: Path, parts: Path, tmp_path: Path
+    ) -> None:
+        taken = _unfinished(parts, tmp_path / "b.edgec") / "taken"
+        taken.unlink()
+        taken.mkdir() if said is None else taken.write_bytes(said)
+        join_parts(parts, tmp_path / "b.edgec")
+        assert contents(tmp_path / "b.edgec") == contents(bundle)
+
+    @pytest.mark.parametrize("name", ["", "list.json", "taken", "bundle", "bundle/model.pte"])
+    @pytest.mark.parametrize("kind", ["symbolic", "hard", "pipe"])
+    def test_a_work_folder_with_links_is_refused_and_nothing_behind_them_changes(
+        self, name: str, kind: str, parts: Path, tmp_path: Path
+    ) -> None:
+        path = _unfinished(parts, tmp_path / "b.edgec") / name
+        aside = path.rename(tmp_path / "aside")
+        before = contents(aside) or aside.read_bytes()
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "hard" and aside.is_file():
+            path.hardlink_to(aside)
+        else:
+            path.symlink_to(aside)
+        error = refused("E121", lambda: join_parts(parts, tmp_path / "b.edgec"))
+        assert error.where == str(path) and not (tmp_path / "b.edgec").exists()
+        assert (contents(aside) or aside.read_bytes()) == before
+
+    def test_a_work_folder_of_another_user_is_refused(
+        self, bundle: Path, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = _unfinished(parts, tmp_path / "b.edgec")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+            error = refused("E121", lambda: join_parts(parts, tmp_path / "b.edgec"))
+        assert "another user" in error.why and error.where == str(folder)
+        join_parts(parts, tmp_path / "b.edgec")
+        assert contents(tmp_path / "b.edgec") == contents(bundle)
 
     def test_two_at_once_are_refused(self, parts: Path, tmp_path: Path) -> None:
         def again(done: int, of: int) -> None:

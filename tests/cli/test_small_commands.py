@@ -168,3 +168,14 @@ class TestHelp:
     def test_a_mistyped_page_is_suggested(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = called(capsys, "help", "recipe")
         assert code == 1 and "[E167]" in err and "recipes" in err
+
+
+@pytest.mark.parametrize("folder", ["/dev/null/below", "/tmp/" + "n" * 300, "~nobody-of-that-name/cache"])
+def test_no_command_ends_in_a_bug_where_the_cache_cannot_be_used(
+    folder: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEC_CACHE_DIR", folder)
+    for words in (["cache"], ["runner", "build"], ["doctor"]):
+        code, out, err = called(capsys, *words)
+        assert code in (0, 1, 3) and "bug" not in err, (words, err)
+        assert code == 0 or "EDGEC_CACHE_DIR" in out + err, words

@@ -31,3 +31,47 @@ def bert() -> tuple[nn.Module, tuple[Tensor, ...]]:
     """A two-layer BERT and a padded text."""
     padded, _ = modules.padded_text()
     return Logits(modules.bert()), (padded["input_ids"], padded["attention_mask"])
+
+
+class Computed(nn.Module):
+    """A convolution whose weight ``forward`` computes from parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.shape = nn.Parameter(torch.rand(40, 1)), nn.Parameter(torch.rand(1, 25))
+
+    def forward(self, x: Tensor) -> dict[str, Tensor | int]:
+        weight = (self.scale.abs() @ self.shape)[:, None]
+        return {"features": nn.functional.conv1d(x, weight, stride=10), "channels": 40}
+
+
+def computed() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A module with a computed weight, which returns a dict with a constant."""
+    torch.manual_seed(0)
+    return Computed(), (torch.randn(1, 1, 400),)
+
+
+class Counter(nn.Module):
+    """A module that counts its calls in a buffer."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+def counter() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A module that keeps state between calls."""
+    return Counter(), (torch.ones(1, 4),)
+
+
+def traced() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A module of TorchScript."""
+    torch.manual_seed(0)
+    example = torch.randn(1, 3, 8, 8)
+    return torch.jit.trace(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), example), (example,)

@@ -12,6 +12,7 @@ from benchmarks.coverage_parts.tiny_modules import module_model
 from edgec import export
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.manifest import Manifest
+from edgec.errors import InputError
 
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
 
@@ -53,3 +54,19 @@ def test_elsewhere_and_where_asked_a_module_calls_standard_kernels(options: dict
     made = exported("vit", tmp_path, recipe="8bit", **options)
     assert made.delegation is not None and made.delegation.backend == "xnnpack"
     assert not any(name.startswith("edgec::") for name in made.runtime.operators)
+
+
+@pytest.mark.parametrize("options", [{"recipe": "8bit", "target": "android-cpu"}, {"recipe": "4bit"}])
+def test_computed_weights_and_outputs_in_a_dict_are_exported(options: dict[str, Any], tmp_path: Path) -> None:
+    made = export("tests.exporter.module_factories:computed", out=tmp_path / "x.edgec", **options)
+    manifest = read_manifest(made)
+    assert [tensor.name for tensor in manifest.methods[0].outputs] == ["features"]
+    assert "channels is left out: it is 40" in manifest.parity[0].note
+
+
+def test_a_script_is_exported_and_a_module_with_state_refused(tmp_path: Path) -> None:
+    made = export("tests.exporter.module_factories:traced", out=tmp_path / "x.edgec", recipe="float")
+    assert read_manifest(made).parity[-1].passed
+    with pytest.raises(InputError, match="keeps state between calls") as caught:
+        export("tests.exporter.module_factories:counter", out=tmp_path / "y.edgec", recipe="float")
+    assert caught.value.code == "E790" and "writes calls" in caught.value.why

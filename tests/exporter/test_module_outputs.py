@@ -10,16 +10,18 @@ from typing import cast
 import pytest
 import torch
 
-from edgec.bundle.golden import function_vector
+from edgec.bundle.golden_function import function_vector
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.parity.ladder import HALF_MODULE, Stage, gate, lowering_rung
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stages.module import ModuleStages
 
 HIDDEN, POOLED = torch.linspace(-40, 40, 64).reshape(1, 8, 8), torch.linspace(-0.5, 0.5, 8).reshape(1, 8)
+FORMS = forms_of((HIDDEN, POOLED))
 HOW = partial(lowering_rung, budget=HALF_MODULE, rounded=True, note="executed")
 
 
@@ -28,8 +30,7 @@ def _stage(name: str, *outputs: torch.Tensor) -> Stage:
 
 
 def test_a_small_output_that_is_lost_fails_beside_a_large_one() -> None:
-    sizes = sizes_of((HIDDEN, POOLED))
-    rung = worst_output_rung(_stage("graph", HIDDEN, POOLED), _stage("artifact", HIDDEN, POOLED * 0), sizes, HOW)
+    rung = worst_output_rung(_stage("graph", HIDDEN, POOLED), _stage("artifact", HIDDEN, POOLED * 0), FORMS, HOW)
     assert not rung.passed and rung.reference_max_abs == 0.5
     assert "output 2 of 2" in rung.note
     with pytest.raises(BudgetError, match="E201"):
@@ -38,13 +39,13 @@ def test_a_small_output_that_is_lost_fails_beside_a_large_one() -> None:
 
 def test_an_output_that_is_not_finite_is_the_worst() -> None:
     broken = torch.full_like(HIDDEN, float("nan"))
-    rung = worst_output_rung(_stage("graph", HIDDEN, POOLED), _stage("artifact", broken, POOLED), [64, 8], HOW)
+    rung = worst_output_rung(_stage("graph", HIDDEN, POOLED), _stage("artifact", broken, POOLED), FORMS, HOW)
     assert not rung.passed and "output 1 of 2" in rung.note
 
 
 def test_rounding_of_each_output_passes() -> None:
     rung = worst_output_rung(
-        _stage("graph", HIDDEN, POOLED), _stage("artifact", HIDDEN.half(), POOLED.half()), [64, 8], HOW
+        _stage("graph", HIDDEN, POOLED), _stage("artifact", HIDDEN.half(), POOLED.half()), FORMS, HOW
     )
     assert rung.passed and rung.kl_mean is None and rung.top1_agreement is None
 

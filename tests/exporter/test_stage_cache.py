@@ -86,6 +86,20 @@ def test_the_cache_folder_is_moved_by_the_environment(monkeypatch: pytest.Monkey
     assert cache_root() == Path.home() / ".cache/edgec"
 
 
+def test_a_cache_that_cannot_be_written_names_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("EDGEC_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(InputError) as refused:
+        StageCache().put(KEY, _writer("result"))
+    assert refused.value.code == "E121" and "EDGEC_CACHE_DIR" in refused.value.fix
+    (tmp_path / "model").touch()
+    os.utime(tmp_path / "model", (0, 0))
+    monkeypatch.setattr("time.time_ns", lambda: 1 << 62)  # the file is old enough to be remembered
+    with pytest.raises(InputError) as refused:
+        StageCache().file_fingerprint(tmp_path / "model")
+    assert "EDGEC_CACHE_DIR" in refused.value.fix
+
+
 @pytest.mark.parametrize("damage", ["flip", "truncate", "delete", "extra", "no list", "garbage list", "other key"])
 def test_a_damaged_entry_is_a_miss_and_is_removed(tmp_path: Path, damage: str) -> None:
     cache = StageCache(tmp_path)

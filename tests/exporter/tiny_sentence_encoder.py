@@ -112,14 +112,14 @@ def text_of(words: int) -> str:
     return " ".join(WORDS[i * 5 % len(WORDS)] for i in range(words))
 
 
-def expected(folder: Path, text: str, pooling: str, normalised: bool) -> NDArray[np.float32]:
-    """A text's vector by transformers, made of the tokens' as sentence-transformers documents it."""
+def expected(folder: Path, text: str, pooling: str, normalised: bool, unpooled: int = 0) -> NDArray[np.float32]:
+    """A text's vector by transformers, made of the tokens' but the first few as sentence-transformers documents it."""
     from safetensors.torch import load_file
     from transformers import AutoModel
 
     read = tokenizer()([text], return_tensors="pt")
     with torch.no_grad():
-        states = AutoModel.from_pretrained(folder).eval()(**read).last_hidden_state[0]
+        states = AutoModel.from_pretrained(folder).eval()(**read).last_hidden_state[0, unpooled:]
     vector = {
         "mean_tokens": lambda: states.mean(0),
         "cls_token": lambda: states[0],

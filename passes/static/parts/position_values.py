@@ -20,10 +20,12 @@ _COMPUTED = (aten.cos.default, aten.sin.default, aten.log.default)
 
 def positional(graph: GraphModule, positions: Node) -> set[Node]:
     """The values that depend on positions and on nothing else that varies."""
-    found = {positions}
+    found, fixed = {positions}, set[Node]()
     for node in graph.graph.nodes:
-        sources = [source for source in node.all_input_nodes if source.op != "get_attr"]
-        if node.op == "call_function" and sources and all(source in found for source in sources):
+        varying = [source for source in node.all_input_nodes if source not in fixed]
+        if node.op == "get_attr" or (node.op == "call_function" and not varying):
+            fixed.add(node)
+        elif node.op == "call_function" and all(source in found for source in varying):
             found.add(node)
     return found
 

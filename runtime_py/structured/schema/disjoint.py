@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 _ALL: Final = frozenset({"null", "boolean", "integer", "fraction", "string", "array", "object"})
 _NUMBERS: Final = frozenset({"integer", "fraction"})
 _DEEPEST: Final = 8
+MOST_STEPS: Final = 1_000_000
 
 Resolve = Callable[[Any], Any]
+
+
+class TooManySteps(Exception):
+    """The comparisons of one document take too long: nested lists on both sides multiply."""
 
 
 class Disjointness:
@@ -19,9 +24,28 @@ class Disjointness:
     def __init__(self, resolve: Resolve) -> None:
         """Judge with a function that gives the target of a ``$ref``."""
         self._resolve = resolve
+        self._steps = 0
+        self._listed: dict[int, tuple[frozenset[str] | None, frozenset[str]]] = {}
+
+    def all_hold(self, parts: Sequence[Any]) -> bool:
+        """Whether no value fulfils two of some schemas.
+
+        Raises:
+            TooManySteps: finding out takes more than ``MOST_STEPS``, with all that was judged before.
+        """
+        listed = [self._of(part)[0] if isinstance(part, Mapping) else None for part in parts]
+        if None not in listed:  # of constants alone no pair needs to be looked at
+            values = [value for each in listed if each is not None for value in each]
+            if len(values) == len(set(values)):
+                return True
+        pairs = ((one, other) for place, one in enumerate(parts) for other in parts[place + 1 :])
+        return all(self.holds(one, other) for one, other in pairs)
 
     def holds(self, one: Any, other: Any, depth: int = 0) -> bool:
-        """Whether no value fulfils both."""
+        """Whether no value fulfils both. Raises TooManySteps."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise TooManySteps
         if one is False or other is False:
             return True
         if depth > _DEEPEST or not isinstance(one, Mapping) or not isinstance(other, Mapping):
@@ -37,13 +61,19 @@ class Disjointness:
         return self._plainly(one, other, depth)
 
     def _plainly(self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int) -> bool:
-        values, others = _values(one), _values(other)
+        (values, kinds), (others, other_kinds) = self._of(one), self._of(other)
         if values is not None and others is not None and not values & others:
             return True
-        shared = _kinds(one) & _kinds(other)
+        shared = kinds & other_kinds
         if shared <= _NUMBERS and shared:
             return _apart(one, other) or _apart(other, one)
         return not shared or (shared == {"object"} and self._objects(one, other, depth))
+
+    def _of(self, node: Mapping[str, Any]) -> tuple[frozenset[str] | None, frozenset[str]]:
+        """The values that a part of the document lists, and its kinds; found once, since many pairs ask."""
+        if id(node) not in self._listed:
+            self._listed[id(node)] = _values(node), _kinds(node)
+        return self._listed[id(node)]
 
     def _objects(self, one: Mapping[str, Any], other: Mapping[str, Any], depth: int) -> bool:
         keys = {key for node in (one, other) for key in _list(node, "required") if isinstance(key, str)}

@@ -13,12 +13,34 @@ _SCALARS: Final = ("null", "boolean", "integer", "number", "string")
 def inhabited(schema: Any) -> bool:
     """Whether some finite value may fulfil a normalised schema; what it calls empty is."""
     names = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
+    users: dict[str, list[str]] = {}
+    for name, node in names.items():
+        for used in _references(node):
+            users.setdefault(used, []).append(name)
     known: set[str] = set()
-    while True:
-        newly_known = {name for name, node in names.items() if name not in known and _may(node, known)}
-        if not newly_known:
-            return _may(schema, known)
-        known |= newly_known
+    # In order and without repetition: a definition is looked at again once something that it refers to is known.
+    pending = dict.fromkeys(names)
+    while pending:
+        name = next(iter(pending))
+        del pending[name]
+        if name not in known and _may(names[name], known):
+            known.add(name)
+            pending |= dict.fromkeys(users.get(name, ()))
+    return _may(schema, known)
+
+
+def _references(node: Any) -> set[str]:
+    """The definitions that a node refers to."""
+    found, pending = set[str](), [node]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Mapping):
+            if isinstance(one.get("$ref"), str):
+                found.add(one["$ref"].removeprefix("#/$defs/"))
+            pending.extend(one.values())
+        elif isinstance(one, list):
+            pending.extend(one)
+    return found
 
 
 def _may(node: Any, known: set[str]) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from edgec.runtime_py.structured.refusals import empty, no_schema, not_enforced, too_much
-from edgec.runtime_py.structured.schema.disjoint import Disjointness
+from edgec.runtime_py.structured.schema.depth import require_depth
+from edgec.runtime_py.structured.schema.disjoint import Disjointness, TooManySteps
 from edgec.runtime_py.structured.schema.inhabited import inhabited
 from edgec.runtime_py.structured.schema.keywords import (
     ANNOTATIONS,
@@ -35,7 +36,10 @@ from edgec.runtime_py.structured.schema.values import (
 
 MOST_NODES: Final = 20_000
 DEEPEST: Final = 64
+MOST_NAMES: Final = 4_096
+MOST_FOREIGN: Final = 1_000
 _SIMILAR: Final = 0.86
+_LONGEST_SIMILAR: Final = 32
 _DOUBLED: Final = "&-~"
 _OLD: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -44,6 +48,7 @@ _LISTS: Final = ("anyOf", "oneOf", "allOf")
 
 PatternFault = Callable[[str], str]
 Node = dict[str, Any]
+NamesT = TypeVar("NamesT", dict[str, Any], list[str])
 
 
 def normalise(schema: Any, pattern_fault: PatternFault) -> Any:
@@ -58,6 +63,7 @@ def normalise(schema: Any, pattern_fault: PatternFault) -> Any:
             fulfils it.
     """
     made = _Rewriting(schema, pattern_fault).whole(schema)
+    require_depth(made)
     if not inhabited(made):
         raise empty("schema", "every value that it describes is infinite, or none is left")
     return made
@@ -75,6 +81,7 @@ class _Rewriting:
         self._names: dict[int, str] = {}
         self._waiting: list[tuple[str, Any, str]] = []
         self._nodes = 0
+        self._foreign: set[str] = set()
 
     def whole(self, root: Any) -> Any:
         """The rewritten root, with all that it refers to in ``$defs``."""
@@ -112,11 +119,19 @@ class _Rewriting:
                 raise not_enforced(key, place, "no engine that edgec has can hold a text to it")
             return
         if key not in ENFORCED:
-            near = get_close_matches(key, (*ENFORCED, *REFUSED), 1, _SIMILAR)
-            if near and key[:1].isalpha() and not key.startswith("x-"):
-                raise not_enforced(key, place, f"there is no such keyword; did you mean {near[0]}?")
+            self._let_through(key, place)
             return
         self._enforced(key, value, node, out, place, depth)
+
+    def _let_through(self, key: str, where: str) -> None:
+        """Take a word that no draft knows as an annotation, unless it looks like a keyword mistyped."""
+        if key in self._foreign or not key[:1].isalpha() or key.startswith("x-") or len(key) > _LONGEST_SIMILAR:
+            return
+        self._foreign.add(key)
+        if len(self._foreign) > MOST_FOREIGN:
+            raise too_much(where, f"a schema may have {MOST_FOREIGN:,} words that are not keywords")
+        if near := get_close_matches(key, (*ENFORCED, *REFUSED), 1, _SIMILAR):
+            raise not_enforced(key, where, f"there is no such keyword; did you mean {near[0]}?")
 
     def _enforced(self, key: str, value: Any, node: Node, out: Node, where: str, depth: int) -> None:
         if key in _LISTS:
@@ -128,7 +143,7 @@ class _Rewriting:
             if key == "minProperties":
                 self._min_properties(value, node, out, where)
         elif key in ("properties", "patternProperties"):
-            pairs = part_of(value, dict, where).items()
+            pairs = _counted(part_of(value, dict, where), where).items()
             out[key] = {
                 self._name(key, name, where): self._node(part, f"{where}/{name}", depth + 1) for name, part in pairs
             }
@@ -145,7 +160,7 @@ class _Rewriting:
         elif key == "type":
             out[key] = check_types(value, where)
         elif key == "required":
-            out[key] = check_names(value, where)
+            out[key] = _counted(check_names(value, where), where)
         elif key in ("enum", "const"):
             check_const([value] if key == "const" else part_of(value, list, where), where)
             if value == []:
@@ -170,16 +185,18 @@ class _Rewriting:
         made = [self._node(part, f"{where}/{index}", depth + 1) for index, part in enumerate(parts)]
         if key == "allOf":
             out.setdefault("allOf", []).extend(made)
-        elif key == "anyOf" or self._exclusive(parts):
+        elif key == "anyOf" or self._exclusive(parts, where):
             # Two lists of alternatives in one schema are both to be met.
             free = "anyOf" not in out
             out.update({"anyOf": made}) if free else out.setdefault("allOf", []).append({"anyOf": made})
         else:
             raise not_enforced("oneOf", where, "its parts are not known to exclude each other; anyOf would do")
 
-    def _exclusive(self, parts: list[Any]) -> bool:
-        pairs = ((one, other) for place, one in enumerate(parts) for other in parts[place + 1 :])
-        return all(self._disjoint.holds(one, other) for one, other in pairs)
+    def _exclusive(self, parts: list[Any], where: str) -> bool:
+        try:
+            return self._disjoint.all_hold(parts)
+        except TooManySteps as error:
+            raise too_much(where, "whether its parts exclude each other takes too many comparisons") from error
 
     def _min_properties(self, count: Any, node: Node, out: Node, where: str) -> None:
         required = node.get("required")
@@ -226,6 +243,12 @@ class _Rewriting:
                 out.setdefault("allOf", []).append({"maxLength": HOSTNAME_CHARACTERS})
         else:
             raise not_enforced("format", where, f"the format {name!r} is not known")
+
+
+def _counted(names: NamesT, where: str) -> NamesT:
+    if len(names) > MOST_NAMES:
+        raise too_much(where, f"it has {len(names):,} names, and may have {MOST_NAMES:,}")
+    return names
 
 
 def portable(pattern: str) -> str:

@@ -19,6 +19,7 @@ class References:
         own = root.get("$id", root.get("id")) if isinstance(root, dict) else None
         self._names = {"", own.split("#")[0]} if isinstance(own, str) else {""}
         self._anchors = dict(_anchors(root))
+        self._known: dict[str, Any] = {}
 
     def target(self, reference: Any, where: str) -> Any:
         """The schema that a reference names.
@@ -28,6 +29,11 @@ class References:
         """
         if not isinstance(reference, str):
             raise no_schema(where, "$ref is not text")
+        if reference not in self._known:
+            self._known[reference] = self._found(reference, where)
+        return self._known[reference]
+
+    def _found(self, reference: str, where: str) -> Any:
         name, _, fragment = reference.partition("#")
         if name not in self._names:
             raise not_enforced("$ref", where, f"{reference} lies outside the schema")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+import sys
 from functools import lru_cache
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from edgec.backends.xnnpack.clusters import LINEAR, clusters, is_constant
+from edgec.backends.xnnpack.clusters import LINEAR, clusters, constants_of
 from edgec.backends.xnnpack.region import extract
 from edgec.backends.xnnpack.replace import sort_stably
 from edgec.ir.reexport import reexport
@@ -44,16 +45,17 @@ def test_every_linear_layer_is_in_exactly_one_cluster() -> None:
 
 
 def test_no_path_leaves_a_cluster_and_comes_back() -> None:
+    constants = constants_of(traced().graph)
     for cluster in clusters(traced().graph):
         inside = set(cluster)
         for node in cluster:
             for outside in ancestors(node) - inside:
-                assert not (ancestors(outside) & inside) or is_constant(outside)
+                assert not (ancestors(outside) & inside) or outside in constants
 
 
 def test_three_clusters_a_layer_and_equal_layers_share_a_signature() -> None:
     graph = traced()
-    regions = [extract(graph, cluster) for cluster in clusters(graph.graph)]
+    regions = [extract(graph, cluster, constants_of(graph.graph)) for cluster in clusters(graph.graph)]
     assert len(regions) == 3 * 2 + 1
     # first q/k/v, attention output, MLP with the next q/k/v's norm apart, last MLP, vocabulary
     assert len({region.signature for region in regions}) <= 4
@@ -61,7 +63,7 @@ def test_three_clusters_a_layer_and_equal_layers_share_a_signature() -> None:
 
 def test_a_region_computes_what_its_nodes_compute() -> None:
     graph = traced()
-    region = extract(graph, clusters(graph.graph)[0])
+    region = extract(graph, clusters(graph.graph)[0], constants_of(graph.graph))
     weights = [getattr(region.module, f"c{i}") for i in range(len(region.constants))]
     inputs = [torch.rand([d if isinstance(d, int) else 5 for d in node.meta["val"].shape]) for node in region.inputs]
     outputs = region.module(*inputs)
@@ -106,3 +108,22 @@ def test_getitem_of_anything_but_quantisation_stays_outside() -> None:
     item = graph.call_function(operator.getitem, (x, 0))
     graph.output(item)
     assert clusters(graph) == []
+
+
+def test_a_net_of_any_depth_has_its_constants_and_clusters() -> None:
+    """Deeper than Python calls functions in each other: chains of values, and of what parameters alone give."""
+    graph, depth = Graph(), 2 * sys.getrecursionlimit()
+    x, scale = graph.placeholder("x"), graph.get_attr("scale")
+    for _ in range(depth):
+        scale = graph.call_function(torch.ops.aten.neg.default, (scale,))
+    for _ in range(depth):
+        x = graph.call_function(torch.ops.aten.relu.default, (x,))
+        x.meta["val"] = torch.empty(2, 4)
+    graph.output((graph.call_function(LINEAR, (x, scale)),))
+    root = torch.nn.Module()
+    root.register_buffer("scale", torch.zeros(4, 4))
+    constants = constants_of(graph)
+    assert len(constants) == depth + 1 and x not in constants
+    (cluster,) = clusters(graph)
+    region = extract(GraphModule(root, graph), cluster, constants)
+    assert region.inputs == (cluster[0].args[0],) and region.constants == ("scale",)

@@ -14,9 +14,12 @@ import numpy as np
 import edgec
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import Bundle, open_bundle, write_bundle
-from edgec.bundle.golden import Golden, function_vector, golden_bytes, probe_values, text_vectors
+from edgec.bundle.golden import Golden, golden_bytes, probe_values
+from edgec.bundle.golden_function import function_vector
+from edgec.bundle.golden_texts import text_vectors
+from edgec.bundle.sentence_prompts import SentencePrompts
 from tests.devices.embed.ios_bundles import module_manifest
-from tests.exporter.tiny_sentence_encoder import POSITIONS, save_sentence_encoder
+from tests.exporter.tiny_sentence_encoder import POSITIONS, save_sentence_encoder, write
 
 TEXTS = (
     "",
@@ -53,14 +56,21 @@ def wordpiece() -> Any:
     return made
 
 
+PROMPTS = {"query": "The red $ball \\(x): ", "Élève": "今天"}
+"""Of which the models here read the tokens without pooling them."""
+
+
 def encoder_folder(folder: Path, pooling: str = "mean_tokens", truncation_side: str = "right") -> Path:
-    """Write a random BERT with this tokenizer, in the layout of sentence-transformers."""
+    """Write a random BERT with this tokenizer and these prompts, in the layout of sentence-transformers."""
     from transformers import BertConfig, BertModel
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "num_attention_heads": 2}
     config = BertConfig(vocab_size=wordpiece().get_vocab_size(), max_position_embeddings=POSITIONS, **sizes)
     save_sentence_encoder(folder, pooling, model=BertModel(config))
     tokenizer(truncation_side).save_pretrained(folder)
+    write(folder / "config_sentence_transformers.json", {"prompts": PROMPTS})
+    pooled = {"word_embedding_dimension": 32, f"pooling_mode_{pooling}": True, "include_prompt": False}
+    write(folder / "1_Pooling" / "config.json", pooled)
     return folder
 
 
@@ -94,7 +104,14 @@ def rule(ids: Sequence[int], mask: Sequence[int]) -> list[float]:
     return [(total + 1) * (index + 1) % 9973 / 1000 for index in range(WIDTH)]
 
 
-def placeholder_bundle(folder: Path, kind: str, method: MethodInfo, target: str = "", **options: Any) -> Bundle:
+def placeholder_bundle(
+    folder: Path,
+    kind: str,
+    method: MethodInfo,
+    target: str = "",
+    prompts: SentencePrompts | None = None,
+    **options: Any,
+) -> Bundle:
     """An encoder's bundle whose artifact cannot run, with a real tokenizer.
 
     Args:
@@ -102,6 +119,7 @@ def placeholder_bundle(folder: Path, kind: str, method: MethodInfo, target: str 
         kind: one of ``ios_bundles.FORMATS``.
         method: of the artifact.
         target: in place of the kind's.
+        prompts: of the encoder.
         options: of the tokenizer.
     """
     made = tokenizer(**options)
@@ -110,6 +128,7 @@ def placeholder_bundle(folder: Path, kind: str, method: MethodInfo, target: str 
         {"input_ids": 2, "attention_mask": 2}, {"sentence_embedding": np.array([rule(probe, probe)])}
     )
     manifest = module_manifest(kind, [method], **({"target": target} if target else {}))
+    manifest = manifest.model_copy(update={"sentence_encoder": prompts})
     own = "" if manifest.format == "pte" else "/Manifest.json"
     files = {
         f"{manifest.artifact}{own}": b"weights",

@@ -10,7 +10,8 @@ from typing import Any
 from edgec.bundle.checked_files import list_files
 from edgec.bundle.entry_points import MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.folder import Bundle
-from edgec.bundle.golden import Golden, OutputVector, TextVector, golden_bytes
+from edgec.bundle.golden import Golden, OutputVector, golden_bytes
+from edgec.bundle.golden_texts import TextVector
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.targets import Target, load_target
 from tests.bundle.bundle_samples import sample_manifest
@@ -120,12 +121,24 @@ def with_method(manifest: Manifest, name: str, **fields: Any) -> Manifest:
     return manifest.model_copy(update={"methods": methods})
 
 
+_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+# Seven words, and the end of a text with id 7.
+_TOKENIZER = {
+    "added_tokens": [{"id": 7, "content": "</s>", "special": True, **_FLAGS}],
+    "model": {
+        "type": "WordLevel",
+        "vocab": dict(zip("abcdefg", range(7), strict=True)),
+        "unk_token": "a",
+    },
+}
+
+
 def bundle_of(manifest: Manifest, folder: Path, extra: dict[str, bytes] | None = None) -> Bundle:
     """A bundle on disk with this manifest; its files are hashed like those of a real one."""
     files = {
         "golden.json": golden_bytes(GOLDEN),
         "generation_config.json": b'{"eos_token_id": [2, 3], "repetition_penalty": 1.1}',
-        "tokenizer/tokenizer.json": json.dumps({"added_tokens": [{"id": 7, "content": "</s>"}]}).encode(),
+        "tokenizer/tokenizer.json": json.dumps(_TOKENIZER).encode(),
         "tokenizer/tokenizer_config.json": b'{"eos_token": "</s>"}',
         **(
             {manifest.artifact: b"weights"}

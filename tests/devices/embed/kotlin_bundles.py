@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, processors
+from transformers import PreTrainedTokenizerFast
 
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
+from edgec.bundle.golden import Golden, OutputVector, golden_bytes
+from edgec.bundle.golden_texts import ChatVector, TextVector, chat_vectors
 from edgec.bundle.manifest import Manifest
-from tests.devices.embed.android_bundles import artifact_files, tokenizer_config
+from tests.devices.embed.android_bundles import PLAY, artifact_files, tokenizer_config
 
 
 def rule(tokens: list[int], new: int) -> list[int]:
@@ -55,4 +57,9 @@ def golden_vectors() -> Golden:
     chat = ChatVector(
         messages=[{"role": "user", "content": "Hi"}], rendered=rendered, ids=[1, *rendered.removeprefix("<s>").encode()]
     )
-    return Golden(texts=(text,), chat=chat, outputs=(output,))
+    return Golden(texts=(text,), chat=chat, chats=chat_vectors(_reader(PLAY)), outputs=(output,))
+
+
+def _reader(template: str) -> PreTrainedTokenizerFast:
+    """The tokenizer of bytes as transformers reads it."""
+    return PreTrainedTokenizerFast(tokenizer_object=_byte_tokenizer(), bos_token="<s>", chat_template=template)

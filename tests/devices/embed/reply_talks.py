@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from edgec.bundle.golden import ChatVector
+from edgec.bundle.golden_texts import ChatVector
 from edgec.bundle.tools import tools_of
 from tests.devices.embed.android_bundles import CPU, tokenizer_config
 from tests.devices.embed.kotlin_bundles import golden_vectors, real_bundle
@@ -143,4 +143,4 @@ def talking_bundle(folder: Path, template: str = TEMPLATE) -> Path:
         "tokenizer_config": tokenizer_config(template),
         "generation_config": json.dumps({"eos_token_id": END_OF_TEXT}).encode(),
     }
-    return real_bundle(folder, manifest, good.model_copy(update={"chat": chat}), **files)
+    return real_bundle(folder, manifest, good.model_copy(update={"chat": chat, "chats": ()}), **files)

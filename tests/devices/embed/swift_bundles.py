@@ -9,7 +9,8 @@ from pathlib import Path
 
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
+from edgec.bundle.golden import Golden, OutputVector, golden_bytes
+from edgec.bundle.golden_texts import ChatVector, TextVector
 from edgec.bundle.manifest import Manifest, PrefixInfo
 from edgec.bundle.shipped_adapters import ShippedAdapter
 from tests.bundle.bundle_samples import sample_manifest

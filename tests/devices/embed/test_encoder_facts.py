@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from edgec.devices.embed.encoder_facts import EncoderFacts, encoder_facts, encoder_values, is_encoder
+from edgec.bundle.sentence_prompts import SentencePrompts
+from edgec.devices.embed import kotlin_text, swift_text
+from edgec.devices.embed.encoder_facts import EncoderFacts, Literals, encoder_facts, encoder_values, is_encoder
 from edgec.errors import InputError
 from tests.devices.embed.encoder_bundles import WIDTH, encoder_method, placeholder_bundle
 from tests.devices.embed.ios_bundles import MODULE, decoder_manifest, module_manifest
 from tests.exporter.tiny_sentence_encoder import POSITIONS
+
+KOTLIN = Literals(kotlin_text.string, kotlin_text.optional, kotlin_text.table)
+SWIFT = Literals(swift_text.string, swift_text.optional, swift_text.table)
 
 
 def test_facts_come_from_manifest_and_tokenizer(tmp_path: Path) -> None:
@@ -22,6 +27,21 @@ def test_facts_come_from_manifest_and_tokenizer(tmp_path: Path) -> None:
         tmp_path / "b", "mlpackage", encoder_method(True, "int32"), truncation_side="left", pad_token="[MASK]"
     )
     assert encoder_facts(fixed) == EncoderFacts(POSITIONS, True, 4, 1, 1, True, WIDTH)
+
+
+def test_prompts_are_written_as_source(tmp_path: Path) -> None:
+    prompts = SentencePrompts(prompts={"a$": '"\\(x)"', "é": ""}, default_prompt="é", unpooled={"a$": 3})
+    facts = encoder_facts(placeholder_bundle(tmp_path / "x", "pte-cpu", encoder_method(False), prompts=prompts))
+    assert facts is not None and facts.prompts == prompts
+    kotlin, swift = encoder_values(facts, 32, KOTLIN), encoder_values(facts, 64, SWIFT)
+    assert kotlin["prompts"] == r'mapOf("a\u0024" to "\u0022\u005C(x)\u0022", "\u00E9" to "")'
+    assert swift["prompts"] == r'["a$": "\u{22}\u{5C}(x)\u{22}", "\u{E9}": ""]'
+    assert (kotlin["default_prompt"], swift["default_prompt"]) == (r'"\u00E9"', r'"\u{E9}"')
+    assert (kotlin["unpooled_tokens"], swift["unpooled_tokens"]) == (r'mapOf("a\u0024" to 3)', '["a$": 3]')
+    none = EncoderFacts(POSITIONS, False, 0, 1, 1, False, WIDTH)
+    kotlin, swift = encoder_values(none, 32, KOTLIN), encoder_values(none, 64, SWIFT)
+    assert (kotlin["unpooled_tokens"], swift["unpooled_tokens"]) == ("mapOf()", "[:]")
+    assert (kotlin["default_prompt"], swift["default_prompt"]) == ("null", "nil")
 
 
 def _changed(**fields: Any) -> bool:
@@ -65,7 +85,7 @@ def test_tokens_that_change_with_the_text_are_refused(tmp_path: Path, monkeypatc
 
 def test_a_number_that_kotlin_cannot_hold_is_refused() -> None:
     facts = EncoderFacts(1 << 31, False, 0, 1, 1, False, 24)
-    assert encoder_values(facts, 64)["most_tokens"] == str(1 << 31)
+    assert encoder_values(facts, 64, KOTLIN)["most_tokens"] == str(1 << 31)
     with pytest.raises(InputError) as caught:
-        encoder_values(facts, 32)
+        encoder_values(facts, 32, KOTLIN)
     assert caught.value.code == "E469"

@@ -123,7 +123,8 @@ def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
     package = gradle_modules(android_bundle(tmp_path, CPU))
     facts = _text(package, "DecoderFacts.kt")
     assert "setOf<Int>(2, 3)" in facts and "REPETITION_PENALTY = 1.1f" in facts and "CAN_REWIND = false" in facts
-    assert "VOCABULARY = 512" in facts and '"user" to Pair("CITIZEN:\\u000A", "\\u000A\\u000A")' in facts
+    prompt = _text(package, "ChatPrompt.kt")
+    assert "VOCABULARY = 512" in facts and "KNOWN = true" in prompt and "CITIZEN:" in prompt
     assert 'TensorFacts("tokens", "int64", 1L, -1L)' in _text(package, "ModelFacts.kt")
 
 
@@ -240,4 +241,4 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
 
 def test_every_template_is_used(tmp_path: Path) -> None:
     places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 86
+    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 92

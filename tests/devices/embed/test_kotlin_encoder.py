@@ -17,7 +17,7 @@ import edgec
 from edgec.devices.embed.embed import embed
 from edgec.runtime_py.function import Function
 from edgec.runtime_py.model import Model
-from tests.devices.embed.encoder_bundles import TEXTS, encoder_bundle
+from tests.devices.embed.encoder_bundles import PROMPTS, TEXTS, encoder_bundle
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 from tests.exporter.tiny_sentence_encoder import POSITIONS
 
@@ -85,6 +85,17 @@ def test_each_vector_is_pythons(made: tuple[Model, Said]) -> None:
         long = model.embedded_tokens(text, truncate=True) < int(said[f"tokens {index}"])
         assert said[f"whole {index}"] == ("TextTooLong" if long else said[f"cut {index}"])
     assert [said[f"whole {index}"] == "TextTooLong" for index in range(len(TEXTS))] == [False] * 8 + [True] * 2
+
+
+def test_prompts_go_before_texts_as_in_python(made: tuple[Model, Said]) -> None:
+    model, said = made
+    assert set(model.prompts.unpooled) == set(PROMPTS)
+    for name in (*PROMPTS, "document"):
+        for index, text in enumerate(TEXTS):
+            wanted = model.embed(text, truncate=True, prompt_name=name)
+            assert np.array_equal(_vector(said[f"{name} {index}"]), wanted), (name, text[:40])
+    assert said["no such prompt"] == "PromptUnknown"
+    assert np.array_equal(_vector(said["no prompt"]), model.embed("a", prompt_name=""))
 
 
 def test_texts_are_read_before_the_first_is_computed_and_come_back_in_order(made: tuple[Model, Said]) -> None:

@@ -25,8 +25,15 @@ from tests.devices.embed.kotlin_bundles import golden_vectors, real_bundle
 from tests.devices.embed.pinned_apps import newer_than
 from tests.devices.embed.swift_bundles import write_good
 
-# The sample has neither eyes, ears nor a prefix, and its runtime no plug-in.
-LACKING = {"vision_language", "audio_language", "prefix.form", "prefix.text", "tools.onnxruntime-qnn"}
+# The sample has neither eyes, ears, prompts of an encoder nor a prefix, and its runtime no plug-in.
+LACKING = {
+    "vision_language",
+    "audio_language",
+    "sentence_encoder",
+    "prefix.form",
+    "prefix.text",
+    "tools.onnxruntime-qnn",
+}
 RESOURCES = {"android": "model/src/main/assets/model.edgec", "ios": "Sources/*/Resources/Model.edgec"}
 
 

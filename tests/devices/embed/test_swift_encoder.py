@@ -12,11 +12,20 @@ from typing import Any
 
 import pytest
 
-from edgec.bundle import golden
+from edgec.bundle import golden_texts
+from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.devices.embed import app_facts
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import write_package
-from tests.devices.embed.encoder_bundles import TEXTS, WIDTH, encoder_method, placeholder_bundle, rule, tokenizer
+from tests.devices.embed.encoder_bundles import (
+    PROMPTS,
+    TEXTS,
+    WIDTH,
+    encoder_method,
+    placeholder_bundle,
+    rule,
+    tokenizer,
+)
 from tests.devices.embed.ios_bundles import FORMATS, target
 from tests.devices.embed.swift_bundles import for_linux
 from tests.devices.embed.swift_toolchain import Swift
@@ -24,6 +33,8 @@ from tests.exporter.tiny_sentence_encoder import POSITIONS
 
 pytestmark = pytest.mark.slow
 
+# Any number of the prompt's tokens.
+UNPOOLED = 5
 DRIVER = Path(__file__).parent / "swift_encoder"
 # A .pte of edgec's varies in length; one with a Core ML delegate is padded, and cuts beginnings here.
 CASES = {"pte-cpu": (encoder_method(padded=False), "right"), "pte": (encoder_method(True, "int32"), "left")}
@@ -41,7 +52,8 @@ def test_a_kit_compiles_without_a_word(kind: str, swift: Swift, swift_folder: Pa
 
 def _ids(kind: str) -> dict[str, list[int]]:
     read = tokenizer(CASES[kind][1])
-    return {text: read(text)["input_ids"] for text in (*TEXTS, *(text for _, text in golden.TEXTS))}
+    prompted = PROMPTS["query"] + "a"
+    return {text: read(text)["input_ids"] for text in (*TEXTS, prompted, *(text for _, text in golden_texts.TEXTS))}
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -49,7 +61,8 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the compiled kit does with the texts."""
     kind, (method, side) = request.param, CASES[request.param]
     work = swift.work / f"encoder_{kind.replace('-', '_')}"
-    bundle = placeholder_bundle(work / "bundle", kind, method, truncation_side=side)
+    prompts = SentencePrompts(prompts=PROMPTS, unpooled={"query": UNPOOLED})
+    bundle = placeholder_bundle(work / "bundle", kind, method, prompts=prompts, truncation_side=side)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app_facts, "load_target", target)
         package = swift_package(bundle)
@@ -59,7 +72,7 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
     shutil.copytree(DRIVER, work / "driver")
     told = swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")])
     assert told == ""
-    label, odd = golden.TEXTS[0]
+    label, odd = golden_texts.TEXTS[0]
     cases = {"ids": _ids(kind), "texts": TEXTS, "odd": odd, "oddLabel": label}
     (work / "cases.json").write_text(json.dumps(cases))
     return {**_run(swift, package.module, work), "kind": kind}
@@ -71,12 +84,12 @@ def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
     return facts
 
 
-def _call(kind: str, text: str) -> list[list[int]]:
+def _call(kind: str, text: str, unpooled: int = 0) -> list[list[int]]:
     """The ids and the mask that Python's runtime would call the artifact with."""
     side = CASES[kind][1]
     ids = tokenizer(side)(text, truncation=True, max_length=POSITIONS)["input_ids"]
     spare = POSITIONS - len(ids) if kind == "pte" else 0
-    return [[*ids, *[0] * spare], [1] * len(ids) + [0] * spare]
+    return [[*ids, *[0] * spare], [2] * unpooled + [1] * (len(ids) - unpooled) + [0] * spare]
 
 
 def test_tokens_cuts_padding_and_mask_are_pythons(said: dict[str, Any]) -> None:
@@ -98,8 +111,16 @@ def test_vectors_are_the_artifacts(said: dict[str, Any]) -> None:
     assert said["oneTooLong"].startswith("textTooLong(")
 
 
+def test_prompts_go_before_texts(said: dict[str, Any]) -> None:
+    calls = [_call(said["kind"], PROMPTS["query"] + "a", UNPOOLED), _call(said["kind"], "a")]
+    assert said["promptCalls"] == calls
+    for made, call in zip((said["prompted"], said["unprompted"]), calls, strict=True):
+        assert [float(number) for number in made.split()] == pytest.approx(rule(*call), rel=1e-6)
+    assert said["unknown"] == 'promptUnknown("other")'
+
+
 def test_the_first_start_compares_ids_and_a_vector(said: dict[str, Any]) -> None:
-    label = golden.TEXTS[0][0]
+    label = golden_texts.TEXTS[0][0]
     assert said["loads"]["odd text"] == f'tokenizerDiffers(labels: ["{label}"])'
     assert said["loads"]["odd text, accepted"] == "loaded"
     assert said["loads"]["other model"].startswith("outputDiffers(")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgec.bundle.golden import ChatVector, golden_bytes
+from edgec.bundle.golden import golden_bytes
+from edgec.bundle.golden_texts import ChatVector
 from edgec.bundle.manifest import Runtime
 from edgec.bundle.shipped_adapters import ShippedAdapter
 from edgec.devices.embed import template_text

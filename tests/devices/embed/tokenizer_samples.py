@@ -19,7 +19,7 @@ from tokenizers import (
     trainers,
 )
 
-from edgec.bundle.golden import TEXTS
+from edgec.bundle.golden_texts import TEXTS
 from tests.devices.embed.android_bundles import EXAMPLE
 
 LLAMA3 = (

@@ -14,7 +14,7 @@ from edgec.cli.app import run_cli
 from edgec.devices.runner import build as runner_build
 from edgec.devices.runner.abi import find_compiler
 from edgec.devices.runner.build import RunnerBuild, build_runner, find_build
-from edgec.errors import ToolError
+from edgec.errors import InputError, ToolError
 
 LIBRARY_SOURCE = 'extern "C" __attribute__((visibility("default"))) int answer() { return 42; }\n'
 PROGRAM_SOURCE = '#include <cstdio>\nextern "C" int answer();\nint main() { std::printf("%d\\n", answer()); }\n'
@@ -134,3 +134,15 @@ def test_the_command_names_library_and_runner(
     assert run_cli(["runner", "build"]) == 0
     assert "compiled before" in capsys.readouterr().out
     assert run_cli(["runner", "dance"]) == 1
+
+
+@pytest.mark.parametrize("name", ["a file/below", "n" * 300])
+def test_a_cache_that_cannot_be_made_is_named_with_its_variable(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("EDGEC_CACHE_DIR", str(tmp_path / name))
+    with pytest.raises(InputError) as refused:
+        build_runner()
+    assert refused.value.code == "E121" and "EDGEC_CACHE_DIR" in refused.value.fix and "--out" not in str(refused.value)
+    assert name in refused.value.where

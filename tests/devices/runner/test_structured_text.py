@@ -118,7 +118,7 @@ def test_masks_of_messages_with_calls_are_those_of_python(
     for asked, wished, parallel in (
         ("auto", "auto", True), ("once auto", "auto", False), ("required", "required", True), ("tool now", "now", True)
     ):  # fmt: skip
-        theirs = dialect.constraint(choose_tools(ALL, wished, parallel), FAR)
+        theirs = dialect.compiled(choose_tools(ALL, wished, parallel)).begin(FAR, closes=False)
         text = AHEAD.get(name, "Hm") + WRITTEN[name]
         script = said(tokenizer, WRITTEN[name] if wished == "required" else text, eos=False)
         with library.structure(tmp_path / held.choices[asked], tmp_path / "vocabulary.bin").begin(ENDLESS) as own:

@@ -16,7 +16,8 @@ from edgec.bundle.folder import open_bundle
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
 from edgec.exporter.parity.ladder import HALF_MODULE, Stage, lowering_rung
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.ir.program import Program
 
 COMPARE = partial(lowering_rung, budget=HALF_MODULE, rounded=True)
@@ -49,9 +50,9 @@ def judged(exposed: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -
     outputs = exposed[:2] if outputs is None else outputs
     wanted = Chosen()(*INPUTS)
     before, after = (Stage(name, flatten_outputs(values)) for name, values in (("graph", wanted), ("it", outputs)))
-    first = worst_output_rung(before, after, sizes_of(outputs), COMPARE)
+    first = worst_output_rung(before, after, forms_of(outputs, INPUTS), COMPARE)
     assert not first.passed
-    return rung_with_choices(first, program(), INPUTS, outputs, exposed, COMPARE)
+    return rung_with_choices(first, program(), INPUTS, outputs, exposed, forms_of(outputs, INPUTS), COMPARE)
 
 
 ROUNDED = SCORES + torch.tensor([2e-4, 0, 0, 0, 0, 0])

@@ -6,7 +6,7 @@ import pytest
 
 from edgec.devices.targets import load_target
 from edgec.errors import BudgetError
-from edgec.exporter.parity.ladder import MORE_BITS
+from edgec.exporter.parity.refusals import MORE_BITS
 from edgec.exporter.recipes.advice import more_bits, naming_recipes
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import for_backend

@@ -15,7 +15,7 @@ from edgec.ir.weight_scheme import WeightScheme, lut
 from edgec.passes.compress.palettize import Palettize
 
 
-def _tokenizer(text: str) -> dict[str, list[int]]:
+def _tokenizer(text: str, **_: Any) -> dict[str, list[int]]:
     return {"input_ids": [ord(letter) for letter in text]}
 
 

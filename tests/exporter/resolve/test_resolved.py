@@ -5,6 +5,8 @@ Where an export is the first to need the engine, its compilation is a stage, and
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from edgec.devices.runner.build import RunnerBuild
 from edgec.devices.targets import load_target
 from edgec.errors import ToolError
+from edgec.exporter.assemble.assemble import _generation_config
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import STAGE_SHARES, Event, Progress, shares_with_engine
 from edgec.exporter.recipes.file import load_recipe, recipe_names
@@ -112,3 +115,22 @@ def test_a_compiled_engine_is_no_stage(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shares_are_a_whole() -> None:
     for shares in (STAGE_SHARES, shares_with_engine()):
         assert sum(shares.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"), [(None, [1, 2]), ({"top_k": 4}, [1, 2]), ({"eos_token_id": 0}, [0, 2])]
+)
+def test_end_tokens_are_found_wherever_the_model_names_them(
+    stored: dict[str, int] | None, expected: list[int], tiny_folder: Path, tmp_path: Path
+) -> None:
+    """config.json names 1, the tokenizer 2; its chat template ends an answer with 2."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_folder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": 1}))
+    (folder / "generation_config.json").unlink()
+    if stored is not None:
+        (folder / "generation_config.json").write_text(json.dumps(stored))
+    request = resolve_options(ExportOptions(folder, recipe="float", out=tmp_path / "out.edgec")).request
+    written = json.loads(bytes(_generation_config(request)["generation_config.json"]))
+    assert written == {**(stored or {}), "eos_token_id": expected}

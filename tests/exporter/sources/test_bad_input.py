@@ -170,16 +170,6 @@ def test_a_contradiction_lists_the_tensors_shortened(tmp_path: Path) -> None:
     assert "model.embed_tokens.weight: the config says [256, 32], the weights hold [128, 32]" in wide.why
 
 
-def test_a_tied_model_with_a_matrix_of_its_own_is_a_contradiction(tmp_path: Path) -> None:
-    tensors = llama_tensors()
-    same = tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"].clone()}
-    resolve(str(write_llama(tmp_path / "same", tensors=same)))
-    other = tensors | {"lm_head.weight": torch.zeros(128, 32)}
-    error = _refusal(str(write_llama(tmp_path / "other", tensors=other)), tmp_path)
-    assert error.code == "E106"
-    assert "ties" in error.why
-
-
 def test_keys_and_values_may_be_missing_only_where_adapt_shared_them(tmp_path: Path) -> None:
     gone = {f"model.layers.0.self_attn.{name}_proj.weight" for name in "kv"}
     tensors = {name: value for name, value in llama_tensors().items() if name not in gone}

@@ -24,7 +24,7 @@ from edgec.exporter.sources.model_folder import find_licence
 from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.tokenizer import check_tokenizer, load_tokenizer
-from edgec.exporter.sources.weights import open_weights
+from edgec.exporter.sources.weight_choice import stored_weights
 from edgec.exporter.sweep.spec import read_spec
 from tests.exporter.sources.fuzz_bases import CONFIGS, INDEX, PROJECT, RECIPE, SWEEP, TOKENIZER_CONFIG
 from tests.exporter.sources.mutations import Damage, damaged_json, damaged_toml
@@ -124,7 +124,9 @@ def test_damaged_toml(tmp_path: Path, kind: str, count: int) -> None:
 @pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.slow)])
 def test_damaged_index_files(tmp_path: Path, count: int) -> None:
     damages = damaged_json(INDEX, count, seed=count)
-    counts = _outcomes(damages, tmp_path / "model.safetensors.index.json", lambda file: open_weights(file.parent))
+    counts = _outcomes(
+        damages, tmp_path / "model.safetensors.index.json", lambda file: stored_weights(file.parent, False)
+    )
     assert counts.keys() <= {"E105", "E112"}, counts
 
 

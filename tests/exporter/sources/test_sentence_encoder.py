@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from edgec.bundle.sentence_prompts import READ_ONLY
 from edgec.errors import InputError
 from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_layers
 from edgec.exporter.sources.sentence_form import DenseForm, SentenceForm, sentence_form
@@ -34,6 +35,24 @@ def test_padding_changes_nothing(pooling: str) -> None:
     normalised = SentenceEncoder(TokenVectors(), replace(plain, normalised=True))(torch.zeros(1, 4), MASK)
     # A float32 square root and its reciprocal: a few units in the last place.
     torch.testing.assert_close(normalised.sentence_embedding, nn.functional.normalize(vector), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"), [("mean", [3.0, 4.0]), ("cls", [2.0, 3.0]), ("max", [4.0, 5.0]), ("lasttoken", [4.0, 5.0])]
+)
+def test_a_prompt_is_read_and_not_pooled(pooling: str, expected: list[float]) -> None:
+    """The first token is the prompt's, and the model sees it as it sees the others."""
+
+    class Seen(TokenVectors):
+        def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+            assert torch.equal(attention_mask, MASK)
+            return super().forward(input_ids, attention_mask)
+
+    encoder = SentenceEncoder(Seen(), SentenceForm(pooling, (), False, None, (), pools_prompt=False))
+    vector = encoder(torch.zeros(1, 4), torch.tensor([[READ_ONLY, 1, 1, 0]])).sentence_embedding
+    torch.testing.assert_close(vector, torch.tensor([expected]))
+    whole = encoder(torch.zeros(1, 4), MASK).sentence_embedding
+    torch.testing.assert_close(whole, torch.tensor([EXPECTED[pooling]]))
 
 
 def test_dense_layers_hold_the_stored_weights(tmp_path: Path) -> None:

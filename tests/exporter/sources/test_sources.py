@@ -259,7 +259,8 @@ def test_the_facts_beside_the_weights_are_collected(tmp_path: Path) -> None:
     (folder / "README.md").write_text("---\nlicense: cc-by-4.0\ntags: [x]\n---\n# Card\n")
     source = resolve(str(folder))
     assert source.name == "my-model"
-    assert source.generation_config == {"temperature": 0.5}
+    # The ids that end a text are in its config.json alone.
+    assert source.generation_config == {"temperature": 0.5, "eos_token_id": 2}
     assert source.tokenizer_files == (folder / "tokenizer.json",)
     assert source.licence == "cc-by-4.0"
     names = {file.name for file in source.files}

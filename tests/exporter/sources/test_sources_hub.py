@@ -13,6 +13,7 @@ from huggingface_hub import constants, errors
 
 from edgec.errors import InputError
 from edgec.exporter.sources.resolve import resolve
+from tests.exporter.tiny_sentence_encoder import save_sentence_encoder
 from tests.exporter.tiny_sources import write_config, write_llama
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -101,6 +102,40 @@ def test_a_bug_is_not_dressed_up_as_a_hub_failure(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(ZeroDivisionError):
         resolve("owner/tiny")
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_weights_of_a_sentence_encoders_parts_are_fetched_too(
+    allowed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Other folders of a repository hold copies in other formats."""
+    folder, asked = save_sentence_encoder(tmp_path / COMMIT, dense=("Tanh",)), []
+    (folder / "2_Dense" / "model.safetensors").rename(tmp_path / "dense")
+
+    def record(_repo: str, *, allow_patterns: list[str], ignore_patterns: list[str], **_options: object) -> str:
+        asked.append(allow_patterns)
+        if "2_Dense/*.safetensors" in allow_patterns and not ignore_patterns:
+            (tmp_path / "dense").rename(folder / "2_Dense" / "model.safetensors")
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", record)
+    assert folder / "2_Dense" / "model.safetensors" in resolve("owner/tiny", allow_pickle=allowed).files
+    assert len(asked) == 2 and ("2_Dense/*.bin" in asked[1]) is allowed
+
+
+@pytest.mark.parametrize("listed", ["[", "{}", '[{"path": "../x"}, {"path": "a*"}, {"path": 3}, 4]'])
+def test_a_damaged_list_of_parts_fetches_nothing(listed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder, asked = write_llama(tmp_path / COMMIT), []
+    (folder / "modules.json").write_text(listed)
+
+    def record(_repo: str, *, allow_patterns: list[str], **_options: object) -> str:
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", record)
+    with pytest.raises(InputError, match="E641"):
+        resolve("owner/tiny")
+    assert len(asked) == 1 and resolve("owner/tiny", task="text-generation").kind == "decoder"
 
 
 @pytest.mark.parametrize(

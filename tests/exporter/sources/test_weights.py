@@ -20,7 +20,8 @@ from edgec.exporter.sources.mapped_pieces import pieces_by_file
 from edgec.exporter.sources.pickle_weights import open_pickles
 from edgec.exporter.sources.safetensors_header import DTYPES, read_header
 from edgec.exporter.sources.source_weights import random_weights
-from edgec.exporter.sources.weights import HeldWeights, RandomWeights, open_files, open_weights
+from edgec.exporter.sources.weight_choice import stored_weights
+from edgec.exporter.sources.weights import HeldWeights, RandomWeights, open_files
 from tests.exporter.tiny_sources import llama_tensors, raw_safetensors, write_llama, write_shards, write_sparse
 
 F32_PAIR = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -35,7 +36,7 @@ def _refused(file: Path) -> InputError:
 
 
 def test_values_are_those_of_the_reference_reader(tmp_path: Path) -> None:
-    weights = open_weights(write_llama(tmp_path))
+    weights = stored_weights(write_llama(tmp_path), False)
     reference = load_file(tmp_path / "model.safetensors")
     assert set(weights.names()) == set(reference)
     for name, value in reference.items():
@@ -48,7 +49,7 @@ def test_every_dtype_survives(tmp_path: Path) -> None:
     tensors = {name: torch.arange(16, dtype=torch.uint8).view(dtype).clone() for name, dtype in DTYPES.items()}
     tensors["BOOL"] = torch.tensor([True, False])
     save_file(tensors, tmp_path / "model.safetensors")
-    weights = open_weights(tmp_path)
+    weights = stored_weights(tmp_path, False)
     for name, value in tensors.items():
         stored = weights.tensor(name)
         assert stored.dtype == value.dtype
@@ -58,7 +59,7 @@ def test_every_dtype_survives(tmp_path: Path) -> None:
 def test_tensors_are_views_of_one_mapping_and_writing_leaves_the_file_alone(tmp_path: Path) -> None:
     folder = write_llama(tmp_path)
     before = (folder / "model.safetensors").read_bytes()
-    weights = open_weights(folder)
+    weights = stored_weights(folder, False)
     name = "model.norm.weight"
     assert weights.tensor(name).data_ptr() == weights.tensor(name).data_ptr()
     weights.tensor(name).zero_()
@@ -66,7 +67,7 @@ def test_tensors_are_views_of_one_mapping_and_writing_leaves_the_file_alone(tmp_
 
 
 def test_a_tensor_outlives_its_weights(tmp_path: Path) -> None:
-    tensor = open_weights(write_llama(tmp_path)).tensor("model.norm.weight")
+    tensor = stored_weights(write_llama(tmp_path), False).tensor("model.norm.weight")
     assert torch.equal(tensor, llama_tensors()["model.norm.weight"])
 
 
@@ -81,13 +82,13 @@ def test_an_unaligned_tensor_is_read_right(tmp_path: Path) -> None:
 
 def test_empty_and_scalar_tensors(tmp_path: Path) -> None:
     save_file({"none": torch.empty(0, 4), "one": torch.tensor(3.0)}, tmp_path / "model.safetensors")
-    weights = open_weights(tmp_path)
+    weights = stored_weights(tmp_path, False)
     assert weights.tensor("none").shape == (0, 4)
     assert weights.tensor("one").item() == 3.0
 
 
 def test_shards_are_one_set_of_names(tmp_path: Path) -> None:
-    weights = open_weights(write_shards(tmp_path))
+    weights = stored_weights(write_shards(tmp_path), False)
     assert len(weights.files) == 2
     for name, value in llama_tensors().items():
         assert torch.equal(weights.tensor(name), value)
@@ -97,13 +98,13 @@ def test_a_consolidated_copy_beside_the_model_is_left_out(tmp_path: Path) -> Non
     write_llama(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "weights.safetensors")
     save_file({"other": torch.ones(1)}, tmp_path / "consolidated.safetensors")
-    assert "model.norm.weight" in open_weights(tmp_path).names()
+    assert "model.norm.weight" in stored_weights(tmp_path, False).names()
 
 
 def test_names_of_a_huge_file_allocate_nothing(tmp_path: Path) -> None:
     claimed = write_sparse(tmp_path / "model.safetensors", {f"t{i}": (2**20, 2**8) for i in range(64)})
     before = psutil.Process().memory_info().rss
-    weights = open_weights(tmp_path)
+    weights = stored_weights(tmp_path, False)
     assert sum(entry.nbytes for entry in weights.names().values()) == claimed == 64 * 2**30
     assert weights.tensor("t63")[-1].eq(0).all()
     grown = psutil.Process().memory_info().rss - before
@@ -232,7 +233,7 @@ def test_pages_leave_memory_with_the_last_view_of_their_piece(tmp_path: Path, mo
     monkeypatch.setattr("edgec.exporter.sources.mapped_pieces._PIECE_BYTES", 8192)
     tensors = {f"t{i}": torch.full((1024,), float(i)) for i in range(6)}
     save_file(tensors, tmp_path / "model.safetensors")
-    pieces = pieces_by_file(open_weights(tmp_path).names())[tmp_path / "model.safetensors"]
+    pieces = pieces_by_file(stored_weights(tmp_path, False).names())[tmp_path / "model.safetensors"]
     entries = read_header(tmp_path / "model.safetensors")
     views = [pieces.tensor(entries[name]) for name in sorted(tensors)]
     assert [float(view.mean()) for view in views] == [0, 1, 2, 3, 4, 5]

@@ -22,7 +22,8 @@ from edgec.exporter.parity.divergence import call_layers, first_diverging_layer,
 from edgec.exporter.parity.encoder_decoder import EncoderDecoderReference, ProbedEncoderDecoder, SourceProbe
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
+from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import LOCATING, Progress
@@ -77,7 +78,7 @@ def test_a_modules_pass_is_located() -> None:
     model, inputs = module_factories.vit()
     with torch.no_grad():
         outputs = model(*inputs)
-    measure = module_measure(inputs, sizes_of(outputs), Recipe("float"), trained=True)
+    measure = module_measure(inputs, forms_of(outputs), Recipe("float"), trained=True)
     groups: list[list[Pass]] = [[RemoveNoops()], [FuseSdpa()], [HalvesTheScale()]]
     with pytest.raises(BudgetError) as stopped:
         rewrite(

@@ -103,3 +103,22 @@ def test_what_is_filled_in_the_type_that_it_has_anyway_stays() -> None:
 class Ones(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return torch.ones_like(x).cumsum(1) * x
+
+
+class Numbers(nn.Module):
+    """What is left of a tensor with NaN and infinities."""
+
+    def __init__(self, *numbers: float, **named: Any) -> None:
+        super().__init__()
+        self.numbers, self.named = numbers, named
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.nan_to_num(x, *self.numbers, **self.named)
+
+
+@pytest.mark.parametrize("module", [Numbers(), Numbers(0.5), Numbers(0.0, 9.0, -9.0), Numbers(posinf=7.0)])
+def test_what_is_not_a_number_is_filled(module: nn.Module) -> None:
+    x = torch.tensor([[1.0, torch.nan, torch.inf, -torch.inf, -3.0, 1e30]])
+    plain = run_pass(program_of(module, x), PlainOperators())
+    assert not nodes_of(plain.graph, torch.ops.aten.nan_to_num.default)
+    assert torch.equal(plain.graph(x), module(x))

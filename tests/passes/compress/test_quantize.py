@@ -238,3 +238,26 @@ def test_xnnpack_computes_what_the_graph_says(hidden: int, scheme: WeightScheme,
     expected = _call(program, x)
     # scales that bfloat16 can hold lose nothing in the lowering: float32 rounding is what remains
     assert float((_executed(program.graph, x, tmp_path) - expected).abs().max()) < 1e-5 * float(expected.abs().max())
+
+
+class _Odd(nn.Module):
+    """A layer that reads one value, one that reads no input, and a plain one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.constant, self.last = nn.Linear(1, 64), nn.Linear(32, 64), nn.Linear(64, 32)
+        self.register_buffer("table", torch.randn(64, 32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.relu(self.one(x)) @ self.constant(self.table))
+
+
+@torch.no_grad()
+def test_layers_of_one_value_or_no_input_stay_in_float() -> None:
+    module, x = _Odd().eval(), torch.rand(4, 1)
+    program = run_pass(capture_module(module, (x,)), Quantize(default=EIGHT))
+    rounded = {decision.name: decision.used is not None for decision in decisions_of(program.graph)}
+    assert rounded == {"one.weight": False, "last.weight": True}
+    wanted = module(x)
+    # Inputs and weights of one layer in 8 bits.
+    torch.testing.assert_close(program.graph(x)[0], wanted, atol=0.03 * float(wanted.abs().max()), rtol=0)

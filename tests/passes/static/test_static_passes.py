@@ -144,6 +144,30 @@ def test_a_norm_of_large_values_survives_float16() -> None:
     assert float(plain.abs().max()) == 0.0
 
 
+class Lengths(torch.nn.Module):
+    """Vectors of length 1 by torch's function or by a division, and their lengths."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        unit = torch.nn.functional.normalize(x, dim=-1)
+        return unit, x / (x.norm(dim=1, keepdim=True) + 1e-3), x.norm(dim=-1), x.norm(dim=(1, 2), keepdim=True)
+
+
+@pytest.mark.parametrize("size", [1e3, 1.0, 1e-3])
+def test_lengths_of_large_values_survive_float16(size: float) -> None:
+    x = torch.randn(1, 3, 64, generator=torch.Generator().manual_seed(0)) * size
+    x[0, 2] = 0.0
+    graph = torch.export.export(Lengths(), (x,)).module(check_guards=False)
+    program = Program(torch.fx.GraphModule(graph, graph.graph), Interface((), ()))
+    safe = run_pass(program, Fp16SafeNorm())
+    assert not nodes_of(safe.graph, aten.linalg_vector_norm.default, aten.clamp_min.default)
+    half = run_pass(safe, HalfPrecision())
+    for wanted, same, rounded in zip(program.graph(x), safe.graph(x), half.graph(x.half()), strict=True):
+        # 2^-14 beside a sum of squares of at least 1/4.
+        torch.testing.assert_close(same, wanted, rtol=2e-4, atol=1e-6)
+        # Eleven bits, a few operations after each other; the smallest squares are subnormal.
+        assert float((rounded.float() - wanted).abs().max() / wanted.abs().max()) < 1e-2
+
+
 def _norm(graph: torch.fx.GraphModule) -> Program:
     """A graph of one norm."""
     new = torch.fx.Graph()
@@ -169,6 +193,56 @@ def test_masks_become_finite_and_the_softmax_stays() -> None:
     fill = nodes_of(changed.graph, aten.masked_fill.Scalar)[0]
     assert fill.args[2] == HIDDEN
     assert torch.equal(changed.graph(scores, seen), program.graph(scores, seen))
+
+
+class Attends(torch.nn.Module):
+    """Weights of keys under a mask that is added, or filled in; and the mask itself, where it is shown."""
+
+    def __init__(self, lowest: float, *, fills: bool = False, shows: bool = False) -> None:
+        super().__init__()
+        self.lowest, self.fills, self.shows = lowest, fills, shows
+
+    def forward(self, scores: torch.Tensor, seen: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        added = (1.0 - seen.float()) * self.lowest
+        hidden = scores.masked_fill(seen == 0, self.lowest) if self.fills else scores + added.unsqueeze(-2)
+        return (hidden.softmax(-1), hidden) if self.shows else (hidden.softmax(-1),)
+
+
+def attends(module: Attends) -> tuple[Program, tuple[torch.Tensor, ...]]:
+    """A graph whose first row sees some keys and whose second sees none."""
+    # Below 32: -1e9 takes in what is smaller.
+    scores = 5 * torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(0))
+    seen = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0]])
+    inputs = (scores, seen if not module.fills else seen[:, None].expand(2, 5, 5).contiguous())
+    graph = torch.export.export(module, inputs).module(check_guards=False)
+    return Program(torch.fx.GraphModule(graph, graph.graph), Interface((), ())), inputs
+
+
+@pytest.mark.parametrize("fills", [False, True])
+@pytest.mark.parametrize("lowest", [torch.finfo(torch.float32).min, -1e9])
+def test_rows_that_see_nothing_weigh_all_keys_alike(fills: bool, lowest: float) -> None:
+    program, inputs = attends(Attends(lowest, fills=fills))
+    changed = run_pass(program, FiniteMask(blind_rows=True))
+    (wanted,), (got,) = program.graph(*inputs), changed.graph(*inputs)
+    # The sum of five exponentials, in another order where a compiler chooses so.
+    torch.testing.assert_close(got, wanted, atol=1e-6, rtol=0)
+    assert wanted[1, 0].tolist() == pytest.approx([0.2] * 5)
+    again = run_pass(changed, FiniteMask(blind_rows=True))
+    assert [node.target for node in again.graph.graph.nodes] == [node.target for node in changed.graph.graph.nodes]
+    largest = max(abs(value) for node in changed.graph.graph.nodes for value in node.args if isinstance(value, float))
+    assert largest < torch.finfo(torch.float16).max
+
+
+def test_rows_that_all_see_something_need_no_clamp() -> None:
+    program, _ = attends(Attends(-1e9))
+    assert not nodes_of(run_pass(program, FiniteMask()).graph, aten.clamp.default)
+
+
+@pytest.mark.parametrize("lowest", [-torch.inf, -1e30])
+def test_a_mask_that_an_output_shows_stays(lowest: float) -> None:
+    program, inputs = attends(Attends(lowest, fills=True, shows=True))
+    changed = run_pass(program, FiniteMask(blind_rows=True))
+    assert torch.equal(changed.graph(*inputs)[1], program.graph(*inputs)[1])
 
 
 def test_inputs_of_64_bits_are_narrowed() -> None:

@@ -43,6 +43,11 @@ def test_a_function_is_described_by_its_hints() -> None:
     assert tool.definition["function"]["description"] == "Say the weather."
 
 
+def test_null_is_an_absent_value() -> None:
+    function = {"name": "now", "description": None, "parameters": None, "strict": None}
+    assert tools_of([{"type": None, "function": function}]) == tools_of([{"function": {"name": "now"}}])
+
+
 def undescribed(city: str) -> str:
     """Say the weather."""
     return city

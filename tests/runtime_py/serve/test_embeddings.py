@@ -10,13 +10,14 @@ import pytest
 
 import edgec
 from edgec.runtime_py.model import Model
-from tests.exporter.tiny_sentence_encoder import POSITIONS, save_sentence_encoder, text_of
+from tests.exporter.tiny_sentence_encoder import POSITIONS, save_sentence_encoder, text_of, write
 from tests.runtime_py.serve.running import NAME, Running, running
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Model:
     folder = save_sentence_encoder(tmp_path_factory.mktemp("sentences") / "vectors")
+    write(folder / "config_sentence_transformers.json", {"prompts": {"query": "the red "}})
     return edgec.load(edgec.export(folder, target="host", recipe="float", out=folder.parent / "vectors.edgec"))
 
 
@@ -38,6 +39,15 @@ def test_vectors_are_those_of_the_python_api(both: Running, encoder: Model) -> N
     both.settle()
 
 
+def test_a_prompt_is_named_beside_the_input(both: Running, encoder: Model) -> None:
+    for name, count in (("query", 7), ("document", 5), ("", 5), (None, 5)):
+        made = both.client().embeddings.create(model="vectors", input=text_of(3), extra_body={"prompt_name": name})
+        wanted = encoder.embed(text_of(3), prompt_name=name)
+        assert np.array_equal(np.array(made.data[0].embedding, np.float32), wanted)
+        assert made.usage.prompt_tokens == count
+    both.settle()
+
+
 @pytest.mark.parametrize(
     ("body", "param", "code"),
     [
@@ -49,6 +59,9 @@ def test_vectors_are_those_of_the_python_api(both: Running, encoder: Model) -> N
         ({"input": "a", "encoding_format": "int8"}, "encoding_format", "E632"),
         ({"input": "a", "temperature": 1}, "temperature", "E633"),
         ({"input": text_of(POSITIONS)}, None, "E643"),
+        ({"input": "a", "prompt_name": "other"}, "prompt_name", "E126"),
+        ({"input": "a", "prompt_name": 3}, "prompt_name", "E632"),
+        ({"input": [4], "prompt_name": "query"}, "prompt_name", "E127"),
         ({"input": [[10_000]]}, None, "E152"),
     ],
 )

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from edgec.bundle.folder import MANIFEST, open_bundle, write_bundle
-from edgec.bundle.golden import Golden, chat_vector, golden_bytes, output_vector, text_vectors
+from edgec.bundle.golden import Golden, golden_bytes, output_vector
+from edgec.bundle.golden_texts import chat_vector, text_vectors
 from edgec.bundle.manifest import Runtime
 from edgec.errors import InputError
 from edgec.runtime_py.model import load

@@ -4,6 +4,7 @@ import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.JsonArray
 import kotlinx.serialization.json.JsonNull
 import kotlinx.serialization.json.JsonObject
+import kotlinx.serialization.json.boolean
 import kotlinx.serialization.json.double
 import kotlinx.serialization.json.int
 import kotlinx.serialization.json.jsonArray
@@ -15,6 +16,10 @@ class JSONObject(private val fields: JsonObject) {
     constructor(text: String = "{}") : this(Json.parseToJsonElement(text).jsonObject)
 
     fun getString(name: String): String = fields.getValue(name).jsonPrimitive.content
+
+    fun has(name: String): Boolean = name in fields
+
+    fun getBoolean(name: String): Boolean = fields.getValue(name).jsonPrimitive.boolean
 
     fun getInt(name: String): Int = fields.getValue(name).jsonPrimitive.int
 

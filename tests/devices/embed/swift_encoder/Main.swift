@@ -35,9 +35,14 @@ struct Facts: Encodable {
     var cut: [String] = []
     var together = ""
     var oneTooLong = ""
+    /// The vector of the first text but one after the prompt, and what is said of a name that there is none of.
+    var prompted = ""
+    var unprompted = ""
+    var unknown = ""
     var counts: [Int] = []
     /// What the artifact was called with: ids and mask.
     var calls: [[[Int]]] = []
+    var promptCalls: [[[Int]]] = []
 }
 
 /// In the place of the artifact: the rule of `encoder_bundles.rule`.
@@ -96,6 +101,11 @@ final class ScriptedEncoder: @unchecked Sendable {
         let all = cases.texts
         facts.together = await said { try await model.embed(all, truncate: true).map(numbers).joined(separator: " ") }
         facts.oneTooLong = await said { try await "\(model.embed(all).count)" }
+        scripted.calls = []
+        facts.prompted = await said { try await numbers(model.embed("a", promptName: "query")) }
+        facts.unprompted = await said { try await numbers(model.embed("a", promptName: "")) }
+        facts.promptCalls = scripted.calls
+        facts.unknown = await said { try await numbers(model.embed("a", promptName: "other")) }
         try JSONEncoder().encode(facts).write(to: URL(fileURLWithPath: "facts.json"))
     }
 

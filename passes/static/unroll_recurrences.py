@@ -1,0 +1,209 @@
+"""Write LSTM, GRU and RNN layers and their cells out, step by step.
+
+    x [B, T, I] -> lstm(x, (h, c), [W_ih, W_hh, b_ih, b_hh]) -> y [B, T, H]
+    ==>
+    linear(x, W_ih, b_ih) [B, T, 4 H] -> T times: linear(h, W_hh, b_hh) -> gates -> c, h -> y [B, T, H]
+
+coremltools knows no recurrent layer of an exported graph (E404), and a layer that ExecuTorch takes apart afterwards
+keeps its zeros in float32. Written out before anything is rounded, its matrices are linear layers like all others, and
+those that read the input see all steps at once. Several layers, both directions, states as inputs, projections, and
+layers without biases are the same. Legality: a length that is fixed, without dropout. Exact.
+Measured on an LSTM of 32 channels over 8 steps: 6 operators before, 136 after; 16 more for each further step.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from edgec.ir.program import Effect, Interface, Program
+from edgec.passes.contract import nodes_of
+from edgec.passes.graph.emit import Emitter
+
+aten = torch.ops.aten
+LayerStates = tuple[Node, ...]
+"""The hidden state [B, 1, H]; for an LSTM also its cell state."""
+
+
+@dataclass(frozen=True)
+class UnrollRecurrences:
+    """Replace recurrent layers and cells by linear layers and gates; exact."""
+
+    name: str = "unroll_recurrences"
+    effect: Effect = Effect.EXACT
+
+    def requires(self, program: Program) -> None:
+        """No requirement: layers of varying length are left as they are."""
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        """Write each layer in its own place."""
+        for node in nodes_of(graph, *_LAYERS, *_CELLS):
+            if node.target in _CELLS or _is_fixed(node):
+                with graph.graph.inserting_before(node):
+                    _hand_on(node, _cell(graph, node) if node.target in _CELLS else _layer(graph, node))
+                graph.graph.erase_node(node)
+        return program.interface
+
+    def ensures(self, program: Program) -> None:
+        """No layer of fixed length and no cell is left."""
+        assert not nodes_of(program.graph, *_CELLS)
+        assert not any(map(_is_fixed, nodes_of(program.graph, *_LAYERS)))
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The parameters of one layer and direction, by role; ``project`` makes an LSTM's hidden state narrower."""
+
+    input: Node
+    hidden: Node
+    input_bias: Node | None = None
+    hidden_bias: Node | None = None
+    project: Node | None = None
+
+
+CellStep = Callable[[Emitter, Node, LayerStates, _Weights], LayerStates]
+"""Takes what the input adds to the gates at one step, and the states before it."""
+
+
+def _lstm_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
+    hidden, cell = states
+    gates = emit(aten.add.Tensor, given, _linear(emit, hidden, weights.hidden, weights.hidden_bias))
+    let_in, keep, new, show = _parts(emit, gates, 4)
+    kept = emit(aten.mul.Tensor, emit(aten.sigmoid.default, keep), cell)
+    taken = emit(aten.mul.Tensor, emit(aten.sigmoid.default, let_in), emit(aten.tanh.default, new))
+    cell = emit(aten.add.Tensor, kept, taken)
+    hidden = emit(aten.mul.Tensor, emit(aten.sigmoid.default, show), emit(aten.tanh.default, cell))
+    return (hidden if weights.project is None else _linear(emit, hidden, weights.project, None)), cell
+
+
+def _gru_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
+    (hidden,) = states
+    added = zip(
+        _parts(emit, given, 3), _parts(emit, _linear(emit, hidden, weights.hidden, weights.hidden_bias), 3), strict=True
+    )
+    (reset, own_reset), (keep, own_keep), (new, own_new) = added
+    reset = emit(aten.sigmoid.default, emit(aten.add.Tensor, reset, own_reset))
+    keep = emit(aten.sigmoid.default, emit(aten.add.Tensor, keep, own_keep))
+    new = emit(aten.tanh.default, emit(aten.add.Tensor, new, emit(aten.mul.Tensor, reset, own_new)))
+    kept = emit(aten.mul.Tensor, keep, emit(aten.sub.Tensor, hidden, new))
+    return (emit(aten.add.Tensor, kept, new),)
+
+
+def _plain_step(activation: Any) -> CellStep:
+    def step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
+        total = emit(aten.add.Tensor, given, _linear(emit, states[0], weights.hidden, weights.hidden_bias))
+        return (emit(activation, total),)
+
+    return step
+
+
+_LAYERS: Mapping[Any, CellStep] = {
+    aten.lstm.input: _lstm_step,
+    aten.gru.input: _gru_step,
+    aten.rnn_tanh.input: _plain_step(aten.tanh.default),
+    aten.rnn_relu.input: _plain_step(aten.relu.default),
+}
+_CELLS: Mapping[Any, CellStep] = {
+    aten.lstm_cell.default: _lstm_step,
+    aten.gru_cell.default: _gru_step,
+    aten.rnn_tanh_cell.default: _plain_step(aten.tanh.default),
+    aten.rnn_relu_cell.default: _plain_step(aten.relu.default),
+}
+
+
+def _is_fixed(node: Node) -> bool:
+    """Whether a layer's sizes are numbers, and nothing is left out at random."""
+    x, dropout, train = node.args[0], node.args[5], node.args[6]
+    assert isinstance(x, Node)
+    return all(isinstance(size, int) for size in x.meta["val"].shape) and not (train and dropout)
+
+
+def _cell(graph: GraphModule, node: Node) -> Sequence[Node]:
+    """One step; inputs and states are [B, C]."""
+    emit, given = Emitter(graph.graph), node.args
+    x, states, *weights = given[:6]
+    assert isinstance(x, Node)
+    known = _Weights(*weights)  # type: ignore[arg-type]
+    row = _linear(emit, emit(aten.unsqueeze.default, x, 1), known.input, known.input_bias)
+    before = tuple(emit(aten.unsqueeze.default, state, 1) for state in _states(states))
+    return [emit(aten.squeeze.dim, state, 1) for state in _CELLS[node.target](emit, row, before, known)]
+
+
+def _layer(graph: GraphModule, node: Node) -> Sequence[Node]:
+    """All layers and directions: the output, then each state of all layers [L, B, H]."""
+    emit = Emitter(graph.graph)
+    given: Any = node.args
+    x, states, parameters, biases, count, _, _, both, batch_first = given
+    rows = x if batch_first else emit(aten.transpose.int, x, 0, 1)
+    first, last = _states(states), list[LayerStates]()
+    weights = _weights(parameters, biases, (1 + both) * count)
+    for _ in range(count):
+        sides = []
+        for backwards in (False, True)[: 1 + both]:
+            before = tuple(_state(emit, state, len(last)) for state in first)
+            outputs, after = _run(emit, _LAYERS[node.target], rows, before, next(weights), backwards)
+            sides.append(outputs)
+            last.append(after)
+        rows = emit(aten.cat.default, sides, -1) if both else sides[0]
+    after_all = [[emit(aten.transpose.int, state, 0, 1) for state in each] for each in zip(*last, strict=True)]
+    joined = [emit(aten.cat.default, each, 0) if len(each) > 1 else each[0] for each in after_all]
+    return [rows if batch_first else emit(aten.transpose.int, rows, 0, 1), *joined]
+
+
+def _run(
+    emit: Emitter, step: CellStep, rows: Node, states: LayerStates, weights: _Weights, backwards: bool
+) -> tuple[Node, LayerStates]:
+    """One layer in one direction over rows [B, T, I]: its outputs [B, T, H] and its last states."""
+    given = _linear(emit, rows, weights.input, weights.input_bias)
+    steps = range(rows.meta["val"].shape[1])
+    outputs = []
+    for place in reversed(steps) if backwards else steps:
+        one = emit(aten.slice.Tensor, given, 1, place, place + 1) if len(steps) > 1 else given
+        states = step(emit, one, states, weights)
+        outputs.append(states[0])
+    ordered = outputs[::-1] if backwards else outputs
+    return emit(aten.cat.default, ordered, 1) if len(ordered) > 1 else ordered[0], states
+
+
+def _weights(parameters: Sequence[Node], biases: bool, count: int) -> Iterator[_Weights]:
+    """The parameters of each layer and direction, in torch's order."""
+    each = len(parameters) // count
+    for start in range(0, len(parameters), each):
+        matrices = [*parameters[start : start + each]]
+        held = matrices[2:4] if biases else [None, None]
+        project = matrices[4 if biases else 2 :]
+        yield _Weights(*matrices[:2], *held, *project)
+
+
+def _states(given: Any) -> Sequence[Node]:
+    return given if isinstance(given, list | tuple) else [given]
+
+
+def _state(emit: Emitter, state: Node, index: int) -> Node:
+    """One layer's state [B, 1, H], of those of all layers [L, B, H]."""
+    one = emit(aten.slice.Tensor, state, 0, index, index + 1)
+    return emit(aten.transpose.int, one, 0, 1)
+
+
+def _linear(emit: Emitter, x: Node, weight: Node, bias: Node | None) -> Node:
+    return emit(aten.linear.default, x, weight, *([] if bias is None else [bias]))
+
+
+def _parts(emit: Emitter, gates: Node, count: int) -> list[Node]:
+    width = gates.meta["val"].shape[-1] // count
+    return [emit(aten.slice.Tensor, gates, -1, index * width, (index + 1) * width) for index in range(count)]
+
+
+def _hand_on(node: Node, results: Sequence[Node]) -> None:
+    """Give the results to what read the layer's."""
+    for user in list(node.users):
+        if user.target is operator.getitem and isinstance(node.meta["val"], list | tuple):
+            user.replace_all_uses_with(results[user.args[1]])  # type: ignore[index]
+            node.graph.erase_node(user)
+    if node.users:
+        node.replace_all_uses_with(results[0])

@@ -1,0 +1,47 @@
+"""Outputs that are hard to judge, through ``edgec export``: refused where information is lost, else kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import edgec
+from edgec.bundle.folder import open_bundle
+from edgec.errors import BudgetError
+from edgec.runtime_py.verify.verify import verify
+
+FACTORIES = "tests.exporter.output_factories"
+
+
+def exported(name: str, target: str, folder: Path) -> Path:
+    if target == "iphone":
+        pytest.importorskip("coremltools")
+    form = "mlpackage" if target == "iphone" else None
+    return edgec.export(f"{FACTORIES}:{name}", target=target, format=form, recipe="float", out=folder / "x.edgec")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "place"), [("squared", "index 4 of dimension 2"), ("around", "index 3 of dimension 2")]
+)
+def test_a_channel_that_float16_loses_is_refused_by_its_place(name: str, place: str, tmp_path: Path) -> None:
+    with pytest.raises(BudgetError) as caught:
+        exported(name, "iphone", tmp_path)
+    assert caught.value.code == "E202" and place in caught.value.where and "CPU" in caught.value.fix
+    assert not (tmp_path / "x.edgec").exists()
+    assert exported(name, "host", tmp_path).is_dir()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["iphone", "host"])
+@pytest.mark.parametrize("name", ["normalised", "constant", "hidden", "blind", "classes"])
+def test_what_is_kept_passes_and_verifies(name: str, target: str, tmp_path: Path) -> None:
+    bundle = exported(name, target, tmp_path)
+    assert open_bundle(bundle).manifest.parity[-1].passed and verify(bundle).passed
+
+
+def test_outputs_that_made_up_inputs_leave_undefined_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BudgetError, match="no finite number") as caught:
+        exported("logarithm", "host", tmp_path)
+    assert caught.value.code == "E204"
