@@ -146,8 +146,11 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
         (not _countable(scheme), f"{scheme.levels} levels in {scheme.bits} bits", "use 3 to 2^bits, or 0 for all"),
         (scheme.group_size < 0, f"group size {scheme.group_size}", "use 0 for per channel, or a positive group"),
         (scheme.activation_bits not in (0, 8), f"{scheme.activation_bits}-bit activations", "use 8, or 0 for float"),
-        (scheme.activation_group not in (None, 0, 32), f"{scheme.activation_group} values of a token that share a scale",
-         "use activation_group = 32, or 0 for the whole token"),
+        (
+            scheme.activation_group not in (None, 0, 32),
+            f"{scheme.activation_group} values of a token that share a scale",
+            "use activation_group = 32, or 0 for the whole token",
+        ),
         (scheme.scale_bits not in (16, 32), f"{scheme.scale_bits}-bit scales", "use 16 or 32"),
         (not scheme.symmetric, "an asymmetric weight grid", "use symmetric = true; matrix kernels read no zero points"),
         *_table_problems(scheme),

@@ -1,4 +1,4 @@
-"""Refuse layers with integer weights whose inputs are in float, or rounded in groups, and that no CPU kernel multiplies right.
+"""Refuse layers of integers whose inputs are in float or rounded in groups, where no CPU kernel multiplies them right.
 
 edgec's kernels take such a layer where its input is float32 [1, S, width]. XNNPACK's partitioner takes any other, and
 runs it without the scales of its weights.

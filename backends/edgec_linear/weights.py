@@ -3,8 +3,8 @@
     weight_int, weight_scale, weight_zero_point -> dequantize_affine -> aten.linear      ==>      PackedMatrix + bytes
 
 Legality: symmetric integers; one float32 scale per row, or scales in groups of a multiple of 32 that bfloat16 holds
-(edgec's recipes round them so); the input is float32 [., ., width], or such a value whose tokens are quantised to 8 bits
-in groups of 32 values.
+(edgec's recipes round them so); the input is float32 [., ., width], or such a value quantised to 8 bits, 32 values at a
+time.
 """
 
 from __future__ import annotations

@@ -54,7 +54,13 @@ _IMPLIED: dict[str, dict[str, Any]] = {
     "balanced": {"bits": 2, "group_size": 0, "activation_bits": 0, "scale_bits": 16},
 }
 _SCALES = {"scale_bits": _one_of(16, 32)}
-_SCHEME: dict[str, ValueCheck] = {**_GRID, "symmetric": _TRUTH, "activation_bits": _one_of(0, 8), "activation_group": _whole(0), **_SCALES}
+_SCHEME: dict[str, ValueCheck] = {
+    **_GRID,
+    "symmetric": _TRUTH,
+    "activation_bits": _one_of(0, 8),
+    "activation_group": _whole(0),
+    **_SCALES,
+}
 _TABLES: dict[str, dict[str, ValueCheck]] = {
     "weights": _SCHEME,
     "lm_head": _SCHEME,

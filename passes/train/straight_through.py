@@ -97,7 +97,12 @@ def fake_weight(weight: Tensor, log_scale: Tensor, low: int, high: int, step: in
 
 
 def fake_input(value: Tensor, group: int = 0) -> Tensor:
-    """An activation [..., K] rounded to int8, as float: ``group`` values share a scale, or a row a scale and a zero point."""
+    """An activation [..., K] rounded to int8, as float.
+
+    Args:
+        value: the activation.
+        group: values that share a scale; 0: a row shares a scale and a zero point.
+    """
     result: Tensor = _Input.apply(value, group)
     return result
 

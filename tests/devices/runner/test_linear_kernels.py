@@ -35,8 +35,8 @@ Floats = NDArray[np.float32]
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 # The last two have 0 elsewhere than the schemes of models have.
 GRIDS = (*SYMMETRIC.values(), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 2, 7))
-# A float32 sum of up to 113 slices, each of them rounded once before, to 24 bits of the largest intermediate value, which
-# is at most the absolute values of the row times those of the token.
+# A float32 sum of up to 113 slices, each of them rounded once before: to 24 bits of the largest intermediate value,
+# which is at most the absolute values of the row times those of the token.
 TOLERANCE = 114 * 2.0**-24
 # In float, a value passes through 8 sums of a slice, 2 that join these, and one for each of up to 113 slices.
 FLOAT_TOLERANCE = 123 * 2.0**-24
