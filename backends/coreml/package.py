@@ -25,6 +25,7 @@ from edgec.passes.static.half_precision import HalfPrecision
 from edgec.passes.static.separate_bias import SeparateBias
 
 DEPLOYMENT_TARGET = "iOS18"
+_STORED_VALUES = 10
 
 
 def write_package(
@@ -47,7 +48,7 @@ def write_package(
     from coremltools.models.utils import MultiFunctionDescriptor, save_multifunction
 
     steps = len(methods) + 1
-    with TemporaryDirectory(dir=path.parent) as folder, without_bars():
+    with TemporaryDirectory(dir=path.parent) as folder, without_bars(), equal_constants_once():
         parts = {}
         for index, (name, program) in enumerate(methods.items()):
             progress("convert", index, steps)
@@ -145,6 +146,22 @@ def refused(method: str, error: Exception) -> InputError:
         fix="export for the CPU (--target iphone-16-pro-cpu), or report the model",
         code="E404",
     )
+
+
+@contextmanager
+def equal_constants_once() -> Iterator[None]:
+    """Have coremltools store equal constants once where they lie in the weight file, as those of each step of a GRU.
+
+    It leaves those below 100 values apart, although from 10 values on they are stored beside the weights.
+    """
+    from coremltools.converters.mil.mil.passes.defs.cleanup.const_deduplication import const_deduplication
+
+    apart = const_deduplication._const_threshold
+    const_deduplication._const_threshold = _STORED_VALUES
+    try:
+        yield
+    finally:
+        const_deduplication._const_threshold = apart
 
 
 @contextmanager
