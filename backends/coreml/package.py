@@ -20,7 +20,7 @@ from edgec.backends.static_artifact import LoweringProgress
 from edgec.errors import InputError
 from edgec.ir.program import Program, TensorType
 from edgec.ir.reexport import reexport
-from edgec.passes.contract import run_pass
+from edgec.passes.contract import output_node, run_pass
 from edgec.passes.static.half_precision import HalfPrecision
 from edgec.passes.static.separate_bias import SeparateBias
 
@@ -93,6 +93,7 @@ def _convert(program: Program, name: str) -> Any:
     half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
     exported = reexport(half.graph, half.interface).run_decompositions(decompositions())
     try:
+        _refuse_repeated_outputs(half)
         return ct.convert(
             exported,
             minimum_deployment_target=ct.target[DEPLOYMENT_TARGET],
@@ -104,6 +105,16 @@ def _convert(program: Program, name: str) -> Any:
         )
     except (NotImplementedError, RuntimeError, ValueError, AssertionError) as error:
         raise refused(name, error) from error
+
+
+def _refuse_repeated_outputs(program: Program) -> None:
+    """Refuse a value that is returned under two names: coremltools keeps one of them."""
+    values: Any = output_node(program.graph).args[0]
+    names: dict[Any, str] = {}
+    for value, output in zip(values, program.interface.outputs, strict=True):
+        if value in names:
+            raise ValueError(f"outputs {names[value]} and {output.name} are the same value: return it once")
+        names[value] = output.name
 
 
 def _declared(tensor: TensorType) -> Any:

@@ -58,9 +58,7 @@ def _chain(write: Node, order: Mapping[Node, int]) -> list[Node] | None:
     read = [any(order[user] > order[write] for user in node.users) for node in path]
     chain = path[: max((index for index, later in enumerate(read) if later), default=0) + 1]
     scattered = all(view.target in _SCATTER for view in chain[:-1])
-    others = (
-        node for node in order if node not in path and order[node] < order[write] and memory_of(node) is path[-1]
-    )
+    others = (node for node in order if node not in path and order[node] < order[write] and memory_of(node) is path[-1])
     aliased = any(order[user] > order[write] for node in others for user in node.users)
     computed = all(node.op == "call_function" for node in path)
     return chain if scattered and computed and not aliased else None
