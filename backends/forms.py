@@ -39,6 +39,7 @@ class Form:
         unheld: why static methods hold no states of recurrences; empty where they do.
         unadapted: why the artifact has no functions under adapters; empty where it has.
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
+        slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         encoders: models with eyes and encoder-decoders have functions for their encoders beside the static methods.
     """
 
@@ -67,6 +68,7 @@ class Form:
     unheld: str = ""
     unadapted: str = ""
     unrolls: bool = False
+    slopes: bool = False
     encoders: bool = False
 
 
@@ -95,6 +97,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         folds=True,
         index_bits=16,
         unrolls=True,
+        slopes=True,
         encoders=True,
     ),
     ("coreml", "mlpackage"): Form(
@@ -102,6 +105,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         folds=True,
         index_bits=16,
         unrolls=True,
+        slopes=True,
         encoders=True,
     ),
     ("qnn", "qnn"): _caller_form(

@@ -20,11 +20,12 @@ from edgec.backends.static_artifact import LoweringProgress
 from edgec.errors import InputError
 from edgec.ir.program import Program, TensorType
 from edgec.ir.reexport import reexport
-from edgec.passes.contract import run_pass
+from edgec.passes.contract import output_node, run_pass
 from edgec.passes.static.half_precision import HalfPrecision
 from edgec.passes.static.separate_bias import SeparateBias
 
 DEPLOYMENT_TARGET = "iOS18"
+_STORED_VALUES = 10
 
 
 def write_package(
@@ -47,7 +48,7 @@ def write_package(
     from coremltools.models.utils import MultiFunctionDescriptor, save_multifunction
 
     steps = len(methods) + 1
-    with TemporaryDirectory(dir=path.parent) as folder, without_bars():
+    with TemporaryDirectory(dir=path.parent) as folder, without_bars(), equal_constants_once():
         parts = {}
         for index, (name, program) in enumerate(methods.items()):
             progress("convert", index, steps)
@@ -92,6 +93,7 @@ def _convert(program: Program, name: str) -> Any:
     half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
     exported = reexport(half.graph, half.interface).run_decompositions(decompositions())
     try:
+        _refuse_repeated_outputs(half)
         return ct.convert(
             exported,
             minimum_deployment_target=ct.target[DEPLOYMENT_TARGET],
@@ -103,6 +105,16 @@ def _convert(program: Program, name: str) -> Any:
         )
     except (NotImplementedError, RuntimeError, ValueError, AssertionError) as error:
         raise refused(name, error) from error
+
+
+def _refuse_repeated_outputs(program: Program) -> None:
+    """Refuse a value that is returned under two names: coremltools keeps one of them."""
+    values: Any = output_node(program.graph).args[0]
+    names: dict[Any, str] = {}
+    for value, output in zip(values, program.interface.outputs, strict=True):
+        if value in names:
+            raise ValueError(f"outputs {names[value]} and {output.name} are the same value: return it once")
+        names[value] = output.name
 
 
 def _declared(tensor: TensorType) -> Any:
@@ -145,6 +157,22 @@ def refused(method: str, error: Exception) -> InputError:
         fix="export for the CPU (--target iphone-16-pro-cpu), or report the model",
         code="E404",
     )
+
+
+@contextmanager
+def equal_constants_once() -> Iterator[None]:
+    """Have coremltools store equal constants once where they lie in the weight file, as those of each step of a GRU.
+
+    It leaves those below 100 values apart, although from 10 values on they are stored beside the weights.
+    """
+    from coremltools.converters.mil.mil.passes.defs.cleanup.const_deduplication import const_deduplication
+
+    apart = const_deduplication._const_threshold
+    const_deduplication._const_threshold = _STORED_VALUES
+    try:
+        yield
+    finally:
+        const_deduplication._const_threshold = apart
 
 
 @contextmanager

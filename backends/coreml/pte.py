@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from edgec.backends.coreml.package import DEPLOYMENT_TARGET, refused, without_bars
+from edgec.backends.coreml.package import DEPLOYMENT_TARGET, equal_constants_once, refused, without_bars
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.delegated_pte import delegated_operators
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
@@ -53,7 +53,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
         half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
         exported[name] = reexport(half.graph, half.interface)
     progress("delegate", len(methods), len(methods) + 2)
-    with without_bars():
+    with without_bars(), equal_constants_once():
         lowered = _delegated(exported)
         delegation, operators = delegated_operators(lowered, "coreml", _OUTSIDE)
         progress("emit", len(methods) + 1, len(methods) + 2)

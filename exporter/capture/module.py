@@ -171,6 +171,24 @@ def refuse_sizes_by_value(program: Program, where: str) -> None:
             raise untraceable(where, f"the size of {node.name} inside the model depends on values")
 
 
+def refuse_inputs_of_other_types(program: Program, where: str) -> None:
+    """Refuse a module for CPUs that reads floats of another width than their kernels do.
+
+    Raises:
+        InputError: E793.
+    """
+    others = [each for each in program.interface.inputs if each.dtype.is_floating_point and each.dtype != torch.float32]
+    if others:
+        named = ", ".join(f"{each.name} ({str(each.dtype).removeprefix('torch.')})" for each in others)
+        raise InputError(
+            what="the module reads floats of a type that kernels on CPUs do not read",
+            where=where,
+            why=f"its inputs: {named}; the kernels read float32",
+            fix="call module.float() in the factory and give it float32 examples, or cast inside forward",
+            code="E793",
+        )
+
+
 def _plain(graph: GraphModule) -> GraphModule:
     """The graph with positional inputs and a tuple of outputs, without hooks that check how calls were nested."""
     graph.graph.set_codegen(torch.fx.graph.CodeGen())

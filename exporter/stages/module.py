@@ -14,7 +14,7 @@ from torch import Tensor
 
 from edgec.bundle.findings import Rung
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
+from edgec.exporter.capture.module import capture_module, refuse_inputs_of_other_types, refuse_sizes_by_value
 from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
@@ -130,6 +130,7 @@ class ModuleStages:
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
         program = self.rewritten(progress)
+        refuse_inputs_of_other_types(program, self.request.source.name)
         facts = self._lower(program, folder, progress)
         if not self._runs_at_every_length(program, folder / ARTIFACT):
             progress.enter("lower", "for one length of text; the runtime refuses others")

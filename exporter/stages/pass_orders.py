@@ -271,7 +271,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         RemoveNoops(),
         *([_computed_weights()] if rounding else []),
         PlainOperators(),
-        *([AppleOperators()] if form.half else []),
+        *([AppleOperators(images_too=not form.slopes)] if form.half else []),
         *([UnrollRecurrences()] if form.unrolls else []),
         PoolToMean(),
         MatmulToLinear(),

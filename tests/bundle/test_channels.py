@@ -29,7 +29,7 @@ def test_rounding_to_float16_keeps_every_channel() -> None:
 
 def test_what_float16_cannot_tell_apart_is_lost() -> None:
     values = 30000 + RANDOM.uniform(-5, 5, (1, 64))
-    assert worst_channel(values, values.astype(np.float16).astype(float), {0}).share > 0.9
+    assert worst_channel(values, values.astype(np.float16).astype(float), {0}).share > 0.8
     assert worst_channel(values, values.astype(np.float32).astype(float), {0}).share < 1e-2
 
 
@@ -114,3 +114,14 @@ def test_golden_values_lie_where_a_mask_left_numbers() -> None:
     assert max(vector.indices["scores"]) < 40 and vector.tolerance < 1
     with pytest.raises(ValueError, match="finite"):
         function_vector({}, {"scores": np.full((1, 4), -np.inf)})
+
+
+def test_what_float32_rounds_of_other_values_is_no_loss() -> None:
+    # A channel that hardly varies, as in tiny random encoders: sums of terms near 1 end 5e-7 away.
+    quiet = 0.0576 + 6e-7 * RANDOM.uniform(-1, 1, (1, 64, 1))
+    values = np.concatenate([RANDOM.uniform(-1.3, 1.3, (1, 64, 31)), quiet], -1)
+    assert worst_channel(values, values + 5e-7 * RANDOM.choice([-1, 1], values.shape), {0}).share < 0.01
+    # A score that varies by a thousandth beside boxes is none of that.
+    scores = np.concatenate([BOXES, 0.01 + 0.001 * RANDOM.uniform(-1, 1, (1, 64, 1))], -1)
+    lost = np.where(np.arange(5) == 4, 0.01, scores)
+    assert worst_channel(scores, lost, {0}).share > 0.3

@@ -51,6 +51,25 @@ def computed() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return Computed(), (torch.randn(1, 1, 400),)
 
 
+class Twice(nn.Module):
+    """A module that returns one value under two names."""
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        result = x + 1
+        return {"first": result, "second": result}
+
+
+def twice() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A module that returns one value under two names."""
+    return Twice(), (torch.ones(1, 4),)
+
+
+def double() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A module in float64."""
+    torch.manual_seed(0)
+    return nn.Linear(8, 4).double(), (torch.ones(1, 8).double(),)
+
+
 class Counter(nn.Module):
     """A module that counts its calls in a buffer."""
 

@@ -64,6 +64,22 @@ def test_computed_weights_and_outputs_in_a_dict_are_exported(options: dict[str, 
     assert "channels is left out: it is 40" in manifest.parity[0].note
 
 
+@pytest.mark.parametrize(
+    ("factory", "options", "code", "words"),
+    [
+        ("double", {"target": "host"}, "E793", "float64"),
+        ("twice", {"target": "iphone", "format": "mlpackage"}, "E404", "first and second"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_by_name(
+    factory: str, options: dict[str, Any], code: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        export(f"tests.exporter.module_factories:{factory}", out=tmp_path / "x.edgec", recipe="float", **options)
+    assert words in caught.value.why
+    assert caught.value.code == code and not (tmp_path / "x.edgec").exists()
+
+
 def test_a_script_is_exported_and_a_module_with_state_refused(tmp_path: Path) -> None:
     made = export("tests.exporter.module_factories:traced", out=tmp_path / "x.edgec", recipe="float")
     assert read_manifest(made).parity[-1].passed

@@ -22,7 +22,7 @@ _PIECE: Final = 1 << 20
 TICK_S: Final = 0.05
 
 
-class Channel:
+class MessageSocket:
     """One end of a socket that both sides send whole messages on; for one thread at a time."""
 
     def __init__(self, connected: socket.socket) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from edgec.runtime_py.structured.closing import Closer
 from edgec.runtime_py.structured.engine import GrammarEngine, library
 from edgec.runtime_py.structured.vocabulary import Vocabulary
-from edgec.runtime_py.structured.worker.frames import ANSWER, FORK, ORDER, Channel
+from edgec.runtime_py.structured.worker.frames import ANSWER, FORK, ORDER, MessageSocket
 from edgec.runtime_py.structured.worker.limits import STACK_BYTES, limit_process
 from edgec.runtime_py.structured.worker.service import Service
 
@@ -29,7 +29,7 @@ def main() -> None:
     """Fork and end processes until the other side ends."""
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    message, _ = Channel(control).receive()
+    message, _ = MessageSocket(control).receive()
     service = _service(message)
     gc.collect()
     gc.freeze()  # the collector leaves alone, and so shared, what every fork has
@@ -66,14 +66,14 @@ def _forked(service: Service, control: socket.socket, descriptor: int) -> int:
     if child == 0:
         try:
             control.close()
-            _serve(service, Channel(socket.socket(fileno=descriptor)))
+            _serve(service, MessageSocket(socket.socket(fileno=descriptor)))
         finally:
             os._exit(0)
     os.close(descriptor)
     return child
 
 
-def _serve(service: Service, channel: Channel) -> None:
+def _serve(service: Service, channel: MessageSocket) -> None:
     """Serve in a thread, since the size of a thread's stack can be chosen."""
     limit_process()
     threading.stack_size(STACK_BYTES)

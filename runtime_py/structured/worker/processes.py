@@ -19,7 +19,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.structured.patience import require_wanted
 from edgec.runtime_py.structured.refusals import no_process, too_much
 from edgec.runtime_py.structured.vocabulary import Vocabulary
-from edgec.runtime_py.structured.worker.frames import ANSWER, END, FORK, ORDER, TEXT, TICK_S, Channel
+from edgec.runtime_py.structured.worker.frames import ANSWER, END, FORK, ORDER, TEXT, TICK_S, MessageSocket
 from edgec.runtime_py.structured.worker.limits import JOB_S, START_S, told_end
 
 _MODULE: Final = "edgec.runtime_py.structured.worker.main"
@@ -126,7 +126,7 @@ class Workers:
             raise
         finally:
             theirs.close()
-        return Worker(Channel(ours), (parent, child), self)
+        return Worker(MessageSocket(ours), (parent, child), self)
 
     def _started(self) -> _Parent:
         if self._parent is not None and self._parent.process.poll() is None:
@@ -145,7 +145,7 @@ class Workers:
         self._parent = _Parent(process, ours)
         weakref.finalize(self, self._parent.close)
         try:
-            Channel(ours).send(_told(self._vocabulary), seconds=START_S)
+            MessageSocket(ours).send(_told(self._vocabulary), seconds=START_S)
         except BaseException:
             self._stop()
             raise
@@ -175,7 +175,7 @@ class Workers:
 class Worker:
     """A forked process, for the process that forked it and its threads."""
 
-    def __init__(self, channel: Channel, place: tuple[_Parent, int], workers: Workers) -> None:
+    def __init__(self, channel: MessageSocket, place: tuple[_Parent, int], workers: Workers) -> None:
         """Ask on ``channel`` the process of some workers that stands at a place."""
         self._channel, self._place, self._workers = channel, place, workers
         self._turn, self._why = Lock(), ""
@@ -256,7 +256,7 @@ def _told(vocabulary: Vocabulary | None) -> dict[str, Any]:
     return {"tokens": tokens, "special": sorted(vocabulary.special), "eos": sorted(vocabulary.eos)}
 
 
-def _let_go(channel: Channel, workers: Workers, place: tuple[_Parent, int]) -> None:
+def _let_go(channel: MessageSocket, workers: Workers, place: tuple[_Parent, int]) -> None:
     channel.close()
     workers.drop(place)
 

@@ -21,7 +21,7 @@ from edgec.runtime_py.structured.descriptions import (
 from edgec.runtime_py.structured.engine import GrammarEngine, Matcher
 from edgec.runtime_py.structured.held_text import HeldText
 from edgec.runtime_py.structured.refusals import too_much
-from edgec.runtime_py.structured.worker.frames import TEXT, Channel
+from edgec.runtime_py.structured.worker.frames import TEXT, MessageSocket
 from edgec.runtime_py.structured.worker.limits import MEMORY_BYTES, TEXT_SECONDS, TOKEN_SECONDS, limit_job
 
 _Message = Mapping[str, Any]
@@ -54,7 +54,7 @@ class Service:
             "fork": self._fork,
         }
 
-    def run(self, channel: Channel) -> None:
+    def run(self, channel: MessageSocket) -> None:
         """_Answer until the other side ends."""
         while True:
             try:

@@ -13,6 +13,7 @@ from edgec.backends.forms import FORMS
 from edgec.backends.static_artifact import backend_of
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import for_backend
 from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.pass_orders import static_module_passes
 from edgec.passes.contract import run_passes
@@ -62,6 +63,23 @@ CASES: dict[str, tuple[nn.Module, list[Tensor]]] = {
     "normalize": (Normalized(2.0), [_with_a_row_of_zeros(1, 8, 32)]),
     "normalize by the largest": (Normalized(float("inf")), [_with_a_row_of_zeros(1, 8, 32)]),
 }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["mlpackage", "pte"])
+def test_more_steps_take_no_more_weights(form: str, tmp_path: Path) -> None:
+    """Scales and biases of fewer than 100 values were stored once a step, which the size ledger refused (E210)."""
+    wanted_form, held = FORMS["coreml", form], set()
+    torch.manual_seed(0)
+    module = Called(nn.GRU(32, 16, batch_first=True)).eval()
+    for steps in (2, 4):
+        program = capture_module(module, [torch.randn(1, steps, 32)], "gru")
+        done = run_passes(program, static_module_passes(for_backend(load_recipe("8bit"), "coreml"), wanted_form))
+        path = tmp_path / f"{steps}-{wanted_form.artifact}"
+        backend = backend_of(wanted_form.module)
+        backend.lower({"main": done}, path, lambda step, count, total: None)
+        held.add(sum(run.bytes for run in backend.layout(path).stored))
+    assert len(held) == 1
 
 
 @pytest.mark.long

@@ -58,6 +58,13 @@ def test_what_they_refuse_is_written_otherwise(name: str) -> None:
     torch.testing.assert_close(written.graph(x), program.graph(x), rtol=0, atol=2e-6)
 
 
+def test_slopes_of_images_are_written_where_they_are_asked_for() -> None:
+    x = torch.randn(2, 6, 4, 5)
+    program = program_of(spread(nn.PReLU(6)), x)
+    written = run_pass(program, AppleOperators(images_too=True))
+    assert not nodes_of(written.graph, aten.prelu.default) and torch.equal(written.graph(x), program.graph(x))
+
+
 def test_infinities_keep_their_slopes() -> None:
     x = torch.tensor([[float("inf"), float("-inf"), -0.0]])
     program = program_of(spread(nn.PReLU(3)), x)

@@ -33,7 +33,7 @@ def seeded(kind: Any, *sizes: Any, **options: Any) -> nn.Module:
     return Called(kind(*sizes, **options)).eval()
 
 
-LAYERS = {
+LAYERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lstm": (nn.LSTM, {}),
     "gru": (nn.GRU, {}),
     "rnn": (nn.RNN, {}),

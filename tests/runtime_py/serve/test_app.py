@@ -30,10 +30,10 @@ class SlowEncoder:
     def __init__(self) -> None:
         self.begun, self.made = Event(), 0
 
-    def embedded_tokens(self, _: str) -> int:
+    def embedded_tokens(self, _: str, **__: object) -> int:
         return 1
 
-    def embed(self, texts: list[str]) -> Any:
+    def embed(self, texts: list[str], **_: object) -> Any:
         time.sleep(0.01)
         self.made += 1
         self.begun.set()
