@@ -37,13 +37,12 @@ class KernelGrid:
 
         Layers whose groups have float32 scales are XNNPACK's, which reads whole tokens.
         """
-        if not scheme.activation_bits:
-            return replace(scheme, activation_group=0), ""
         own = 0 if scheme.group_size and scheme.scale_bits == 32 else self.activation_group
         group = own if scheme.activation_group is None else scheme.activation_group
-        if group and width % group:
-            in_float = replace(scheme, activation_bits=0, activation_group=0)
-            return in_float, f"{group} does not divide {width}: float inputs"
+        if not scheme.activation_bits or not group:
+            return scheme, ""
+        if width % group:
+            return replace(scheme, activation_bits=0), f"{group} does not divide {width}: float inputs"
         return replace(scheme, activation_group=group), ""
 
 

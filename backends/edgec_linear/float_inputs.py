@@ -34,7 +34,7 @@ def refuse_float_inputs(graph: GraphModule) -> None:
         where=", ".join(names[:_SHOWN]) + others,
         why="they read float inputs of the form float32 [1, tokens, width], and scales of groups that bfloat16 holds; "
         "XNNPACK would run the layer without its scales",
-        fix=f'add [[rules]] with parameters = "{names[0]}" and activation_group = 0 (or float = true) to the recipe; '
+        fix=f'add [[rules]] with parameters = "{names[0]}" and activation_bits = 8 (or float = true) to the recipe; '
         "scale_bits = 16 where weights have groups",
         code="E579",
     )

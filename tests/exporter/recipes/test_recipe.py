@@ -260,7 +260,8 @@ def test_what_xnnpack_cannot_execute_is_refused_with_the_nearest_choice(recipe: 
     ("recipe", "fix"),
     [
         (Recipe("r", weights=WeightScheme(3, 16)), "bits = 3 and group_size = 32"),
-        (Recipe("r", weights=WeightScheme(8, 32)), "bits = 8 and group_size = 0"),
+        (Recipe("r", weights=WeightScheme(8, 32)), "scale_bits = 16"),
+        (Recipe("r", weights=WeightScheme(8, 32, scale_bits=16, activation_group=0)), "activation_group = 32"),
         (Recipe("r", lm_head=WeightScheme(6, 0)), "group_size = 0"),
         (Recipe("r", weights=WeightScheme(4, 32, activation_bits=0)), "scale_bits = 16"),
     ],
@@ -271,7 +272,9 @@ def test_what_edgecs_kernels_cannot_execute_is_refused_with_the_nearest_choice(r
     assert caught.value.code == "E172" and fix in caught.value.fix
 
 
-@pytest.mark.parametrize("scheme", [WeightScheme(bits, group) for bits in (2, 3, 4) for group in (0, 32, 64, 128)])
+@pytest.mark.parametrize(
+    "scheme", [WeightScheme(bits, group, scale_bits=16) for bits in (2, 3, 4) for group in (0, 32, 64, 128)]
+)
 def test_edgecs_kernels_read_few_bits_that_xnnpack_does_not(scheme: WeightScheme) -> None:
     recipe = Recipe("r", weights=scheme, lm_head=scheme)
     check_recipe(recipe, "xnnpack")
