@@ -109,7 +109,8 @@ def _convert(program: Program, name: str) -> Any:
 
 def _refuse_repeated_outputs(program: Program) -> None:
     """Refuse a value that is returned under two names: coremltools keeps one of them."""
-    values: Any = output_node(program.graph).args[0]
+    returned: Any = output_node(program.graph).args[0]
+    values = returned if isinstance(returned, tuple | list) else (returned,)
     names: dict[Any, str] = {}
     for value, output in zip(values, program.interface.outputs, strict=True):
         if value in names:

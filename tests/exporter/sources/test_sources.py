@@ -234,7 +234,8 @@ def test_a_factorys_fingerprint_covers_its_weights_and_the_files_it_imports(
     assert one.config == again.config
     assert one.config != other.config  # other draws, other weights
     assert one.factory is not None
-    assert one.factory()[0] is one.factory()[0]
+    first, second = one.factory()[0], one.factory()[0]
+    assert first.weight is second.weight
 
 
 class Scaled(torch.nn.Module):
