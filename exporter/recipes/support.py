@@ -116,8 +116,8 @@ _OWN_KERNELS = {
 """Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""
 
 
-OWN_KERNELS = "edgec"
-"""What a recipe calls edgec's own kernels."""
+OWN_KERNELS, STANDARD_KERNELS = "edgec", "standard"
+"""What a recipe calls edgec's own kernels and ExecuTorch's."""
 
 
 def has_own_kernels(backend: str) -> bool:
