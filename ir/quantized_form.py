@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
@@ -76,11 +77,12 @@ def rounded_input(node: object) -> tuple[Node, int] | None:
     chosen = scale.args[0] if isinstance(scale, Node) and scale.all_input_nodes else None
     if not isinstance(source, Node) or not isinstance(chosen, Node) or chosen.target is not CHOOSE:
         return None
-    if chosen.args[0] is not source or list(chosen.args[2]) != list(block) or set(block[:-1]) > {1}:  # type: ignore[arg-type, index]
+    sizes: list[int] = list(block)  # type: ignore[arg-type]
+    if chosen.args[0] is not source or chosen.args[2] != block or any(size != 1 for size in sizes[:-1]):
         return None
-    found = {("SYMMETRIC", _EVEN_INT8): int(block[-1]), ("ASYMMETRIC", _INT8): 0}  # type: ignore[arg-type, index]
+    groups: dict[Any, int] = {("SYMMETRIC", _EVEN_INT8): sizes[-1], ("ASYMMETRIC", _INT8): 0}
     kind = (chosen.args[1], tuple(quantised.args[4:7]))
-    return (source, found[kind]) if kind in found else None  # type: ignore[index]
+    return (source, groups[kind]) if kind in groups else None
 
 
 def drop_if_unused(graph: GraphModule, *nodes: Node | None) -> None:

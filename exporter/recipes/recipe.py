@@ -108,7 +108,9 @@ def for_backend(recipe: Recipe, backend: str) -> Recipe:
     if support is None:
         return resolved
     cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype
-    others = {STANDARD_KERNELS: for_backend(replace(recipe, kernels=STANDARD_KERNELS), backend)} if own else {}
+    others = {kernels: other for kernels, other in recipe.on.items() if kernels == STANDARD_KERNELS}
+    if own:
+        others = {STANDARD_KERNELS: for_backend(replace(recipe, kernels=STANDARD_KERNELS), backend)}
     resolved = replace(resolved, kv_dtype=cache, on=others, backend=backend)
     return resolved if support.dynamic_activations else _with_float_activations(resolved)
 

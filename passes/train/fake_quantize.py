@@ -221,7 +221,7 @@ def _first_scale(weight: torch.Tensor, decision: Decision, algorithm: str) -> to
 
 def _round_cache(graph: GraphModule, dtype: str) -> None:
     """Round keys and values as the cache will; layers that share them share the rounding."""
-    rounded: dict[tuple[Node, int], Node] = {}
+    rounded: dict[Node, Node] = {}
     for attention in nodes_of(graph, OPERATOR):
         call = AttentionCall.of(attention)
         for place, value in ((1, call.k), (2, call.v)):

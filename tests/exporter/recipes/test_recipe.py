@@ -14,7 +14,7 @@ from edgec.errors import InputError
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, parse_recipe, recipe_names
 from edgec.exporter.recipes.passes import passes_for
-from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend
+from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend, with_standard_kernels
 from edgec.exporter.recipes.support import SUPPORT
 from edgec.exporter.recipes.text import recipe_text
 from edgec.ir.weight_scheme import WeightScheme, balanced, lut
@@ -61,7 +61,8 @@ def test_a_named_recipe_runs_or_is_refused_with_a_legal_choice(name: str, backen
         return
     check_recipe(recipe, backend)
     resolved = for_backend(recipe, backend)
-    assert resolved.backend == backend and not resolved.on and for_backend(resolved, backend) == resolved
+    assert resolved.backend == backend and set(resolved.on) <= {"standard"}
+    assert for_backend(resolved, backend) == resolved and not with_standard_kernels(resolved).on
     assert {rewrite.name for rewrite in passes_for(resolved)} <= {"palettize", "quantize", "quantize_embedding"}
     schemes = [scheme for scheme in (resolved.weights, resolved.lm_head) if scheme]
     assert all((scheme.activation_bits == 0) is (backend != "xnnpack" or scheme.is_table) for scheme in schemes)
