@@ -16,17 +16,16 @@ using edgec::linear::Tokens;
 
 void run(const Kernel& kernel, const Matrix& matrix, int64_t count) {
   const int64_t slices = matrix.slices(), stride = matrix.blocks() * matrix.block_rows();
-  std::vector<float> x(count * matrix.width, 0.5f), scales(count), zeros(count), out(count * stride);
+  std::vector<float> x(count * matrix.width, 0.5f), scales(count * slices), out(count * stride);
   std::vector<int8_t> values(count * slices * 32), pairs((count + 1) / 2 * 2 * slices * 32);
-  std::vector<int32_t> sums(count * slices), group_sums(count * matrix.groups());
-  const Tokens tokens = {count,       slices,        values.data(), pairs.data(),
-                         sums.data(), scales.data(), zeros.data()};
+  std::vector<int32_t> sums(count * slices);
+  const Tokens tokens = {count, slices, values.data(), pairs.data(), sums.data(), scales.data()};
   getppid();
   kernel.quantize(x.data(), matrix.width, 0, count, tokens);
   getppid();
   const int64_t blocks = matrix.blocks();
   for (int64_t count : {blocks, blocks, blocks / 2}) {
-    kernel.multiply(matrix, 0, count, tokens, group_sums.data(), 0, tokens.count, out.data(), stride);
+    kernel.multiply(matrix, 0, count, tokens, 0, tokens.count, out.data(), stride);
     getppid();
   }
 }

@@ -67,18 +67,18 @@ constexpr int64_t kRowsAtOnce = 64, kTokensAtOnce = 96;
 
 struct Layer {
   const Matrix& matrix;
-  std::vector<float> x, out, part, scales, zeros;
+  std::vector<float> x, out, part, scales;
   std::vector<int8_t> values, pairs;
-  std::vector<int32_t> sums, group_sums;
+  std::vector<int32_t> sums;
   Tokens tokens;
   volatile uint64_t read = 0;
 
   Layer(const Matrix& of, int64_t count)
       : matrix(of), x(count * of.width), out(count * of.rows),
-        part(kTokensAtOnce * kRowsAtOnce), scales(count), zeros(count),
+        part(kTokensAtOnce * kRowsAtOnce), scales(count * of.slices()),
         values(count * of.slices() * kSlice), pairs((count + 1) / 2 * 2 * of.slices() * kSlice),
-        sums(count * of.slices()), group_sums(count * of.groups()),
-        tokens{count, of.slices(), values.data(), pairs.data(), sums.data(), scales.data(), zeros.data()} {
+        sums(count * of.slices()),
+        tokens{count, of.slices(), values.data(), pairs.data(), sums.data(), scales.data()} {
     std::mt19937 random(2);
     std::normal_distribution<float> normal;
     for (float& value : x) value = normal(random);
@@ -88,11 +88,6 @@ struct Layer {
 
   void multiply(const Kernel& kernel) {
     quantize(kernel);
-    const int64_t per_group = matrix.group_slices();
-    for (size_t group = 0; group < group_sums.size(); group++) {
-      group_sums[group] = 0;
-      for (int64_t i = 0; i < per_group; i++) group_sums[group] += sums[group * per_group + i];
-    }
     for (int64_t first = 0; first < matrix.rows; first += kRowsAtOnce) {
       for (int64_t token = 0; token < tokens.count; token += kTokensAtOnce) multiply_part(kernel, first, token);
     }
@@ -103,8 +98,8 @@ struct Layer {
   void multiply_part(const Kernel& kernel, int64_t first_row, int64_t first_token) {
     const int64_t rows = std::min(kRowsAtOnce, matrix.rows - first_row), block_rows = matrix.block_rows();
     const int64_t count = std::min(kTokensAtOnce, tokens.count - first_token);
-    kernel.multiply(matrix, first_row / block_rows, (rows + block_rows - 1) / block_rows, tokens, group_sums.data(),
-                    first_token, count, part.data(), kRowsAtOnce);
+    kernel.multiply(matrix, first_row / block_rows, (rows + block_rows - 1) / block_rows, tokens, first_token,
+                    count, part.data(), kRowsAtOnce);
     for (int64_t i = 0; i < count; i++) {
       float* to = out.data() + (first_token + i) * matrix.rows + first_row;
       std::memcpy(to, part.data() + i * kRowsAtOnce, static_cast<size_t>(rows) * sizeof(float));

@@ -29,7 +29,7 @@ _DTYPES = (
 )
 _QUANTISED_VALUE, _PER_CHANNEL, _PER_GROUP = 2, 1, 4
 _SCALE_BUFFER = {_PER_CHANNEL: 2, _PER_GROUP: 4}
-_START, _MOST_BYTES, _MOST_NUMBER = b"edgec.linear 1\n", 1 << 20, 1 << 26
+_START, _MOST_BYTES, _MOST_NUMBER = b"edgec.linear 2\n", 1 << 20, 1 << 26
 _MATRIX_WORDS = 8
 
 

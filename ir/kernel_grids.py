@@ -15,12 +15,14 @@ class KernelGrid:
         groups: group sizes, largest first; empty when only per channel.
         channel_multiple: per-channel rows must be a multiple of this wide; 0 forbids per channel.
         coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
+        activation_group: values of a token that share a scale where activations have 8 bits; 0: the whole token.
     """
 
     bits: int
     groups: tuple[int, ...]
     channel_multiple: int
     coarsens: bool = True
+    activation_group: int = 0
 
     def accepts(self, scheme: WeightScheme, width: int) -> bool:
         """Whether rows of ``width`` values may be stored by ``scheme``."""
@@ -30,6 +32,19 @@ class KernelGrid:
             return scheme.group_size in self.groups and width % scheme.group_size == 0
         return self.channel_multiple > 0 and width % self.channel_multiple == 0
 
+    def reads(self, scheme: WeightScheme, width: int) -> tuple[WeightScheme, str]:
+        """An accepted scheme with the activations that these kernels read beside it, and why these are in float.
+
+        Layers whose groups have float32 scales are XNNPACK's, which reads whole tokens.
+        """
+        own = 0 if scheme.group_size and scheme.scale_bits == 32 else self.activation_group
+        group = own if scheme.activation_group is None else scheme.activation_group
+        if not scheme.activation_bits or not group:
+            return scheme, ""
+        if width % group:
+            return replace(scheme, activation_bits=0), f"{group} does not divide {width}: float inputs"
+        return replace(scheme, activation_group=group), ""
+
 
 LOOKUP_BITS = (2, 4, 8)
 # Below this, a float32 scale costs more than the integers it scales.
@@ -37,7 +52,9 @@ _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
 DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
 _LINEAR_GROUPS = (256, 128, 64, 32)
-LINEAR_KERNELS = (*(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=False) for bits in (2, 3, 4)), KernelGrid(8, (), 1))
+LINEAR_KERNELS = tuple(
+    KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=bits == 8, activation_group=32) for bits in (2, 3, 4, 8)
+)
 """What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
 
 
@@ -52,12 +69,14 @@ def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tu
 
     Order: a smaller group at the same bits, per channel at the same bits, then the same with wider integers, then float
     (None). Matrix kernels read 4 bits per channel only where they also read groups of 32, so there this means 8 bits.
+    What the scheme leaves open of activations is as the kernels round them.
     """
-    if any(grid.accepts(scheme, width) for grid in kernels):
-        return scheme, ""
-    for candidate in _nearest(scheme, kernels):
-        if any(grid.accepts(candidate, width) for grid in kernels):
-            return candidate, f"no kernel reads {scheme} at a width of {width}; {candidate} used"
+    for candidate in (scheme, *_nearest(scheme, kernels)):
+        grid = next((grid for grid in kernels if grid.accepts(candidate, width)), None)
+        if grid is not None:
+            used, reason = grid.reads(candidate, width)
+            asked = candidate == scheme
+            return used, reason if asked else f"no kernel reads {scheme} at a width of {width}; {used} used"
     return None, f"no kernel reads {scheme} at a width of {width}; left in float"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
@@ -25,6 +26,7 @@ QUANTIZE = torch.ops.torchao.quantize_affine.default
 CHOOSE = torch.ops.torchao.choose_qparams_affine.default
 RECORD = "edgec_quantization"
 _INT8 = (torch.int8, -128, 127)
+_EVEN_INT8 = (torch.int8, -127, 127)
 
 
 def parameter_of(node: object) -> Node | None:
@@ -47,14 +49,40 @@ def dequantized(graph: GraphModule, decision: Decision) -> Node:
     return graph.graph.call_function(DEQUANTIZE, (integers, block, scale, zero_point, torch.int8, *bounds))
 
 
-def quantize_input(graph: GraphModule, source: Node, rank: int, width: int) -> Node:
-    """Quantise an activation dynamically, one scale per token, and dequantise it, at the current insertion point."""
+def quantize_input(graph: GraphModule, source: Node, rank: int, width: int, group: int = 0) -> Node:
+    """Quantise an activation dynamically and dequantise it, at the current insertion point.
+
+    Args:
+        graph: the owner of the nodes.
+        source: float [..., width].
+        rank: its number of dimensions.
+        width: its last one.
+        group: values of a token that share a scale, without a zero point; 0: one scale and zero point for each token.
+    """
     call = graph.graph.call_function
-    block = [1] * (rank - 1) + [width]
-    chosen = call(CHOOSE, (source, "ASYMMETRIC", block, *_INT8, None, None, torch.int8))
+    kind, bounds = ("SYMMETRIC", _EVEN_INT8) if group else ("ASYMMETRIC", _INT8)
+    block = [1] * (rank - 1) + [group or width]
+    chosen = call(CHOOSE, (source, kind, block, *bounds, None, None, torch.int8))
     scale, zero_point = call(operator.getitem, (chosen, 0)), call(operator.getitem, (chosen, 1))
-    quantized = call(QUANTIZE, (source, block, scale, zero_point, *_INT8))
-    return call(DEQUANTIZE, (quantized, block, scale, zero_point, *_INT8))
+    quantized = call(QUANTIZE, (source, block, scale, zero_point, *bounds))
+    return call(DEQUANTIZE, (quantized, block, scale, zero_point, *bounds))
+
+
+def rounded_input(node: object) -> tuple[Node, int] | None:
+    """What ``quantize_input`` rounded, and its group, where this node is the result; None for any other."""
+    quantised = node.args[0] if isinstance(node, Node) and node.target is DEQUANTIZE else None
+    if not isinstance(quantised, Node) or quantised.target is not QUANTIZE:
+        return None
+    source, block, scale = quantised.args[:3]
+    chosen = scale.args[0] if isinstance(scale, Node) and scale.all_input_nodes else None
+    if not isinstance(source, Node) or not isinstance(chosen, Node) or chosen.target is not CHOOSE:
+        return None
+    sizes: list[int] = list(block)  # type: ignore[arg-type]
+    if chosen.args[0] is not source or chosen.args[2] != block or any(size != 1 for size in sizes[:-1]):
+        return None
+    groups: dict[Any, int] = {("SYMMETRIC", _EVEN_INT8): sizes[-1], ("ASYMMETRIC", _INT8): 0}
+    kind = (chosen.args[1], tuple(quantised.args[4:7]))
+    return (source, groups[kind]) if kind in groups else None
 
 
 def drop_if_unused(graph: GraphModule, *nodes: Node | None) -> None:

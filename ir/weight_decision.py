@@ -49,7 +49,7 @@ class Decision:
         algorithms = [each.algorithm.partition(",")[0] for each in (self, other)]
         if self.used is None or other.used is None or self.name != other.name or algorithms[0] != algorithms[1]:
             return False
-        return replace(self.used, activation_bits=0) == replace(other.used, activation_bits=0)
+        return self.used.weights_only == other.used.weights_only
 
     def to_json(self) -> dict[str, Any]:
         """The decision as plain data, for manifest and report."""

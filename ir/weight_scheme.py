@@ -22,7 +22,7 @@ class WeightScheme:
         bits: width of a weight: 2, 3, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
         group_size: values along the input width that share a scale; 0 for one scale per output channel.
         symmetric: the zero point is 0 (the only form the matrix kernels read).
-        activation_bits: 8 quantises the input dynamically, per token; 0 leaves it in float (weight-only).
+        activation_bits: 8 quantises the input dynamically; 0 leaves it in float (weight-only).
         scale_bits: 32 for float32 scales; 16 for scales that bfloat16 can hold, so that a lowering loses nothing.
         kind: ``int``; ``lut``: indices into a table of float16 values; ``balanced``: the table is ``BALANCED`` x scale.
         group_rows: output channels that share a table; 0 for one table.
@@ -30,6 +30,8 @@ class WeightScheme:
         sparse_block: neighbours in a row of which each loses that share (4 with 0.5: 2:4); 0 for the whole row.
         levels: how many integers around 0 are used of those that ``bits`` hold: 3 is ternary, 8 are three bits in a
             wider container; 0 for all.
+        activation_group: values of a token that share a scale there; 0: the whole token, with a zero point; None: as
+            the kernels that read the weight round it.
     """
 
     bits: int = 4
@@ -42,6 +44,7 @@ class WeightScheme:
     sparsity: float = 0.0
     sparse_block: int = 0
     levels: int = 0
+    activation_group: int | None = None
 
     def __str__(self) -> str:
         if self.is_table:
@@ -78,6 +81,11 @@ class WeightScheme:
     def block(self, width: int) -> int:
         """Values that share a scale in a row of ``width`` values."""
         return self.group_size or width
+
+    @property
+    def weights_only(self) -> WeightScheme:
+        """The scheme without what it says of activations."""
+        return replace(self, activation_bits=0, activation_group=None)
 
 
 SchemeRule = tuple[str, WeightScheme | None]
@@ -138,6 +146,11 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
         (not _countable(scheme), f"{scheme.levels} levels in {scheme.bits} bits", "use 3 to 2^bits, or 0 for all"),
         (scheme.group_size < 0, f"group size {scheme.group_size}", "use 0 for per channel, or a positive group"),
         (scheme.activation_bits not in (0, 8), f"{scheme.activation_bits}-bit activations", "use 8, or 0 for float"),
+        (
+            scheme.activation_group not in (None, 0, 32),
+            f"{scheme.activation_group} values of a token that share a scale",
+            "use activation_group = 32, or 0 for the whole token",
+        ),
         (scheme.scale_bits not in (16, 32), f"{scheme.scale_bits}-bit scales", "use 16 or 32"),
         (not scheme.symmetric, "an asymmetric weight grid", "use symmetric = true; matrix kernels read no zero points"),
         *_table_problems(scheme),

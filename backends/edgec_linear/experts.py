@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix, pack_matrix
-from edgec.backends.edgec_linear.weights import INT8, StoredMatrix, fewest_bits, input_of, stored_matrix
+from edgec.backends.edgec_linear.weights import StoredMatrix, fewest_bits, input_of, stored_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.backends.xnnpack.replace import replace_clusters
@@ -94,9 +94,7 @@ def _delegate(
     packed = pack_matrix(shape, filled, _filled(scales, region, block_rows))
     store, inside = NamedDataStore(), (region.matrix.scale_name,)
     kept = keep(store, region.matrix.name, f"int{grid.bits}", raw_bytes(packed), count, inside)
-    # Engines of earlier versions know the first form only.
-    form: dict[str, int | str] = {"edgec.experts": 1}
-    form = form if region.read_as == INT8 else {"edgec.experts": 2, "inputs": region.read_as}
+    form: dict[str, int | str] = {"edgec.experts": 3, "inputs": region.read_as}
     fields = {**form, "experts": region.experts, "expert_rows": region.rows, "block_rows": int(block_rows)}
     sizes = {"rows": shape.rows, "width": shape.width, "group": shape.group}
     coded = {"bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}

@@ -1,4 +1,4 @@
-"""Refuse layers with integer weights and float inputs that no CPU kernel multiplies correctly.
+"""Refuse layers of integers whose inputs are in float or rounded in groups, where no CPU kernel multiplies them right.
 
 edgec's kernels take such a layer where its input is float32 [1, S, width]. XNNPACK's partitioner takes any other, and
 runs it without the scales of its weights.
@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from edgec.backends.edgec_linear.weights import LINEAR
 from edgec.errors import InputError
 from edgec.ir.experts import EXPERTS, ExpertsCall
-from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.ir.quantized_form import DEQUANTIZE, rounded_input
 from edgec.passes.contract import nodes_of
 
 _SHOWN = 3
@@ -25,12 +25,12 @@ def refuse_float_inputs(graph: GraphModule) -> None:
     Raises:
         InputError: E579.
     """
-    names = [_parameter(weight) for x, weight in _products(graph) if _is_dequantised(weight) and not _is_dequantised(x)]
+    names = [_parameter(weight) for x, weight in _products(graph) if _is_dequantised(weight) and not _by_token(x)]
     if not names:
         return
     others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     raise InputError(
-        what="edgec's kernels cannot multiply these integer weights by activations in float",
+        what="edgec's kernels cannot multiply these integer weights by activations in float or in groups",
         where=", ".join(names[:_SHOWN]) + others,
         why="they read float inputs of the form float32 [1, tokens, width], and scales of groups that bfloat16 holds; "
         "XNNPACK would run the layer without its scales",
@@ -49,6 +49,12 @@ def _products(graph: GraphModule) -> list[tuple[Any, Any]]:
 
 def _is_dequantised(node: Any) -> bool:
     return isinstance(node, Node) and node.target is DEQUANTIZE
+
+
+def _by_token(node: Any) -> bool:
+    """Whether an input is rounded with a scale for each token, or in a way of its own."""
+    rounded = rounded_input(node)
+    return _is_dequantised(node) if rounded is None else rounded[1] == 0
 
 
 def _parameter(weight: Node) -> str:

@@ -2,7 +2,7 @@
 
     codes [N, K], scales [N, G]      ==>      blocks of 16 rows (x86) or 8 (arm64), one after the other:
                                               per group:  codes, slice by slice of 32 values | bfloat16 scales
-                                              then:       float32 row sums | float32 scales where a row is one group
+                                              then:       float32 scales where a row is one group
 
 A kernel reads a block from its first byte to its last, so nothing is packed when the artifact is loaded.
 """
@@ -91,7 +91,7 @@ class PackedMatrix:
     def block_bytes(self) -> int:
         """The bytes of a block of rows."""
         codes = self.slices * SLICE * self.grid.bits // 8
-        return self.block_rows * (codes + (2 * self.groups + 4 if self.group else 8))
+        return self.block_rows * (codes + (2 * self.groups if self.group else 4))
 
     @property
     def bytes(self) -> int:
@@ -126,26 +126,16 @@ def _pack_blocks(shape: PackedMatrix, values: Tensor, scales: Tensor) -> Tensor:
     rows = values.shape[0]
     missing = -rows % shape.block_rows
     scales = scales.reshape(rows, shape.groups).float()
-    scales = scales.bfloat16().float() if shape.group else scales
-    # Whole numbers whose sums stay below 2^24 are exact in float32.
-    whole = values.reshape(rows, shape.groups, -1).float().sum(-1)
-    sums = (scales.double() * whole.double()).sum(-1).float()
     codes = shape.grid.codes(values)
     if missing or shape.width % SLICE:
         codes = torch.nn.functional.pad(codes, (0, shape.slices * SLICE - shape.width, 0, missing))
     blocks = codes.shape[0] // shape.block_rows
     coded = _coded(shape, codes).reshape(blocks, shape.groups, -1)
-    scales, sums = (torch.nn.functional.pad(t, (0, 0) * (t.dim() - 1) + (0, missing)) for t in (scales, sums))
+    scales = torch.nn.functional.pad(scales, (0, 0, 0, missing))
     if not shape.group:
-        return torch.cat((coded[:, 0], _bytes(sums, blocks), _bytes(scales, blocks)), dim=1)
+        return torch.cat((coded[:, 0], scales.reshape(blocks, -1).contiguous().view(torch.uint8)), dim=1)
     by_group = scales.reshape(blocks, shape.block_rows, shape.groups).transpose(1, 2).bfloat16().contiguous()
-    grouped = torch.cat((coded, by_group.view(torch.uint8)), dim=2)
-    return torch.cat((grouped.reshape(blocks, -1), _bytes(sums, blocks)), dim=1)
-
-
-def _bytes(array: Tensor, blocks: int) -> Tensor:
-    """The bytes of one float per row: uint8 [blocks, 4 * block_rows]."""
-    return array.reshape(blocks, -1).contiguous().view(torch.uint8)
+    return torch.cat((coded, by_group.view(torch.uint8)), dim=2).reshape(blocks, -1)
 
 
 # The bytes 3 and 1 in every byte of a word.

@@ -20,11 +20,11 @@ from edgec.backends.edgec_linear.steps import (
     NormStep,
     Step,
 )
-from edgec.backends.edgec_linear.weights import INT8, keep_matrix
+from edgec.backends.edgec_linear.weights import keep_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.ir.attributes import attribute
 
-_FORMAT = 1
+_FORMAT = 2
 _NONE = "-"
 
 
@@ -72,9 +72,7 @@ class DelegateText:
         epilogue = "gate" if step.gate else "none" if step.add is None else "add"
         other = 0 if step.add is None else self.values[step.add]
         line = f"group {self.values[step.x]} {len(step.products)} {epilogue} {other} {step.gate or 'none'}"
-        # Left out for int8: engines of earlier versions know no such word.
-        inputs = "" if step.inputs == INT8 else f" {step.inputs}"
-        return [line + inputs, *map(self._matrix, step.products)]
+        return [f"{line} {step.inputs}", *map(self._matrix, step.products)]
 
     @lines.register
     def _(self, step: BinaryStep) -> list[str]:

@@ -3,8 +3,8 @@
     weight_int, weight_scale, weight_zero_point -> dequantize_affine -> aten.linear      ==>      PackedMatrix + bytes
 
 Legality: symmetric integers; one float32 scale per row, or scales in groups of a multiple of 32 that bfloat16 holds
-(edgec's recipes round them so); 8 bits have one scale per row; the input is float32 [., ., width], or such a value
-quantised to 8 bits per token.
+(edgec's recipes round them so); the input is float32 [., ., width], or such a value quantised to 8 bits, 32 values at a
+time.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ from edgec.backends.edgec_linear.layout import (
 )
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.ir.attributes import attribute
-from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
+from edgec.ir.quantized_form import DEQUANTIZE, rounded_input
 
 aten = torch.ops.aten
 LINEAR = aten.linear.default
 _LARGEST_GROUP = 1024
-# Sums over a row of 8 bits must stay within 32 bits.
-_LONGEST_ROW = 1 << 15
 _INT8 = (-128, 127)
 INT8, FLOAT32 = "int8", "float32"
 """How a matrix reads its input, in the words of a delegate's text."""
@@ -73,28 +71,18 @@ def stored_matrix(graph: GraphModule, weight: Any) -> StoredMatrix | None:
 
 def _readable(weight: Node, width: int, group: int, scale: Tensor) -> bool:
     low, high = int(weight.args[5]), int(weight.args[6])  # type: ignore[arg-type]
+    if low < _INT8[0] or high > _INT8[1]:
+        return False
     if group == 0:
-        return low >= _INT8[0] and high <= _INT8[1] and width <= _LONGEST_ROW
+        return True
     shaped = group % SLICE == 0 and group <= _LARGEST_GROUP and width % group == 0
-    return shaped and high < SYMMETRIC[4].offset and torch.equal(scale.bfloat16().float(), scale.float())
+    return shaped and torch.equal(scale.bfloat16().float(), scale.float())
 
 
 def quantised_source(node: Any) -> Node | None:
-    """What an input was before it was quantised per token; None where it was not, or in another way."""
-    if not isinstance(node, Node) or node.target is not DEQUANTIZE:
-        return None
-    quantised = node.args[0]
-    if not isinstance(quantised, Node) or quantised.target is not QUANTIZE:
-        return None
-    source, scale = quantised.args[0], quantised.args[2]
-    chosen = scale.args[0] if isinstance(scale, Node) and scale.all_input_nodes else None
-    if not isinstance(source, Node) or not isinstance(chosen, Node) or chosen.target is not CHOOSE:
-        return None
-    if not _is_float(source):
-        return None
-    per_token = list(quantised.args[1]) == [1, 1, source.meta["val"].shape[2]]  # type: ignore[arg-type]
-    asymmetric = chosen.args[0] is source and chosen.args[1] == "ASYMMETRIC" and tuple(quantised.args[5:7]) == _INT8
-    return source if per_token and asymmetric else None
+    """What an input was before 32 values at a time were quantised; None where it was not, or in another way."""
+    rounded = rounded_input(node)
+    return rounded[0] if rounded and rounded[1] == SLICE and _is_float(rounded[0]) else None
 
 
 def _is_float(node: Node) -> bool:

@@ -127,7 +127,7 @@ def _packed_delegate(
     store = NamedDataStore()
     shape, kept = keep_matrix(graph, matrix, block_rows, store)
     grid = shape.grid
-    fields = {"edgec.embedding": 2, "block_rows": int(block_rows), "rows": shape.rows, "width": shape.width}
+    fields = {"edgec.embedding": 3, "block_rows": int(block_rows), "rows": shape.rows, "width": shape.width}
     coded = {"group": shape.group, "bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
     blob = "".join(f"{name}={value}\n" for name, value in {**fields, **coded}.items()).encode()
     return LoweredBackendModule(_outline(node), BACKEND, blob, [], store.get_named_data_store_output()), [kept]

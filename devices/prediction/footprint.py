@@ -29,9 +29,6 @@ _PACKS = {"xnnpack": 1, OWN_KERNELS: 16}
 _GRIDS = {"xnnpack": DYNAMIC_INT8_KERNELS, OWN_KERNELS: LINEAR_KERNELS}
 """The weight forms that kernels read; kernels without an entry store what is asked for."""
 
-_ROW_SUM_BYTES = {OWN_KERNELS: 4}
-"""Bytes stored for each row of a matrix of integers, without its scales (edgec_linear/layout.py)."""
-
 
 @dataclass(frozen=True)
 class Widths:
@@ -210,7 +207,7 @@ def weight_bytes(parameter: Parameter, bits: int, group_size: int, kernels: str)
     grids = None if parameter.kind is Kind.EMBEDDING else _GRIDS.get(kernels)
     used = fit(asked, width, grids)[0] if grids else asked
     rows = parameter.count // width
-    return stored_bytes((rows, width), used) + rows * _ROW_SUM_BYTES.get(kernels, 0) if used else parameter.count * 4
+    return stored_bytes((rows, width), used) if used else parameter.count * 4
 
 
 def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, kernels: str) -> list[MemoryPart]:

@@ -96,7 +96,7 @@ def _layers(
         return schemes_for_layer(shape, wanted, recipe) if name in sizes else ()
 
     progress.step(0.3, "widths")
-    layers = measure_choices(program, known, fisher, schemes, recipe.algorithm, _support(recipe).row_bytes)
+    layers = measure_choices(program, known, fisher, schemes, recipe.algorithm)
     return layers, sum(sizes[name] for name in layers)
 
 

@@ -79,7 +79,6 @@ def measure_choices(
     fisher: Mapping[str, Tensor],
     schemes: Schemes,
     algorithm: str,
-    row_bytes: int = 0,
 ) -> dict[str, list[WidthChoice]]:
     """Measure what every width of every layer costs.
 
@@ -89,7 +88,6 @@ def measure_choices(
         fisher: the result of ``mean_square_gradients``.
         schemes: the widths to consider for a parameter's name and shape; none leaves the layer out.
         algorithm: how integers are chosen.
-        row_bytes: stored for each row of integers besides its scales.
     """
     choices: dict[str, list[WidthChoice]] = {}
 
@@ -103,8 +101,7 @@ def measure_choices(
             assert moment is not None
             change = _round(weight, scheme, algorithm, moment.diagonal()) - weight
             loss = 0.5 * float((((change @ moment) * change).sum(1) * fisher[name]).sum())
-            size = stored_bytes(shape, scheme) + (0 if scheme.is_table else shape[0] * row_bytes)
-            choices.setdefault(name, []).append(WidthChoice(scheme, 8.0 * size, loss))
+            choices.setdefault(name, []).append(WidthChoice(scheme, 8.0 * stored_bytes(shape, scheme), loss))
 
     observe_layers(program, calibration, measure_layer, "--target-bits")
     return choices

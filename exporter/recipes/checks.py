@@ -36,6 +36,7 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
             _check_lookup(place, scheme, support)
         else:
             _check_kernel(place, scheme, support)
+            _check_activations(place, scheme, support)
             if scheme.activation_bits == 0 and not allow_unsafe_weight_only:
                 _check_weight_only(place, scheme, support)
         if scheme.group_size and not (support.block_scales or recipe.allow_block_scales):
@@ -60,6 +61,21 @@ def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
     bits, group = min(legal, key=lambda choice: (abs(choice[0] - scheme.bits), _apart(choice[1], scheme.group_size)))
     read = "; ".join(f"{grid.bits} bits: group {', '.join(map(str, (*grid.groups, 0)))}" for grid in support.kernels)
     raise _unsupported(place, str(scheme), f"its kernels read {read}", f"set bits = {bits} and group_size = {group}")
+
+
+def _check_activations(place: str, scheme: WeightScheme, support: Support) -> None:
+    """Refuse a group of activations that no kernel rounds together, and scales that only XNNPACK's 4 bits have."""
+    if scheme.group_size and scheme.bits != 4 and support.exact_scale_bits not in (0, scheme.scale_bits):
+        what, why = (
+            f"{scheme} with float32 scales",
+            f"its kernels store scales of groups in {support.exact_scale_bits} bits",
+        )
+        raise _unsupported(place, what, why, f"set scale_bits = {support.exact_scale_bits}")
+    read = sorted({grid.activation_group for grid in support.kernels})
+    if scheme.activation_bits and scheme.activation_group is not None and scheme.activation_group not in read:
+        what = f"activations with a scale for {scheme.activation_group or 'all'} values of a token"
+        why = f"its kernels read {' or '.join('one for the whole token' if not g else f'one for {g}' for g in read)}"
+        raise _unsupported(place, what, why, f"set activation_group = {read[-1]}, or leave it out")
 
 
 def _check_weight_only(place: str, scheme: WeightScheme, support: Support) -> None:

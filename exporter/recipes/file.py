@@ -11,7 +11,7 @@ from edgec.bundle.limited_json import JsonKind, is_number, read_toml
 from edgec.errors import InputError
 from edgec.exporter.recipes.budgets import BUDGETS
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.recipes.support import SUPPORT
+from edgec.exporter.recipes.support import OWN_KERNELS, SUPPORT
 from edgec.ir.kv_donors import AUTO
 from edgec.ir.weight_scheme import KINDS, SchemeRule, WeightScheme, require_supported
 
@@ -54,7 +54,13 @@ _IMPLIED: dict[str, dict[str, Any]] = {
     "balanced": {"bits": 2, "group_size": 0, "activation_bits": 0, "scale_bits": 16},
 }
 _SCALES = {"scale_bits": _one_of(16, 32)}
-_SCHEME: dict[str, ValueCheck] = {**_GRID, "symmetric": _TRUTH, "activation_bits": _one_of(0, 8), **_SCALES}
+_SCHEME: dict[str, ValueCheck] = {
+    **_GRID,
+    "symmetric": _TRUTH,
+    "activation_bits": _one_of(0, 8),
+    "activation_group": _whole(0),
+    **_SCALES,
+}
 _TABLES: dict[str, dict[str, ValueCheck]] = {
     "weights": _SCHEME,
     "lm_head": _SCHEME,
@@ -159,11 +165,11 @@ def _plain(value: Any) -> Any:
 
 
 def _on(table: Mapping[str, Any], name: str, where: str) -> dict[str, Recipe]:
-    """The recipe on single backends: their tables replace those of the same name."""
+    """The recipe on single backends, or on edgec's kernels: their tables replace those of the same name."""
     overrides = table.get("on", {})
     if not isinstance(overrides, dict) or not all(isinstance(own, dict) for own in overrides.values()):
         raise _bad(where, "has a bad value for 'on'", "it is not a table of tables", "write [on.coreml.weights]")
-    _check_keys(overrides, set(SUPPORT), "on.", where)
+    _check_keys(overrides, {*SUPPORT, OWN_KERNELS}, "on.", where)
     base = {key: value for key, value in table.items() if key != "on"}
     return {backend: parse_recipe({**base, **own}, name, where) for backend, own in overrides.items()}
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from edgec.exporter.recipes.support import support_of
+from edgec.exporter.recipes.support import OWN_KERNELS, STANDARD_KERNELS, has_own_kernels, support_of
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 
@@ -97,14 +97,29 @@ def bits_per_weight(scheme: WeightScheme | None) -> float:
 def for_backend(recipe: Recipe, backend: str) -> Recipe:
     """The recipe as a backend expresses it: its table for that backend, and float where the backend computes in float.
 
+    On CPUs a table for edgec's own kernels comes before that of the backend, unless the recipe asks for standard ones;
+    what it is with those stays beside it, for ``with_standard_kernels``.
+
     Activations that a backend does not quantise, and caches that it holds in float, are more exact than asked for.
     """
-    resolved, support = recipe.on.get(backend, recipe), support_of(backend, recipe.kernels)
+    support = support_of(backend, recipe.kernels)
+    own = recipe.on.get(OWN_KERNELS) if has_own_kernels(backend) and recipe.kernels == OWN_KERNELS else None
+    resolved = own or recipe.on.get(backend, recipe)
     if support is None:
         return resolved
     cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype
-    resolved = replace(resolved, kv_dtype=cache, on={}, backend=backend)
+    others = {kernels: other for kernels, other in recipe.on.items() if kernels == STANDARD_KERNELS}
+    if own:
+        others = {STANDARD_KERNELS: for_backend(replace(recipe, kernels=STANDARD_KERNELS), backend)}
+    resolved = replace(resolved, kv_dtype=cache, on=others, backend=backend)
     return resolved if support.dynamic_activations else _with_float_activations(resolved)
+
+
+def with_standard_kernels(recipe: Recipe) -> Recipe:
+    """A resolved recipe with ExecuTorch's kernels, and the weights that it has for these."""
+    other = recipe.on.get(STANDARD_KERNELS, recipe)
+    weights = replace(recipe, weights=other.weights, lm_head=other.lm_head, embedding=other.embedding)
+    return replace(weights, rules=other.rules, kernels=STANDARD_KERNELS, on={})
 
 
 def _with_float_activations(recipe: Recipe) -> Recipe:

@@ -27,7 +27,6 @@ class Support:
         block_scales: whether integers with a scale per block of a row are computed correctly, as far as is known.
         exact_scale_bits: the scale bits of groups that it stores exactly; 0 for any. Others are refused where
             activations stay in float.
-        row_bytes: stored for each row of a matrix of integers besides its scales.
     """
 
     kernels: tuple[KernelGrid, ...]
@@ -42,7 +41,6 @@ class Support:
     ranged: bool = False
     block_scales: bool = True
     exact_scale_bits: int = 0
-    row_bytes: int = 0
 
 
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
@@ -113,18 +111,26 @@ _OWN_KERNELS = {
         weight_only=True,
         why_not="edgec's linear kernels read float inputs as well as int8",
         exact_scale_bits=16,
-        row_bytes=4,
     ),
 }
 """Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""
 
 
-def support_of(backend: str, kernels: str = "edgec") -> Support | None:
+OWN_KERNELS, STANDARD_KERNELS = "edgec", "standard"
+"""What a recipe calls edgec's own kernels and ExecuTorch's."""
+
+
+def has_own_kernels(backend: str) -> bool:
+    """Whether edgec has kernels of its own for a backend."""
+    return backend in _OWN_KERNELS
+
+
+def support_of(backend: str, kernels: str = OWN_KERNELS) -> Support | None:
     """What a backend stores and executes; None for one without a table.
 
     Args:
         backend: a target's.
         kernels: a recipe's, ``edgec`` or ``standard``.
     """
-    own = _OWN_KERNELS.get(backend) if kernels == "edgec" else None
+    own = _OWN_KERNELS.get(backend) if kernels == OWN_KERNELS else None
     return own or SUPPORT.get(backend)

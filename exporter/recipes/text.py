@@ -11,13 +11,13 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.ir.kv_donors import AUTO
 from edgec.ir.weight_scheme import WeightScheme
 
-_INT = ("bits", "group_size", "symmetric", "activation_bits", "scale_bits")
+_INT = ("bits", "group_size", "symmetric", "activation_bits", "activation_group", "scale_bits")
 _KEYS = {
     "int": _INT,
     "lut": ("kind", "bits", "group_rows", "sparsity", "sparse_block"),
     "balanced": ("kind", "group_rows"),
 }
-_LOOKUP = frozenset({"symmetric", "activation_bits"})
+_LOOKUP = frozenset({"symmetric", "activation_bits", "activation_group"})
 
 
 def recipe_text(recipe: Recipe) -> str:

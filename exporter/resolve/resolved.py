@@ -22,7 +22,8 @@ from edgec.exporter.progress import Progress, shares_with_engine
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
-from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.recipes.recipe import Recipe, for_backend, with_standard_kernels
+from edgec.exporter.recipes.support import STANDARD_KERNELS
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
 from edgec.exporter.resolve.asked_context import check_context
@@ -143,7 +144,7 @@ def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Reci
 
 def _without_own_kernels(recipe: Recipe, target: Target) -> Recipe:
     """The recipe for a module on a phone, whose app calls ExecuTorch's own runtime: its kernels may read less."""
-    standard = replace(recipe, kernels="standard")
+    standard = with_standard_kernels(recipe)
     check_recipe(standard, target.backend)
     return standard
 
@@ -254,7 +255,7 @@ def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
     error = engine_error() if wanted == "edgec" else None
     if error and (asked or error.code != _NO_COMPILER):
         raise error
-    return replace(recipe, kernels="standard" if error else wanted)
+    return with_standard_kernels(recipe) if error or wanted == STANDARD_KERNELS else replace(recipe, kernels=wanted)
 
 
 def compile_engine(progress: Progress) -> None:

@@ -2,7 +2,11 @@
 
     x -> linear(W)
     ==>
-    x -> choose_qparams/quantize/dequantize (int8, per token) -> linear(dequantize_affine(W_int, scale, 0))
+    x -> choose_qparams/quantize/dequantize (int8) -> linear(dequantize_affine(W_int, scale, 0))
+
+Inputs of edgec's kernels, float32 [1, tokens, width], are rounded in groups of 32 values, each with its scale: trained
+models have a few huge channels, and one scale for a whole token drowns the others. Other inputs have a scale and a zero
+point for each token, as XNNPACK reads them.
 
 The matrices of experts are quantised as one, [experts x rows, width]: ``view(dequantize_affine(W_int, ...))``. Routers
 stay in float: they are small, and rounding would send tokens to other experts.
@@ -181,19 +185,24 @@ def _algorithm(asked: WeightScheme | None, algorithm: str, curvature: Curvature 
 
 def _quantize_inputs(graph: GraphModule, decisions: Mapping[Node, Decision]) -> None:
     """Put the inputs of integer layers on 8 bits where their scheme says so."""
-    shared_inputs: dict[Node, Node] = {}
+    shared_inputs: dict[tuple[Node, int], Node] = {}
     for linear, decision in decisions.items():
         if decision.used and decision.used.activation_bits:
-            linear.update_arg(0, _shared_input(graph, linear, decision.shape[1], shared_inputs))
+            shared = _shared_input(graph, linear, decision.shape[1], decision.used.activation_group or 0, shared_inputs)
+            linear.update_arg(0, shared)
 
 
-def _shared_input(graph: GraphModule, linear: Node, width: int, shared_inputs: dict[Node, Node]) -> Node:
+def _shared_input(
+    graph: GraphModule, linear: Node, width: int, group: int, shared_inputs: dict[tuple[Node, int], Node]
+) -> Node:
     """The 8-bit form of a linear layer's input; made once per input, in front of its first reader."""
     source = linear.args[0]
     assert isinstance(source, Node)
-    if source not in shared_inputs:
-        # A linear layer's output has its input's rank; the input may be a new node without a known shape.
-        rank = linear.meta["val"].dim()
+    # A linear layer's output has its input's rank; the input may be a new node without a known shape.
+    shape = linear.meta["val"].shape
+    tokens = len(shape) == 3 and (linear.target is EXPERTS or not isinstance(shape[0], int) or shape[0] == 1)
+    key = source, group if tokens else 0
+    if key not in shared_inputs:
         with graph.graph.inserting_before(linear):
-            shared_inputs[source] = quantize_input(graph, source, rank, width)
-    return shared_inputs[source]
+            shared_inputs[key] = quantize_input(graph, source, len(shape), width, key[1])
+    return shared_inputs[key]

@@ -139,7 +139,7 @@ class _Layers:
 
     graph: GraphModule
     rewrite: Quantize
-    rounded: dict[Node, Node] = field(default_factory=dict)
+    rounded: dict[tuple[Node, int], Node] = field(default_factory=dict)
 
     def prepare(self, lm_head: Node | None) -> None:
         """Round the weights, and the inputs where the scheme says so."""
@@ -159,15 +159,15 @@ class _Layers:
         rounded = _round_weight(self.graph, weight.reader, parameter, decision, read, self.rewrite.algorithm)
         weight.reader.update_arg(weight.place, rounded)
         if decision.used.activation_bits:
-            layer.update_arg(0, self._input(layer))
+            layer.update_arg(0, self._input(layer, decision.used.activation_group or 0))
 
-    def _input(self, layer: Node) -> Node:
+    def _input(self, layer: Node, group: int) -> Node:
         source = layer.args[0]
         assert isinstance(source, Node)
-        if source not in self.rounded:
+        if (source, group) not in self.rounded:
             with self.graph.graph.inserting_before(layer):
-                self.rounded[source] = self.graph.graph.call_function(fake_input, (source,))
-        return self.rounded[source]
+                self.rounded[source, group] = self.graph.graph.call_function(fake_input, (source, group))
+        return self.rounded[source, group]
 
 
 def _prepare_lookups(graph: GraphModule, rewrite: QuantizeEmbedding) -> None:

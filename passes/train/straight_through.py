@@ -51,17 +51,22 @@ class _Input(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, group: int) -> Tensor:
         plain = value.float()
+        least = torch.finfo(torch.float32).smallest_normal
+        if group:
+            groups = plain.unflatten(-1, (-1, group))
+            scale = (groups.abs().amax(-1, keepdim=True) / _HIGH).clamp_(min=least)
+            return (groups * (1.0 / scale)).round_().clamp_(-_HIGH, _HIGH).mul_(scale).view(value.shape).to(value.dtype)
         low, high = plain.amin(-1, keepdim=True).clamp_(max=0), plain.amax(-1, keepdim=True).clamp_(min=0)
-        scale = ((high - low) / (_HIGH - _LOW)).clamp_(min=torch.finfo(torch.float32).smallest_normal)
+        scale = ((high - low) / (_HIGH - _LOW)).clamp_(min=least)
         zero_point = (_LOW - (low / scale).round_()).clamp_(_LOW, _HIGH)
         integers = (plain * (1.0 / scale)).round_().add_(zero_point).clamp_(_LOW, _HIGH)
         return integers.sub_(zero_point).mul_(scale).to(value.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
-        return (grads[0],)
+        return grads[0], None
 
 
 class _Identity(torch.autograd.Function):
@@ -91,9 +96,14 @@ def fake_weight(weight: Tensor, log_scale: Tensor, low: int, high: int, step: in
     return result
 
 
-def fake_input(value: Tensor) -> Tensor:
-    """An activation [..., K] rounded to int8 with a scale and a zero point per row, as float."""
-    result: Tensor = _Input.apply(value)
+def fake_input(value: Tensor, group: int = 0) -> Tensor:
+    """An activation [..., K] rounded to int8, as float.
+
+    Args:
+        value: the activation.
+        group: values that share a scale; 0: a row shares a scale and a zero point.
+    """
+    result: Tensor = _Input.apply(value, group)
     return result
 
 

@@ -14,6 +14,8 @@ def test_options_are_data_and_not_the_text_of_python_objects() -> None:
     told = options(Quantize(default=WeightScheme(4, 32), kernels=(KernelGrid(4, (64, 32), 1),), rules=(("a.*", None),)))
     assert json.loads(json.dumps(told)) == told
     assert told["default"]["bits"] == 4 and told["default"]["group_size"] == 32
-    assert told["kernels"] == [{"bits": 4, "groups": [64, 32], "channel_multiple": 1, "coarsens": True}]
+    assert told["kernels"] == [
+        {"bits": 4, "groups": [64, 32], "channel_multiple": 1, "coarsens": True, "activation_group": 0}
+    ]
     assert told["rules"] == [["a.*", None]]
     assert told["calibration"] == "0 calls"

@@ -3,8 +3,8 @@
 //
 // The delegate's bytes are text (delegate_text.h), beginning with these lines:
 //
-//     edgec.experts=1           2 where the next line stands: int8 or float32, how the matrix reads x; without it int8
-//     inputs=float32
+//     edgec.experts=3
+//     inputs=int8               or float32: how the matrix reads x
 //     experts=64
 //     expert_rows=2048          rows of each expert; in the matrix they are filled up to whole blocks
 //     block_rows=16  rows=...   the matrix
@@ -53,7 +53,7 @@ struct Handle {
 Error read(const NamedDataMap& data, std::string_view text, Handle& handle) {
   Lines lines(text);
   const int64_t format = lines.number("edgec.experts");
-  const std::string_view inputs = format == 2 ? lines.value("inputs") : "int8";
+  const std::string_view inputs = lines.value("inputs");
   if (inputs == "float32") handle.inputs = linear::Inputs::kFloat32;
   handle.experts = lines.number("experts");
   handle.rows = lines.number("expert_rows");
@@ -61,7 +61,7 @@ Error read(const NamedDataMap& data, std::string_view text, Handle& handle) {
   if (error != Error::Ok) return error;
   const int64_t block = handle.matrix.block_rows();
   constexpr int64_t kMost = int64_t{1} << 26;
-  const bool known = (format == 1 || format == 2) && (inputs == "int8" || inputs == "float32");
+  const bool known = format == 3 && (inputs == "int8" || inputs == "float32");
   const bool sized = known && handle.experts <= kMost && handle.rows <= kMost &&
                      (handle.rows + block - 1) / block * block * handle.experts == handle.matrix.rows;
   return sized ? Error::Ok : Error::DelegateInvalidCompatibility;

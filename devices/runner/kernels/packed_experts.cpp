@@ -55,13 +55,12 @@ struct Part {
 };
 
 void run_part(const Experts& call, const Matrix& matrix, const Kernel& kernel, const Quantised& quantised,
-              const int32_t* sums, const Part& part) {
+              const Part& part) {
   const auto [results] = scratch<Part, 1>({kTokensAtOnce * kRowsAtOnce});
   const int64_t per_expert = matrix.blocks() / call.experts;
   const int64_t first = part.expert * per_expert + part.first_row / matrix.block_rows();
   const int64_t blocks = (part.rows + matrix.block_rows() - 1) / matrix.block_rows();
-  linear::multiply(kernel, matrix, first, blocks, quantised.tokens, sums, part.first_token, part.tokens, results,
-                   kRowsAtOnce);
+  linear::multiply(kernel, matrix, first, blocks, quantised.tokens, part.first_token, part.tokens, results, kRowsAtOnce);
   for (int64_t token = 0; token < part.tokens; token++) {
     const float* from = results + token * kRowsAtOnce;
     float* to = call.out + part.pairs[token] * call.rows + part.first_row;
@@ -84,8 +83,6 @@ void multiply_experts(const Experts& call, const Matrix& matrix, linear::Inputs 
   gather(call, routed, gathered);
   if (gathered.count == 0) return;
   linear::take_in(kernel, inputs, matrix, gathered.x.data(), gathered.count, quantised);
-  quantised.group_sums.resize(std::max<size_t>(quantised.group_sums.size(), 1));
-  const int32_t* sums = linear::sum_groups(matrix, quantised.tokens, quantised.group_sums[0]);
   std::vector<Part> parts;
   for (size_t i = 0; i < routed.present.size(); i++) {
     const int64_t begin = i == 0 ? 0 : routed.ends[i - 1], count = routed.ends[i] - begin;
@@ -100,7 +97,7 @@ void multiply_experts(const Experts& call, const Matrix& matrix, linear::Inputs 
   // The tokens belong to this thread; others read them through this reference.
   const Quantised& tokens = quantised;
   for_units(static_cast<int64_t>(parts.size()), worth_waking, [&](int64_t unit) {
-    run_part(call, matrix, kernel, tokens, sums, parts[static_cast<size_t>(unit)]);
+    run_part(call, matrix, kernel, tokens, parts[static_cast<size_t>(unit)]);
   });
 }
 

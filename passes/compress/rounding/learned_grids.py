@@ -8,7 +8,7 @@ the arithmetic of training, so that an exported model is bit for bit the one tha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -71,7 +71,7 @@ def grid_scheme(decision: Decision) -> WeightScheme:
     """The scheme that a learned grid belongs to: the balanced set by its own name, whatever holds it."""
     scheme = decision.requested if _balanced(decision) else decision.used
     assert scheme is not None
-    return replace(scheme, activation_bits=0)
+    return scheme.weights_only
 
 
 def needs_half(decision: Decision) -> bool:

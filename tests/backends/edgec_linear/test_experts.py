@@ -83,7 +83,7 @@ FORMS = (
 )
 # Wide models take longer.
 QUICK = [form for form in FORMS if form.group <= 32 or (form.group, form.scheme.bits) == (128, 3)]
-_BLOB = re.compile(rb"edgec\.experts=[12]\n(?:\w+=[^\n]*\n)*?group=(\d+)\nbits=(\d+)\nstep=(\d+)\noffset=(\d+)\ndata=")
+_BLOB = re.compile(rb"edgec\.experts=3\n(?:\w+=[^\n]*\n)*?group=(\d+)\nbits=(\d+)\nstep=(\d+)\noffset=(\d+)\ndata=")
 
 
 class Stored:
@@ -138,7 +138,7 @@ def test_every_expert_is_rounded_in_groups_of_its_own_row() -> None:
 def test_the_artifact_says_what_its_graph_says(kind: str, default: WeightScheme | None, tmp_path: Path) -> None:
     content = says_what_its_graph_says(quantised(kind, default), tmp_path)
     assert (BACKEND.encode() in content) == (default is not None)
-    assert (b"edgec.experts=2\ninputs=float32\n" in content) == (default == IN_FLOAT)
+    assert (b"edgec.experts=3\ninputs=float32\n" in content) == (default == IN_FLOAT)
 
 
 def says_what_its_graph_says(program: Program, folder: Path) -> bytes:

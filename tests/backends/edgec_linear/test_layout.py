@@ -47,23 +47,24 @@ def test_a_matrix_takes_the_fewest_bits_that_hold_it(values: list[int], grid: Co
 
 
 @pytest.mark.parametrize(
-    ("bits", "group", "per_weight"), [(2, 0, 2.0), (2, 64, 2.25), (2, 32, 2.5), (3, 32, 3.5), (4, 32, 4.5)]
+    ("bits", "group", "per_weight"),
+    [(2, 0, 2.0), (2, 64, 2.25), (2, 32, 2.5), (3, 32, 3.5), (4, 32, 4.5), (8, 32, 8.5)],
 )
 def test_a_weight_takes_its_bits_and_its_share_of_the_scale(bits: int, group: int, per_weight: float) -> None:
     shape = PackedMatrix(1024, 2048, group, SYMMETRIC[bits], BlockRows.ARM64)
-    per_row = 4 if group else 8  # a row sum, and a scale where the row is one group
+    per_row = 0 if group else 4  # a scale where the row is one group
     assert shape.bytes == 1024 * 2048 * per_weight / 8 + 1024 * per_row
 
 
 def test_an_odd_shape_is_filled_up() -> None:
     shape = PackedMatrix(17, 172, 0, SYMMETRIC[4], BlockRows.X86)
-    assert shape.bytes == 32 * (192 // 2 + 8)
+    assert shape.bytes == 32 * (192 // 2 + 4)
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(GRIDS), st.sampled_from(list(BlockRows)), st.integers(1, 70), st.sampled_from([0, 32, 64]))
 def test_a_matrix_packed_in_parts_is_the_same(grid: CodeGrid, rows: BlockRows, count: int, group: int) -> None:
-    shape = PackedMatrix(count, 128, 0 if grid.bits == 8 else group, grid, rows)
+    shape = PackedMatrix(count, 128, group, grid, rows)
     values = grid.values(torch.randint(0, 3, (count, 128), dtype=torch.uint8)).to(torch.int8)
     scales = torch.rand(count, shape.groups)
     whole = pack_matrix(shape, values, scales)

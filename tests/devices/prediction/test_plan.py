@@ -95,9 +95,8 @@ def test_all_experts_take_memory_and_the_chosen_ones_time() -> None:
     config = TINY | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 64}
     all_, one = (planned({**config, "num_experts_per_tok": chosen}).footprint for chosen in (8, 1))
     assert all_.size_bytes == one.size_bytes and all_.peak_bytes == one.peak_bytes
-    # By hand, per layer: 8 experts of 2 x 128 rows on 64 and 64 rows on 128; 4 bits and 16 of scale for each 32, and 4
-    # bytes a row for its sum.
-    experts = 2 * 8 * (256 * (64 * 4.5 / 8 + 4) + 64 * (128 * 4.5 / 8 + 4))
+    # By hand, per layer: 8 experts of 2 x 128 rows on 64 and 64 rows on 128; 4 bits and 16 of scale for each 32.
+    experts = 2 * 8 * (256 * (64 * 4.5 / 8) + 64 * (128 * 4.5 / 8))
     assert all_.read_bytes - one.read_bytes == experts * 7 / 8
 
 
@@ -161,7 +160,7 @@ def test_float_bytes_are_four_per_parameter() -> None:
     # A tied table of the same bits is looked up in the matrix; of other bits it lies beside it.
     assert forecast.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
     beside = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, embedding_bits=8), prompt_tokens=16).footprint
-    assert beside.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY) + VOCABULARY + 320 * (4 + 4)
+    assert beside.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY) + VOCABULARY + 320 * 4
     assert forecast.parameters == LINEAR + NORMS + VOCABULARY
 
 
@@ -210,9 +209,9 @@ def test_other_formats_hold_a_tied_embedding_once() -> None:
 
 def test_grouped_weights_carry_a_scale_per_group() -> None:
     matrix = Parameter("w", (96, 64), Kind.LINEAR)
-    # edgec's linear kernels keep a sum beside each row.
-    assert weight_bytes(matrix, 4, 32, "edgec_linear") == 96 * 64 // 2 + 96 * 2 * 2 + 96 * 4
-    assert weight_bytes(matrix, 8, 0, "edgec_linear") == 96 * 64 + 96 * 4 + 96 * 4
+    assert weight_bytes(matrix, 4, 32, "edgec_linear") == 96 * 64 // 2 + 96 * 2 * 2
+    assert weight_bytes(matrix, 8, 0, "edgec_linear") == 96 * 64 + 96 * 4
+    assert weight_bytes(matrix, 8, 32, "edgec_linear") == 96 * 64 + 96 * 2 * 2
     assert weight_bytes(matrix, 4, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "coreml")
     assert weight_bytes(matrix, 4, 32, "coreml") == 96 * 64 // 2 + 96 * 2 * 2
 
@@ -234,7 +233,7 @@ def test_three_bits_lie_between_two_and_four() -> None:
 
 def test_an_awkward_width_gets_what_kernels_read() -> None:
     """No group size divides 172: eight bits per channel."""
-    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "edgec_linear") == 64 * 172 + 64 * 4 + 64 * 4
+    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "edgec_linear") == 64 * 172 + 64 * 4
 
 
 def test_kv_bytes_by_hand() -> None:

@@ -15,30 +15,22 @@ using edgec::linear::Tokens;
 
 struct Memory {
   std::vector<int8_t> values, pairs;
-  std::vector<int32_t> sums, group_sums;
-  std::vector<float> scales, zeros;
+  std::vector<int32_t> sums;
+  std::vector<float> scales;
   Tokens tokens;
 
   Memory(int64_t count, int64_t slices)
       : values(count * slices * 32 + 64), pairs((count + 1) / 2 * 2 * slices * 32 + 64), sums(count * slices),
-        scales(count), zeros(count),
-        tokens{count, slices, values.data(), pairs.data(), sums.data(), scales.data(), zeros.data()} {}
+        scales(count * slices),
+        tokens{count, slices, values.data(), pairs.data(), sums.data(), scales.data()} {}
 };
-
-void sum_groups(const Matrix& matrix, Memory& memory) {
-  const int64_t slices = memory.tokens.slices;
-  memory.group_sums.assign(memory.tokens.count * matrix.groups(), 0);
-  for (int64_t i = 0; i < memory.tokens.count * slices; i++) {
-    memory.group_sums[i / slices * matrix.groups() + i % slices / matrix.group_slices()] += memory.sums[i];
-  }
-}
 
 int multiply_floats(const Kernel& kernel, const Matrix& matrix, const float* x, int64_t tokens, int64_t part, float* out) {
   // Exactly as many floats as a kernel may read.
   const int64_t width = matrix.slices() * 32, stride = matrix.blocks() * matrix.block_rows();
   std::vector<float> padded(tokens * width);
   for (int64_t i = 0; i < tokens; i++) std::memcpy(&padded[i * width], x + i * matrix.width, matrix.width * sizeof(float));
-  const Tokens floats{tokens, matrix.slices(), nullptr, nullptr, nullptr, nullptr, nullptr, padded.data()};
+  const Tokens floats{tokens, matrix.slices(), nullptr, nullptr, nullptr, nullptr, padded.data()};
   for (int64_t first = 0; first < tokens; first += part) {
     const int64_t count = part < tokens - first ? part : tokens - first;
     kernel.multiply_floats(matrix, 0, matrix.blocks(), floats, first, count, out + first * stride, stride);
@@ -82,12 +74,10 @@ EXPORTED int test_multiply(const char* isa, const TestMatrix* shape, const uint8
   for (int64_t first = 0; first < tokens; first += part) {
     kernel->quantize(x, matrix.width, first, part < tokens - first ? part : tokens - first, memory.tokens);
   }
-  sum_groups(matrix, memory);
   const int64_t stride = matrix.blocks() * matrix.block_rows();
   for (int64_t first = 0; first < tokens; first += part) {
     const int64_t count = part < tokens - first ? part : tokens - first;
-    kernel->multiply(matrix, 0, matrix.blocks(), memory.tokens, memory.group_sums.data(), first, count,
-                     out + first * stride, stride);
+    kernel->multiply(matrix, 0, matrix.blocks(), memory.tokens, first, count, out + first * stride, stride);
   }
   return 0;
 }

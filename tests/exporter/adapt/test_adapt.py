@@ -27,7 +27,7 @@ from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import Traced, build_student
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
-from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.resolve.limits import decoder_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import resolve
@@ -108,7 +108,7 @@ def test_what_is_exported_is_what_was_trained(
 ) -> None:
     done = adapt(tiny_folder, recipe=recipe, text=[story], out=tmp_path / "healed", settings=SETTINGS)
     source = resolve(str(done.path))
-    how = as_recorded(load_recipe(recorded_recipe(done.path) or ""), source.config)
+    how = as_recorded(for_backend(load_recipe(recorded_recipe(done.path) or ""), "xnnpack"), source.config)
     spec = model_spec(source.config)
     assert source.weights is not None
     program = capture(source, source.weights, spec, decoder_limits(spec, how, None))

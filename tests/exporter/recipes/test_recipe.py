@@ -14,7 +14,7 @@ from edgec.errors import InputError
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, parse_recipe, recipe_names
 from edgec.exporter.recipes.passes import passes_for
-from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend
+from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend, with_standard_kernels
 from edgec.exporter.recipes.support import SUPPORT
 from edgec.exporter.recipes.text import recipe_text
 from edgec.ir.weight_scheme import WeightScheme, balanced, lut
@@ -61,7 +61,8 @@ def test_a_named_recipe_runs_or_is_refused_with_a_legal_choice(name: str, backen
         return
     check_recipe(recipe, backend)
     resolved = for_backend(recipe, backend)
-    assert resolved.backend == backend and not resolved.on and for_backend(resolved, backend) == resolved
+    assert resolved.backend == backend and set(resolved.on) <= {"standard"}
+    assert for_backend(resolved, backend) == resolved and not with_standard_kernels(resolved).on
     assert {rewrite.name for rewrite in passes_for(resolved)} <= {"palettize", "quantize", "quantize_embedding"}
     schemes = [scheme for scheme in (resolved.weights, resolved.lm_head) if scheme]
     assert all((scheme.activation_bits == 0) is (backend != "xnnpack" or scheme.is_table) for scheme in schemes)
@@ -260,7 +261,8 @@ def test_what_xnnpack_cannot_execute_is_refused_with_the_nearest_choice(recipe: 
     ("recipe", "fix"),
     [
         (Recipe("r", weights=WeightScheme(3, 16)), "bits = 3 and group_size = 32"),
-        (Recipe("r", weights=WeightScheme(8, 32)), "bits = 8 and group_size = 0"),
+        (Recipe("r", weights=WeightScheme(8, 32)), "scale_bits = 16"),
+        (Recipe("r", weights=WeightScheme(8, 32, scale_bits=16, activation_group=0)), "activation_group = 32"),
         (Recipe("r", lm_head=WeightScheme(6, 0)), "group_size = 0"),
         (Recipe("r", weights=WeightScheme(4, 32, activation_bits=0)), "scale_bits = 16"),
     ],
@@ -271,7 +273,9 @@ def test_what_edgecs_kernels_cannot_execute_is_refused_with_the_nearest_choice(r
     assert caught.value.code == "E172" and fix in caught.value.fix
 
 
-@pytest.mark.parametrize("scheme", [WeightScheme(bits, group) for bits in (2, 3, 4) for group in (0, 32, 64, 128)])
+@pytest.mark.parametrize(
+    "scheme", [WeightScheme(bits, group, scale_bits=16) for bits in (2, 3, 4) for group in (0, 32, 64, 128)]
+)
 def test_edgecs_kernels_read_few_bits_that_xnnpack_does_not(scheme: WeightScheme) -> None:
     recipe = Recipe("r", weights=scheme, lm_head=scheme)
     check_recipe(recipe, "xnnpack")

@@ -71,3 +71,12 @@ def test_inputs_are_rounded_as_the_exported_graph_rounds_them() -> None:
     scale, zero_point = CHOOSE(values, "ASYMMETRIC", block, *grid, None, None, torch.int8)
     integers = QUANTIZE(values, block, scale, zero_point, *grid)
     assert torch.equal(fake_input(values), DEQUANTIZE(integers, block, scale, zero_point, *grid))
+
+
+def test_groups_of_inputs_are_rounded_as_the_exported_graph_rounds_them() -> None:
+    values = torch.randn(6, 5, 64, generator=torch.Generator().manual_seed(1)) * torch.logspace(-4, 3, 6)[:, None, None]
+    values[0, 0], values[1, 1, :32] = 0.0, 0.0
+    block, grid = [1, 1, 32], (torch.int8, -127, 127)
+    scale, zero_point = CHOOSE(values, "SYMMETRIC", block, *grid, None, None, torch.int8)
+    integers = QUANTIZE(values, block, scale, zero_point, *grid)
+    assert torch.equal(fake_input(values, 32), DEQUANTIZE(integers, block, scale, zero_point, *grid))

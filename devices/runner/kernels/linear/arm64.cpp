@@ -16,27 +16,19 @@ int32_t start_of(const Matrix& matrix) {
 }  // namespace
 
 Rows first_rows(const Matrix& matrix, int64_t block) {
-  static constexpr uint16_t kOnes[8] = {0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80};
   const bool whole = matrix.group == 0;
   const uint8_t* codes = matrix.block(block);
-  const uint8_t* tail = codes + matrix.groups() * matrix.group_bytes();
   const int64_t code_bytes = matrix.group_slices() * matrix.slice_bytes();
   Rows rows;
   rows.codes = codes;
-  rows.scales = whole ? reinterpret_cast<const uint8_t*>(kOnes) : codes + code_bytes;
+  rows.scales = whole ? nullptr : codes + code_bytes;
   rows.groups = matrix.groups();
   rows.slices = matrix.group_slices();
   rows.group_bytes = matrix.group_bytes();
   rows.start = start_of(matrix);
   rows.step = static_cast<float>(matrix.step);
-  rows.sums = tail;
-  rows.row_scales = whole ? tail + matrix.block_rows() * 4 : nullptr;
+  rows.row_scales = whole ? codes + code_bytes : nullptr;
   return rows;
-}
-
-bool fits_tiles(const Matrix& matrix) {
-  const int64_t start = start_of(matrix), size = start < 0 ? -start : start;
-  return matrix.group_slices() * kSlice * 128 * (128 + size) < int64_t{1} << 31;
 }
 
 uint8_t* panel_memory(const Matrix& matrix) {
@@ -51,9 +43,9 @@ TokenTile all_tokens(const Request& request) {
   const int64_t first = request.first_token, stride = tokens.slices * kSlice;
   return {tokens.values + first * stride,
           stride,
-          request.sums + first * request.matrix.groups(),
-          tokens.zeros + first,
-          tokens.scales + first,
+          tokens.sums + first * tokens.slices,
+          tokens.scales + first * tokens.slices,
+          tokens.slices,
           request.token_count,
           request.out,
           request.stride};

@@ -1,9 +1,9 @@
 // What the kernels of arm64 share: the rows and tokens of a tile, and how tokens are cut into tiles.
 //
-// A tile takes c = code - 2^(bits - 1), as stored, for code. With start = 2^(bits - 1) - offset / step a group's whole
+// A tile takes c = code - 2^(bits - 1), as stored, for code. With start = 2^(bits - 1) - offset / step a slice's whole
 // number is step * (sum(c * q) + start * sum(q)). The codes are 2^below too large, since they stay in the highest bits of
-// their bytes: the sums, too, until they become floats. The step multiplies the row's sum in the end, and so does the scale
-// of a row that is one group, whose group has scale 1. Steps are powers of two: none of this changes a bit of the result.
+// their bytes: the sums, too, until they become floats. The step multiplies the row's sum in the end. Steps are powers of
+// two: none of this changes a bit of the result.
 #pragma once
 
 #include "kernel.h"
@@ -16,29 +16,27 @@ constexpr int64_t kScaleBytes = 16;
 // The rows of a block.
 struct Rows {
   const uint8_t* codes;
-  const uint8_t* scales;  // of the first group
+  const uint8_t* scales;  // of the first group; null where the row is one
   int64_t groups;
   int64_t slices;       // in a group
   int64_t group_bytes;  // from a group's scales to the next one's
   int32_t start;        // times 2^below
   float step;
-  const uint8_t* sums;        // of the rows
   const uint8_t* row_scales;  // null unless the row is one group
 };
 
 Rows first_rows(const Matrix& matrix, int64_t block);
 
-// Whether 32 bits hold the sums, which are 2^below too large. They do for the matrices of models: others are wider than
-// 100,000 or have an offset far from the middle of the codes.
-bool fits_tiles(const Matrix& matrix);
+// What shares a scale. A group of one slice has its scales where its codes end.
+enum class Shares { kRow, kSlice, kGroup };
 
 // The tokens of a tile, and where their results go.
 struct TokenTile {
   const int8_t* values;  // of the first token, or pair of tokens
   int64_t stride;        // bytes between two tokens, or pairs
-  const int32_t* sums;   // [count][groups]
-  const float* zeros;
-  const float* scales;
+  const int32_t* sums;  // [count][slices]
+  const float* scales;  // [count][slices]
+  int64_t slices;
   int64_t count;
   float* out;
   int64_t out_stride;
@@ -55,7 +53,6 @@ struct Request {
   const Matrix& matrix;
   int64_t first_block, blocks;
   const Tokens& tokens;
-  const int32_t* sums;
   int64_t first_token, token_count;
   float* out;
   int64_t stride;

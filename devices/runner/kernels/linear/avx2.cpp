@@ -20,13 +20,11 @@ EDGEC_BEGIN_ISA("avx2,fma")
 namespace edgec::linear {
 namespace {
 
-// Sums of pairs of products. A sum of 16 bits holds `kChunk` slices of 16 products each.
+// Sums of pairs of products: 16 bits hold the 16 products of a slice.
 template <int kBits>
 struct Products : ByteValues {
-  static constexpr int kPlanes = 1, kMostTokens = 5, kChunk = 1 << (4 - kBits);
+  static constexpr int kPlanes = 1, kMostTokens = 5;
   static constexpr bool kWide = false;
-
-  static inline bool is_simple(const Matrix& matrix) { return matrix.group_slices() <= kChunk; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<kBits>(slice, n); }
 
@@ -47,7 +45,6 @@ struct Products : ByteValues {
 template <>
 struct Products<8> {
   static constexpr int kPlanes = 2, kMostTokens = 5;
-  static constexpr int64_t kChunk = int64_t{1} << 30;
   static constexpr bool kWide = true;
 
   // Pairs of values in 16 bits, [plane][n].
@@ -64,8 +61,6 @@ struct Products<8> {
   }
 
   static EDGEC_INLINE Ints four(const Slice& slice, int n, int plane) { return same_ints(slice.pairs[plane][n]); }
-
-  static inline bool is_simple(const Matrix&) { return false; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) {
     const Ints whole = codes_at<8>(slice, n);
@@ -95,7 +90,7 @@ EDGEC_END_ISA
 
 namespace edgec::linear {
 
-MultiplyFloats multiply_floats_with_avx2;
+Multiply multiply_floats_with_avx2;
 void multiply_floats_with_avx2(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
                                int64_t first_token, int64_t token_count, float* out, int64_t stride) {
   multiply_floats(matrix, first_block, blocks, tokens, first_token, token_count, out, stride);

@@ -29,7 +29,7 @@ EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")
 namespace edgec::linear {
 namespace {
 
-constexpr int kVnniTokens = 5;
+constexpr int kVnniTokens = 6;
 
 inline Ints add_products(Ints sum, Ints codes, Ints four) {
   return _mm512_dpbusd_epi32(sum, codes, four);

@@ -49,7 +49,7 @@ EDGEC_END_ISA
 
 namespace edgec::linear {
 
-MultiplyFloats multiply_floats_with_avx2;  // avx2.cpp
+Multiply multiply_floats_with_avx2;  // avx2.cpp
 extern const Kernel kAvxVnni;
 const Kernel kAvxVnni = {"avxvnni", Layout::kRows16, false, quantize, multiply, multiply_floats_with_avx2};
 

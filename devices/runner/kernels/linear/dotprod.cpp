@@ -85,70 +85,74 @@ EDGEC_PART int32x4_t full_start(const Rows& rows, const int32_t* sum) {
   return vmulq_n_s32(vld1q_dup_s32(sum), rows.start);
 }
 
-template <class Source, int kTokens, bool kCentred, bool kOneSlice>
+template <class Source, int kTokens, bool kCentred, Shares kShares>
 EDGEC_TILE void element_tile(const Rows& rows, const TokenTile& tokens) {
   Eight floats[kTokens];
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; t++) floats[t] = {vdupq_n_f32(0), vdupq_n_f32(0)};
   const uint8_t *codes = rows.codes, *scales = rows.scales;
   const int8_t* values = tokens.values;
-  const int32_t* starts = tokens.sums;
-  for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
-    int32x4_t sums[kTokens][2];
-#pragma GCC unroll 4
-    for (int t = 0; t < kTokens; t++) {
-      sums[t][0] = sums[t][1] = full_start<kCentred>(rows, starts + t * rows.groups);
-    }
-    int64_t left = kOneSlice ? 1 : rows.slices;
+  int64_t slice = 0;
+  for (int64_t groups = rows.groups; groups != 0; groups--) {
+    int64_t left = kShares == Shares::kSlice ? 1 : rows.slices;
     do {
+      int32x4_t sums[kTokens][2];
+#pragma GCC unroll 4
+      for (int t = 0; t < kTokens; t++) {
+        sums[t][0] = sums[t][1] = full_start<kCentred>(rows, tokens.sums + t * tokens.slices + slice);
+      }
       element_slice<Source, kTokens>(codes, values, tokens.stride, sums);
       values += kSlice;
+      const Eight eight = scales_of_group<kShares>(codes, scales);
+#pragma GCC unroll 4
+      for (int t = 0; t < kTokens; t++) {
+        const float* scale = tokens.scales + t * tokens.slices + slice;
+        floats[t].low = added<kShares>(floats[t].low, whole_floats<Source::kBelow>(sums[t][0]), scale, eight.low);
+        floats[t].high = added<kShares>(floats[t].high, whole_floats<Source::kBelow>(sums[t][1]), scale, eight.high);
+      }
+      slice++;
     } while (--left != 0);
-    const Eight eight = group_scales(kOneSlice ? codes : scales);
-#pragma GCC unroll 4
-    for (int t = 0; t < kTokens; t++) {
-      floats[t].low = vfmaq_f32(floats[t].low, whole_floats<Source::kBelow>(sums[t][0]), eight.low);
-      floats[t].high = vfmaq_f32(floats[t].high, whole_floats<Source::kBelow>(sums[t][1]), eight.high);
+    if constexpr (kShares != Shares::kRow) {
+      codes += kScaleBytes;
+      scales += rows.group_bytes;
     }
-    codes += kScaleBytes;
-    scales += rows.group_bytes;
   }
-  const RowEnds ends = row_ends(rows);
+  const Eight factors = row_factors(rows);
 #pragma GCC unroll 4
-  for (int t = 0; t < kTokens; t++) store_token(ends, tokens, t, floats[t]);
+  for (int t = 0; t < kTokens; t++) store_token(factors, tokens, t, floats[t]);
 }
 
-template <class Source, bool kCentred, bool kOneSlice>
+template <class Source, bool kCentred, Shares kShares>
 void multiply_elements(const Rows& rows, const TokenTile& all) {
   int64_t tiles = (all.count + kMostTokens - 1) / kMostTokens;
   for (int64_t done = 0; done < all.count; tiles--) {
     const int64_t size = (all.count - done + tiles - 1) / tiles;
-    const TokenTile tile = rest_of(all, rows.groups, done, done * all.stride);
-    if (size == 2) element_tile<Source, 2, kCentred, kOneSlice>(rows, tile);
-    if (size == 3) element_tile<Source, 3, kCentred, kOneSlice>(rows, tile);
-    if (size == 4) element_tile<Source, 4, kCentred, kOneSlice>(rows, tile);
+    const TokenTile tile = rest_of(all, done, done * all.stride);
+    if (size == 2) element_tile<Source, 2, kCentred, kShares>(rows, tile);
+    if (size == 3) element_tile<Source, 3, kCentred, kShares>(rows, tile);
+    if (size == 4) element_tile<Source, 4, kCentred, kShares>(rows, tile);
     done += size;
   }
 }
 
-template <class Codes, bool kCentred, bool kOneSlice>
+template <class Codes, bool kCentred, Shares kShares>
 void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
-  if (panel == nullptr) return multiply_elements<Stored<Codes>, kCentred, kOneSlice>(rows, tokens);
+  if (panel == nullptr) return multiply_elements<Stored<Codes>, kCentred, kShares>(rows, tokens);
   fill_panel<Stored<Codes>>(rows, panel);
-  multiply_elements<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
+  multiply_elements<Panel<Codes>, kCentred, kShares>(rows_of_panel(rows, panel), tokens);
 }
 
-template <class Codes, bool kCentred, bool kOneSlice>
+template <class Codes, bool kCentred, Shares kShares>
 void multiply_blocks(const Request& request) {
-  if (request.token_count == 1) return dot_tokens<Codes, kCentred, kOneSlice, 1, 2>(request);
-  if (request.token_count == 2) return dot_tokens<Codes, kCentred, kOneSlice, 2, 2>(request);
-  if (request.token_count == 3) return dot_tokens<Codes, kCentred, kOneSlice, 3, 1>(request);
+  if (request.token_count == 1) return dot_tokens<Codes, kCentred, kShares, 1, 2>(request);
+  if (request.token_count == 2) return dot_tokens<Codes, kCentred, kShares, 2, 2>(request);
+  if (request.token_count == 3) return dot_tokens<Codes, kCentred, kShares, 3, 1>(request);
   const int64_t block_bytes = request.matrix.block_bytes();
   uint8_t* panel = request.token_count >= kPanelTokens ? panel_memory(request.matrix) : nullptr;
   TokenTile tokens = all_tokens(request);
   Rows rows = first_rows(request.matrix, request.first_block);
   for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
-    multiply_block<Codes, kCentred, kOneSlice>(rows, tokens, panel);
+    multiply_block<Codes, kCentred, kShares>(rows, tokens, panel);
   }
 }
 

@@ -25,7 +25,7 @@ class StoredSlices {
         group_bytes_(matrix.group_bytes()) {
     constexpr int64_t kFirst = kPart * kVectorRows;
     const int64_t codes = left_ * kSliceBytes;
-    scales_ = block + (by_group_ ? codes + kFirst * 2 : codes + (kBlockRows + kFirst) * 4);
+    scales_ = block + codes + kFirst * (by_group_ ? 2 : 4);
   }
 
   EDGEC_INLINE Floats scales() const {

@@ -73,22 +73,30 @@ EDGEC_PART float32x4_t twice(float32x4_t scales) {
   return vreinterpretq_f32_f64(vdupq_laneq_f64(vreinterpretq_f64_f32(scales), kLane));
 }
 
-template <class Sums, int kVector>
-EDGEC_PART void add_whole(const int32x4_t (&sums)[4], const float32x4_t (&scales)[4], float32x4_t (&floats)[4]) {
+template <class Sums, Shares kShares, int kVector>
+EDGEC_PART void add_whole(const int32x4_t (&sums)[4], float32x4_t token, const float32x4_t (&scales)[4],
+                          float32x4_t (&floats)[4]) {
   const float32x4_t whole = whole_floats<Sums::kBelow[kVector]>(sums[kVector]);
-  floats[kVector] = vfmaq_f32(floats[kVector], whole, scales[kVector]);
+  if constexpr (kShares == Shares::kRow) {
+    floats[kVector] = vfmaq_f32(floats[kVector], whole, token);
+  } else {
+    floats[kVector] = vfmaq_f32(floats[kVector], vmulq_f32(whole, token), scales[kVector]);
+  }
 }
 
-template <class Sums, int kPairs>
-EDGEC_PART void pair_group_end(const uint8_t* at, const int32x4_t (&sums)[kPairs][4], float32x4_t (&floats)[kPairs][4]) {
-  const Eight eight = group_scales(at);
+template <class Sums, Shares kShares, int kPairs>
+EDGEC_PART void end_pairs(const Eight& eight, const TokenTile& tokens, int64_t slice, const int32x4_t (&sums)[kPairs][4],
+                          float32x4_t (&floats)[kPairs][4]) {
   const float32x4_t scales[4] = {twice<0>(eight.low), twice<1>(eight.low), twice<0>(eight.high), twice<1>(eight.high)};
 #pragma GCC unroll 4
   for (int pair = 0; pair < kPairs; pair++) {
-    add_whole<Sums, 0>(sums[pair], scales, floats[pair]);
-    add_whole<Sums, 1>(sums[pair], scales, floats[pair]);
-    add_whole<Sums, 2>(sums[pair], scales, floats[pair]);
-    add_whole<Sums, 3>(sums[pair], scales, floats[pair]);
+    const int64_t second = 2 * pair + 1 < tokens.count ? tokens.slices : 0;
+    const float* first = tokens.scales + 2 * pair * tokens.slices + slice;
+    const float32x4_t token = vcombine_f32(vld1_dup_f32(first), vld1_dup_f32(first + second));
+    add_whole<Sums, kShares, 0>(sums[pair], token, scales, floats[pair]);
+    add_whole<Sums, kShares, 1>(sums[pair], token, scales, floats[pair]);
+    add_whole<Sums, kShares, 2>(sums[pair], token, scales, floats[pair]);
+    add_whole<Sums, kShares, 3>(sums[pair], token, scales, floats[pair]);
   }
 }
 
@@ -99,18 +107,18 @@ EDGEC_PART float32x4_t token_of_pair(float32x4_t even, float32x4_t odd, int toke
 
 template <int kPairs>
 EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const float32x4_t (&floats)[kPairs][4]) {
-  const RowEnds ends = row_ends(rows);
+  const Eight factors = row_factors(rows);
   const TokenTile own = tokens;  // Through the reference, every store of a result might change it.
 #pragma GCC unroll 8
   for (int t = 0; t < 2 * kPairs; t++) {
     const float32x4_t(&f)[4] = floats[t / 2];
     if (t + 1 < 2 * kPairs || t < own.count) {
-      store_token(ends, own, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
+      store_token(factors, own, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
     }
   }
 }
 
-template <class Sums, int kPairs, bool kOneSlice>
+template <class Sums, int kPairs, Shares kShares>
 EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   float32x4_t floats[kPairs][4];
 #pragma GCC unroll 4
@@ -120,67 +128,70 @@ EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   }
   const uint8_t *codes = rows.codes, *scales = rows.scales;
   const int8_t* values = tokens.values;
-  const int32_t* starts = tokens.sums;
   const int32x4_t factors = Sums::factors(rows);
-  for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
-    int32x4_t sums[kPairs][4];
-#pragma GCC unroll 4
-    for (int pair = 0; pair < kPairs; pair++) {
-      const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
-      Sums::begin(paired(starts + 2 * pair * rows.groups, second), factors, sums[pair]);
-    }
-    int64_t left = kOneSlice ? 1 : rows.slices;
+  int64_t slice = 0;
+  for (int64_t groups = rows.groups; groups != 0; groups--) {
+    int64_t left = kShares == Shares::kSlice ? 1 : rows.slices;
     do {
+      int32x4_t sums[kPairs][4];
+#pragma GCC unroll 4
+      for (int pair = 0; pair < kPairs; pair++) {
+        const int64_t second = 2 * pair + 1 < tokens.count ? tokens.slices : 0;
+        Sums::begin(paired(tokens.sums + 2 * pair * tokens.slices + slice, second), factors, sums[pair]);
+      }
       pair_slice<Sums, kPairs>(codes, values, tokens.stride, sums);
       codes += Sums::kSliceBytes;
       values += 2 * kSlice;
-    } while (--left != 0);
 #pragma GCC unroll 4
-    for (int pair = 0; pair < kPairs; pair++) Sums::end(sums[pair]);
-    pair_group_end<Sums, kPairs>(kOneSlice ? codes : scales, sums, floats);
-    codes += kScaleBytes;
-    scales += rows.group_bytes;
+      for (int pair = 0; pair < kPairs; pair++) Sums::end(sums[pair]);
+      end_pairs<Sums, kShares, kPairs>(scales_of_group<kShares>(codes, scales), tokens, slice, sums, floats);
+      slice++;
+    } while (--left != 0);
+    if constexpr (kShares != Shares::kRow) {
+      codes += kScaleBytes;
+      scales += rows.group_bytes;
+    }
   }
   store_pairs<kPairs>(rows, tokens, floats);
 }
 
-template <class Codes, bool kCentred, bool kOneSlice>
+template <class Codes, bool kCentred, Shares kShares>
 EDGEC_PART void one_tile(const Rows& rows, const TokenTile& tokens, int64_t pairs) {
   using Sums = Single<Codes, kCentred>;
-  if (pairs == 1) return pair_tile<typename FewTokens<Codes, kCentred>::Sums, 1, kOneSlice>(rows, tokens);
-  if (pairs == 2) return pair_tile<Sums, 2, kOneSlice>(rows, tokens);
-  pair_tile<Sums, 3, kOneSlice>(rows, tokens);
+  if (pairs == 1) return pair_tile<typename FewTokens<Codes, kCentred>::Sums, 1, kShares>(rows, tokens);
+  if (pairs == 2) return pair_tile<Sums, 2, kShares>(rows, tokens);
+  pair_tile<Sums, 3, kShares>(rows, tokens);
 }
 
-template <class Codes, bool kCentred, bool kOneSlice>
+template <class Codes, bool kCentred, Shares kShares>
 void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
   const int64_t pairs = (tokens.count + 1) / 2;
-  if (pairs <= kMostPairs) return one_tile<Codes, kCentred, kOneSlice>(rows, tokens, pairs);
+  if (pairs <= kMostPairs) return one_tile<Codes, kCentred, kShares>(rows, tokens, pairs);
   int64_t tiles = (pairs + kMostPairs - 1) / kMostPairs;
   for (int64_t done = 0; done < pairs; tiles--) {
     const int64_t size = (pairs - done + tiles - 1) / tiles;
-    one_tile<Codes, kCentred, kOneSlice>(rows, rest_of(tokens, rows.groups, 2 * done, done * tokens.stride), size);
+    one_tile<Codes, kCentred, kShares>(rows, rest_of(tokens, 2 * done, done * tokens.stride), size);
     done += size;
   }
 }
 
-template <class Codes, bool kCentred, bool kOneSlice>
+template <class Codes, bool kCentred, Shares kShares>
 void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
-  if (panel == nullptr) return multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
+  if (panel == nullptr) return multiply_pairs<Codes, kCentred, kShares>(rows, tokens);
   fill_panel<Codes>(rows, panel);
-  multiply_pairs<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
+  multiply_pairs<Panel<Codes>, kCentred, kShares>(rows_of_panel(rows, panel), tokens);
 }
 
-template <class Codes, bool kCentred, bool kOneSlice>
+template <class Codes, bool kCentred, Shares kShares>
 void multiply_blocks(const Request& request) {
-  if (request.token_count == 1) return dot_tokens<Codes, kCentred, kOneSlice, 1, 2>(request);
+  if (request.token_count == 1) return dot_tokens<Codes, kCentred, kShares, 1, 2>(request);
   const int64_t block_bytes = request.matrix.block_bytes();
   const bool unpack = request.matrix.bits < 8 && request.token_count >= kPanelTokens<Codes>;
   uint8_t* panel = unpack ? panel_memory(request.matrix) : nullptr;
   TokenTile tokens = all_pairs(request);
   Rows rows = first_rows(request.matrix, request.first_block);
   for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
-    multiply_block<Codes, kCentred, kOneSlice>(rows, tokens, panel);
+    multiply_block<Codes, kCentred, kShares>(rows, tokens, panel);
   }
 }
 

@@ -1,11 +1,12 @@
-// A kernel: tokens x a matrix of few bits, on one instruction set. All kernels compute the same bits. Of tokens in 8 bits:
+// A kernel: tokens x a matrix of few bits, on one instruction set. All kernels compute the same bits. Of tokens in 8 bits,
+// 32 values of which share a scale:
 //
-//     token    scale and zero point from its least and greatest value, as torchao's choose_qparams_affine and
-//              quantize_affine do (int8, asymmetric): q = clamp(round(x / scale) + zero, -128, 127)
-//     group    whole = step * sum(code * q) - offset * sum(q)                                 exact, int32
-//     row      sum = fma(float(whole), scale of the group, sum), group after group, from 0; where the whole row is one
-//              group: sum = float(whole) * scale
-//     result   fma(-zero, row sum, sum) * scale of the token
+//     slice    scale = largest |x| / 127, and q = clamp(round(x / scale), -127, 127), as torchao's choose_qparams_affine
+//              and quantize_affine do (int8, symmetric, blocks of 32)
+//     product  whole = step * sum(code * q) - offset * sum(q)                                 exact, int32
+//     row      sum = fma(float(whole) * scale of the token's slice, scale of the group, sum), slice after slice, from 0;
+//              where the whole row is one group: sum = fma(float(whole), scale of the token's slice, sum), and
+//              the result is sum * scale of the row
 //
 // Of tokens in float32, where the sums of a slice of 32 values add up every fourth one:
 //
@@ -27,14 +28,14 @@ struct Tokens {
   int8_t* values;  // [count][slices * kSlice], 0 beyond the width
   int8_t* pairs;   // [(count + 1) / 2][slices * 4][2][8]: pairs of tokens, 8 values of each; null unless the kernel asks
   int32_t* sums;   // [count][slices]: sums of the values of each slice
-  float* scales;   // [count]
-  float* zeros;    // [count], whole numbers
+  float* scales;   // [count][slices]
   const float* floats = nullptr;  // [count][slices * kSlice], 0 beyond the width; null where there are integers
 };
 
-// Multiplies tokens in float, else as Kernel::multiply.
-using MultiplyFloats = void(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
-                            int64_t first_token, int64_t token_count, float* out, int64_t stride);
+// Multiply tokens first_token.. by rows of the blocks first_block..: out[token][row] with `stride` floats between two
+// tokens, block_rows() columns for each block. `first_token` is even.
+using Multiply = void(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
+                      int64_t first_token, int64_t token_count, float* out, int64_t stride);
 
 struct Kernel {
   const char* name;
@@ -45,13 +46,8 @@ struct Kernel {
   // tokens end there.
   void (*quantize)(const float* x, int64_t width, int64_t first, int64_t count, const Tokens& tokens);
 
-  // Multiply tokens first_token.. by rows of the blocks first_block..: out[token][row] with `stride` floats between two
-  // tokens, block_rows() columns for each block. `sums` [tokens.count][matrix.groups()] are the sums of a group's values.
-  // `first_token` is even.
-  void (*multiply)(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens, const int32_t* sums,
-                   int64_t first_token, int64_t token_count, float* out, int64_t stride);
-
-  MultiplyFloats* multiply_floats;
+  Multiply* multiply;         // tokens in 8 bits
+  Multiply* multiply_floats;  // tokens in float
 };
 
 // The kernels that this processor has instructions for, best first; the last one is plain C++ and always there.

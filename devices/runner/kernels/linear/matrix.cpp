@@ -168,10 +168,7 @@ void relay_row(const Matrix& from, int64_t row, const Matrix& to, uint8_t* data)
   }
   const uint8_t* source_tail = source + from.groups() * from.group_bytes();
   uint8_t* target_tail = target + to.groups() * to.group_bytes();
-  for (int64_t array = 0; array < (from.group == 0 ? 2 : 1); array++) {
-    const uint8_t* entry = source_tail + (array * from.block_rows() + source_row) * 4;
-    std::memcpy(target_tail + (array * to.block_rows() + target_row) * 4, entry, 4);
-  }
+  if (from.group == 0) std::memcpy(target_tail + target_row * 4, source_tail + source_row * 4, 4);
 }
 
 }  // namespace
@@ -185,11 +182,8 @@ bool is_matrix(const Matrix& matrix) {
                                              matrix.width % matrix.group == 0);
   const bool laid = matrix.layout == Layout::kRows16 || matrix.layout == Layout::kRows8;
   const bool valued = (matrix.step == 1 || matrix.step == 2) && matrix.offset >= 0 && matrix.offset <= 128;
-  if (!sized || !coded || !grouped || !laid || !valued) return false;
-  // Sums of codes, which may stay where they lie in their bytes, and of tokens stay within 32 bits.
-  const int64_t largest = std::max<int64_t>(256, matrix.step * (int64_t{1} << matrix.bits) + matrix.offset);
-  const bool summed = largest * 128 * matrix.group_slices() * kSlice <= INT32_MAX;
-  return summed && (matrix.bits != 8 || (matrix.step == 1 && matrix.group == 0));
+  // Products of 8 bits have no place for a step.
+  return sized && coded && grouped && laid && valued && (matrix.bits != 8 || matrix.step == 1);
 }
 
 float scale_at(const Matrix& matrix, const uint8_t* block, int64_t row, int64_t group) {

@@ -10,8 +10,7 @@
 //
 //     per group     per slice of 32 values: planes of bits, see below
 //                   bfloat16 scales [block_rows], unless the whole row is one group
-//     then          float32 row sums [block_rows]: the sum of value * scale over the row, which the zero point multiplies
-//                   float32 scales [block_rows], where the whole row is one group
+//     then          float32 scales [block_rows], where the whole row is one group
 //
 // A slice is cut into vectors, numbered n = 0, 1, ...: on x86 4 values of 16 rows (64 bytes; n: values 4n..4n+3), on
 // arm64 8 values of 2 rows (16 bytes; n = 4s + p: values 8s..8s+7 of rows 2p and 2p + 1). A plane of b bits keeps 8 / b
@@ -48,7 +47,7 @@ struct Matrix {
   int64_t group_slices() const { return group == 0 ? slices() : group / kSlice; }
   int64_t slice_bytes() const { return block_rows() * kSlice * bits / 8; }
   int64_t group_bytes() const { return group_slices() * slice_bytes() + (group == 0 ? 0 : block_rows() * 2); }
-  int64_t tail_bytes() const { return block_rows() * 4 * (group == 0 ? 2 : 1); }
+  int64_t tail_bytes() const { return group == 0 ? block_rows() * 4 : 0; }
   int64_t block_bytes() const { return groups() * group_bytes() + tail_bytes(); }
   int64_t bytes() const { return blocks() * block_bytes(); }
   const uint8_t* block(int64_t index) const { return data + index * block_bytes(); }

@@ -77,26 +77,27 @@ constexpr int lesser(int a, int b) {
 }
 
 template <class Sums, int kTokens, int kBlocks>
-EDGEC_PART void begin_group(const int32_t* group_sums, int64_t groups, int32x4_t factors,
+EDGEC_PART void begin_slice(const TokenTile& tokens, int64_t slice, int32x4_t factors,
                             DotSums<kTokens> (&sums)[kBlocks]) {
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; t++) {
-    const int32x4_t sum = halved(group_sums + t * groups);
+    const int32x4_t sum = halved(tokens.sums + t * tokens.slices + slice);
 #pragma GCC unroll 2
     for (int b = 0; b < kBlocks; b++) Sums::begin(sum, factors, sums[b][t]);
   }
 }
 
-template <class Sums, int kTokens>
-EDGEC_PART void end_group(const uint8_t* at, DotSums<kTokens>& sums, Eight (&floats)[kTokens]) {
+template <class Sums, Shares kShares, int kTokens>
+EDGEC_PART void end_slice(const TokenTile& tokens, int64_t slice, const Eight& scales, DotSums<kTokens>& sums,
+                          Eight (&floats)[kTokens]) {
   constexpr auto& kBelow = Sums::kBelow;
-  const Eight scales = group_scales(at);
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; t++) {
     Sums::end(sums[t]);
     const int32x4_t low = vpaddq_s32(sums[t][0], sums[t][1]), high = vpaddq_s32(sums[t][2], sums[t][3]);
-    floats[t].low = vfmaq_f32(floats[t].low, whole_floats<lesser(kBelow[0], kBelow[1])>(low), scales.low);
-    floats[t].high = vfmaq_f32(floats[t].high, whole_floats<lesser(kBelow[2], kBelow[3])>(high), scales.high);
+    const float* scale = tokens.scales + t * tokens.slices + slice;
+    floats[t].low = added<kShares>(floats[t].low, whole_floats<lesser(kBelow[0], kBelow[1])>(low), scale, scales.low);
+    floats[t].high = added<kShares>(floats[t].high, whole_floats<lesser(kBelow[2], kBelow[3])>(high), scale, scales.high);
   }
 }
 
@@ -113,15 +114,15 @@ EDGEC_PART float32x4_t levelled(float32x4_t factors) {
 template <class Sums, int kTokens>
 EDGEC_PART void end_rows(const Rows& rows, const TokenTile& tokens, const Eight (&floats)[kTokens]) {
   constexpr auto& kBelow = Sums::kBelow;
-  RowEnds ends = row_ends(rows);
-  ends.factors.low = levelled<kBelow[0], kBelow[1]>(ends.factors.low);
-  ends.factors.high = levelled<kBelow[2], kBelow[3]>(ends.factors.high);
+  Eight factors = row_factors(rows);
+  factors.low = levelled<kBelow[0], kBelow[1]>(factors.low);
+  factors.high = levelled<kBelow[2], kBelow[3]>(factors.high);
 #pragma GCC unroll 4
-  for (int t = 0; t < kTokens; t++) store_token(ends, tokens, t, floats[t]);
+  for (int t = 0; t < kTokens; t++) store_token(factors, tokens, t, floats[t]);
 }
 
-// kBlocks blocks, `block_bytes` apart; a group has kSlices slices, or any number where that is 0.
-template <class Sums, int kTokens, int kBlocks, int kSlices>
+// kBlocks blocks, `block_bytes` apart.
+template <class Sums, int kTokens, int kBlocks, Shares kShares>
 EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t block_bytes) {
   Eight floats[kBlocks][kTokens];
   const uint8_t *codes[kBlocks], *scales[kBlocks];
@@ -129,25 +130,29 @@ EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t bloc
 #pragma GCC unroll 2
   for (int b = 0; b < kBlocks; b++) {
     codes[b] = rows.codes + b * block_bytes;
-    scales[b] = rows.scales + (rows.row_scales == nullptr ? b * block_bytes : 0);
+    scales[b] = kShares == Shares::kRow ? nullptr : rows.scales + b * block_bytes;
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; t++) floats[b][t] = {vdupq_n_f32(0), vdupq_n_f32(0)};
   }
 #pragma GCC unroll 4
   for (int t = 0; t < kTokens; t++) values[t] = tokens.values + t * tokens.stride;
-  const int32_t* group_sums = tokens.sums;
   const int32x4_t factors = Sums::factors(rows);
-  for (int64_t groups = rows.groups; groups != 0; groups--, group_sums++) {
-    DotSums<kTokens> sums[kBlocks];
-    begin_group<Sums, kTokens, kBlocks>(group_sums, rows.groups, factors, sums);
-    int64_t left = kSlices == 0 ? rows.slices : 1;
+  int64_t slice = 0;
+  for (int64_t groups = rows.groups; groups != 0; groups--) {
+    int64_t left = kShares == Shares::kSlice ? 1 : rows.slices;
     do {
+      DotSums<kTokens> sums[kBlocks];
+      begin_slice<Sums, kTokens, kBlocks>(tokens, slice, factors, sums);
+      dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
 #pragma GCC unroll 2
-      for (int i = 0; i < (kSlices == 0 ? 1 : kSlices); i++) dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
+      for (int b = 0; b < kBlocks; b++) {
+        const Eight eight = scales_of_group<kShares>(codes[b], scales[b]);
+        end_slice<Sums, kShares, kTokens>(tokens, slice, eight, sums[b], floats[b]);
+      }
+      slice++;
     } while (--left != 0);
 #pragma GCC unroll 2
-    for (int b = 0; b < kBlocks; b++) {
-      end_group<Sums, kTokens>(kSlices == 0 ? scales[b] : codes[b], sums[b], floats[b]);
+    for (int b = 0; b < kBlocks && kShares != Shares::kRow; b++) {
       codes[b] += kScaleBytes;
       scales[b] += rows.group_bytes;
     }
@@ -161,28 +166,18 @@ EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t bloc
 }
 
 // All blocks, kBlocks at a time, since these share what is loaded of the tokens.
-template <class Sums, int kTokens, int kBlocks, int kSlices>
-void dot_blocks(const Request& request) {
+template <class Codes, bool kCentred, Shares kShares, int kTokens, int kBlocks>
+void dot_tokens(const Request& request) {
+  using Sums = typename FewTokens<Codes, kCentred>::Sums;
   const int64_t block_bytes = request.matrix.block_bytes();
   TokenTile tokens = all_tokens(request);
   Rows rows = first_rows(request.matrix, request.first_block);
   int64_t left = request.blocks;
   for (; left >= kBlocks; left -= kBlocks, tokens.out += 8 * kBlocks) {
-    dot_tile<Sums, kTokens, kBlocks, kSlices>(rows, tokens, block_bytes);
+    dot_tile<Sums, kTokens, kBlocks, kShares>(rows, tokens, block_bytes);
     to_next_block(rows, kBlocks * block_bytes);
   }
-  if (left != 0) dot_tile<Sums, kTokens, 1, kSlices>(rows, tokens, block_bytes);
-}
-
-template <class Codes, bool kCentred, bool kOneSlice, int kTokens, int kBlocks>
-void dot_tokens(const Request& request) {
-  using Sums = typename FewTokens<Codes, kCentred>::Sums;
-  if constexpr (kOneSlice) return dot_blocks<Sums, kTokens, kBlocks, 1>(request);
-  // Their usual group.
-  if constexpr (std::is_same_v<Sums, Overlaid2>) {
-    if (request.matrix.group == 2 * kSlice) return dot_blocks<Sums, kTokens, kBlocks, 2>(request);
-  }
-  dot_blocks<Sums, kTokens, kBlocks, 0>(request);
+  if (left != 0) dot_tile<Sums, kTokens, 1, kShares>(rows, tokens, block_bytes);
 }
 
 }  // namespace

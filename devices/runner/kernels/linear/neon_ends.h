@@ -10,7 +10,6 @@ namespace {
 // The next block's rows.
 EDGEC_PART void to_next_block(Rows& rows, int64_t block_bytes) {
   rows.codes += block_bytes;
-  rows.sums += block_bytes;
   if (rows.row_scales == nullptr) {
     rows.scales += block_bytes;
   } else {
@@ -19,12 +18,11 @@ EDGEC_PART void to_next_block(Rows& rows, int64_t block_bytes) {
 }
 
 // The tokens from `done` on, which begin `skipped` bytes after the first.
-EDGEC_PART TokenTile rest_of(const TokenTile& all, int64_t groups, int64_t done, int64_t skipped) {
+EDGEC_PART TokenTile rest_of(const TokenTile& all, int64_t done, int64_t skipped) {
   TokenTile rest = all;
   rest.values += skipped;
-  rest.sums += done * groups;
-  rest.zeros += done;
-  rest.scales += done;
+  rest.sums += done * all.slices;
+  rest.scales += done * all.slices;
   rest.count -= done;
   rest.out += done * all.out_stride;
   return rest;
@@ -56,26 +54,39 @@ EDGEC_PART float32x4_t whole_floats(int32x4_t sums) {
   }
 }
 
-// What the sums of 8 rows are multiplied with, and the row sums.
-struct RowEnds {
-  Eight factors, sums;
-};
-
-EDGEC_PART RowEnds row_ends(const Rows& rows) {
-  RowEnds ends = {{vdupq_n_f32(rows.step), vdupq_n_f32(rows.step)}, load_floats(rows.sums)};
-  if (rows.row_scales != nullptr) {
-    const Eight scales = load_floats(rows.row_scales);
-    ends.factors = {vmulq_f32(ends.factors.low, scales.low), vmulq_f32(ends.factors.high, scales.high)};
-  }
-  return ends;
+// What the sums of 8 rows are multiplied with in the end.
+EDGEC_PART Eight row_factors(const Rows& rows) {
+  const Eight steps = {vdupq_n_f32(rows.step), vdupq_n_f32(rows.step)};
+  if (rows.row_scales == nullptr) return steps;
+  const Eight scales = load_floats(rows.row_scales);
+  return {vmulq_f32(steps.low, scales.low), vmulq_f32(steps.high, scales.high)};
 }
 
-EDGEC_PART void store_token(const RowEnds& ends, const TokenTile& tokens, int64_t token, Eight sums) {
-  const float zero = tokens.zeros[token], scale = tokens.scales[token];
-  const float32x4_t low = vmulq_f32(sums.low, ends.factors.low), high = vmulq_f32(sums.high, ends.factors.high);
+EDGEC_PART void store_token(const Eight& factors, const TokenTile& tokens, int64_t token, Eight sums) {
   float* out = tokens.out + token * tokens.out_stride;
-  vst1q_f32(out, vmulq_n_f32(vfmsq_n_f32(low, ends.sums.low, zero), scale));
-  vst1q_f32(out + 4, vmulq_n_f32(vfmsq_n_f32(high, ends.sums.high, zero), scale));
+  vst1q_f32(out, vmulq_f32(sums.low, factors.low));
+  vst1q_f32(out + 4, vmulq_f32(sums.high, factors.high));
+}
+
+// The sums of four rows with a slice's products; `scale` is the token's.
+template <Shares kShares>
+EDGEC_PART float32x4_t added(float32x4_t sums, float32x4_t whole, const float* scale, float32x4_t scales) {
+  const float32x4_t token = vld1q_dup_f32(scale);
+  if constexpr (kShares == Shares::kRow) {
+    return vfmaq_f32(sums, whole, token);
+  } else {
+    return vfmaq_f32(sums, vmulq_f32(whole, token), scales);
+  }
+}
+
+// The scales of a group, which lie at `scales`; those of a slice lie where its codes end.
+template <Shares kShares>
+EDGEC_PART Eight scales_of_group(const uint8_t* end, const uint8_t* scales) {
+  if constexpr (kShares == Shares::kRow) {
+    return {vdupq_n_f32(0), vdupq_n_f32(0)};  // never read
+  } else {
+    return group_scales(kShares == Shares::kSlice ? end : scales);
+  }
 }
 
 }  // namespace

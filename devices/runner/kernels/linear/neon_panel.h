@@ -35,6 +35,7 @@ EDGEC_TILE void fill_panel(const Rows& rows, uint8_t* panel) {
       codes += Source::kSliceBytes;
       panel += kPanelSliceBytes;
     }
+    if (rows.row_scales != nullptr) continue;
     vst1q_u8(panel, vld1q_u8(codes));
     codes += kScaleBytes;
     panel += kScaleBytes;

@@ -19,42 +19,22 @@ EDGEC_PART const float* slice_of(const float* x, int64_t left, float (&copy)[kSl
   return copy;
 }
 
-Grid grid_of(const float* x, int64_t width) {
-  float copy[kSlice];
-  float32x4_t low[8], high[8];
+// The grid of 32 values. Values that are not a number do not count.
+EDGEC_PART SliceGrid grid_of(const float* x) {
+  float32x4_t largest = vdupq_n_f32(0);
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; i++) low[i] = high[i] = vdupq_n_f32(0);
-  for (int64_t at = 0; at < width; at += kSlice) {
-    const float* slice = slice_of(x + at, width - at, copy);
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-      const float32x4_t four = vld1q_f32(slice + i * 4);
-      low[i] = vminq_f32(low[i], four);
-      high[i] = vmaxq_f32(high[i], four);
-    }
-  }
-#pragma GCC unroll 8
-  for (int i = 1; i < 8; i++) {
-    low[0] = vminq_f32(low[0], low[i]);
-    high[0] = vmaxq_f32(high[0], high[i]);
-  }
-  return grid_between(vminvq_f32(low[0]), vmaxvq_f32(high[0]));
+  for (int i = 0; i < 8; i++) largest = vmaxnmq_f32(largest, vabsq_f32(vld1q_f32(x + i * 4)));
+  return slice_grid(vmaxnmvq_f32(largest));
 }
 
-EDGEC_PART int8x16_t quantized(const float* x, float inverse, int16x8_t zero) {
+// None exceeds 127 without sign; what is not a number becomes 0.
+EDGEC_PART int8x16_t quantized(const float* x, float inverse) {
   int32x4_t whole[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; i++) whole[i] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i * 4), inverse));
-  const int16x8_t low = vaddq_s16(vqmovn_high_s32(vqmovn_s32(whole[0]), whole[1]), zero);
-  const int16x8_t high = vaddq_s16(vqmovn_high_s32(vqmovn_s32(whole[2]), whole[3]), zero);
+  const int16x8_t low = vqmovn_high_s32(vqmovn_s32(whole[0]), whole[1]);
+  const int16x8_t high = vqmovn_high_s32(vqmovn_s32(whole[2]), whole[3]);
   return vqmovn_high_s16(vqmovn_s16(low), high);
-}
-
-// Zeros from byte `left` on.
-EDGEC_PART int8x16_t cut(int8x16_t bytes, int64_t left) {
-  static constexpr uint8_t kPlaces[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const uint8x16_t kept = vcltq_u8(vld1q_u8(kPlaces), vdupq_n_u8(static_cast<uint8_t>(left < 0 ? 0 : left)));
-  return vandq_s8(bytes, vreinterpretq_s8_u8(kept));
 }
 
 struct SliceBytes {
@@ -73,24 +53,20 @@ EDGEC_PART void store_half(const SliceBytes& bytes, int8_t* to) {
 template <bool kPairs>
 void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& tokens) {
   float copy[kSlice];
-  const Grid grid = grid_of(x, width);
-  const int16x8_t zero = vdupq_n_s16(static_cast<int16_t>(grid.zero));
-  int8_t* values = tokens.values + token * tokens.slices * kSlice;
   int8_t* pairs = kPairs ? tokens.pairs + token / 2 * tokens.slices * kSlice * 2 + token % 2 * 8 : nullptr;
   for (int64_t slice = 0; slice < tokens.slices; slice++) {
-    const int64_t at = slice * kSlice, left = width - at;
-    const float* floats = slice_of(x + at, left, copy);
-    SliceBytes bytes = {{quantized(floats, grid.inverse, zero), quantized(floats + 16, grid.inverse, zero)}};
-    if (left < kSlice) bytes = {{cut(bytes.v[0], left), cut(bytes.v[1], left - 16)}};
-    vst1q_s8(values + at, bytes.v[0]);
-    vst1q_s8(values + at + 16, bytes.v[1]);
+    const int64_t at = slice * kSlice, index = token * tokens.slices + slice;
+    const float* floats = slice_of(x + at, width - at, copy);
+    const SliceGrid grid = grid_of(floats);
+    const SliceBytes bytes = {{quantized(floats, grid.inverse), quantized(floats + 16, grid.inverse)}};
+    vst1q_s8(tokens.values + index * kSlice, bytes.v[0]);
+    vst1q_s8(tokens.values + index * kSlice + 16, bytes.v[1]);
     if constexpr (kPairs) store_half(bytes, pairs + at * 2);
     const int8x16_t ones = vdupq_n_s8(1);
     const int32x4_t sums = vdotq_s32(vdotq_s32(vdupq_n_s32(0), bytes.v[0], ones), bytes.v[1], ones);
-    tokens.sums[token * tokens.slices + slice] = vaddvq_s32(sums);
+    tokens.sums[index] = vaddvq_s32(sums);
+    tokens.scales[index] = grid.scale;
   }
-  tokens.scales[token] = grid.scale;
-  tokens.zeros[token] = grid.zero;
 }
 
 // Zeros for the missing token of the last pair.

@@ -17,8 +17,7 @@ inline constexpr int64_t kTokensQuantisedAtOnce = 8;
 struct Quantised {
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums;
-  std::vector<float> scales, zeros, whole_slices;
-  std::vector<std::vector<int32_t>> group_sums;  // of each product
+  std::vector<float> scales, whole_slices;
   Tokens tokens;
 
   void resize(int64_t count, int64_t slices, bool paired) {
@@ -26,9 +25,8 @@ struct Quantised {
     grow(values, bytes);
     if (paired) grow(pairs, bytes + static_cast<size_t>(slices * kSlice));
     grow(sums, static_cast<size_t>(count * slices));
-    grow(scales, static_cast<size_t>(count));
-    grow(zeros, static_cast<size_t>(count));
-    tokens = {count, slices, values.data(), paired ? pairs.data() : nullptr, sums.data(), scales.data(), zeros.data()};
+    grow(scales, static_cast<size_t>(count * slices));
+    tokens = {count, slices, values.data(), paired ? pairs.data() : nullptr, sums.data(), scales.data()};
   }
 
   template <typename T>
@@ -36,21 +34,6 @@ struct Quantised {
     if (memory.size() < count) memory.resize(count);
   }
 };
-
-// The sums of a matrix's groups, from those of slices; null where the tokens are in float.
-inline const int32_t* sum_groups(const Matrix& matrix, const Tokens& tokens, std::vector<int32_t>& sums) {
-  const int64_t per_group = matrix.group_slices();
-  if (tokens.floats != nullptr) return nullptr;
-  if (per_group == 1) return tokens.sums;
-  Quantised::grow(sums, static_cast<size_t>(tokens.count * matrix.groups()));
-  for (int64_t i = 0; i < tokens.count * matrix.groups(); i++) {
-    const int32_t* slices = tokens.sums + i * per_group;
-    int32_t sum = 0;
-    for (int64_t slice = 0; slice < per_group; slice++) sum += slices[slice];
-    sums[static_cast<size_t>(i)] = sum;
-  }
-  return sums.data();
-}
 
 inline void quantise(const Kernel& kernel, const float* x, int64_t width, const Tokens& tokens) {
   const int64_t units = (tokens.count + kTokensQuantisedAtOnce - 1) / kTokensQuantisedAtOnce;
@@ -73,7 +56,7 @@ inline const float* in_whole_slices(const float* x, int64_t width, int64_t count
 inline void take_in(const Kernel& kernel, Inputs inputs, const Matrix& matrix, const float* x, int64_t count,
                     Quantised& memory) {
   if (inputs == Inputs::kFloat32) {
-    memory.tokens = {count, matrix.slices(), nullptr, nullptr, nullptr, nullptr, nullptr,
+    memory.tokens = {count, matrix.slices(), nullptr, nullptr, nullptr, nullptr,
                      in_whole_slices(x, matrix.width, count, memory.whole_slices)};
     return;
   }
@@ -81,15 +64,11 @@ inline void take_in(const Kernel& kernel, Inputs inputs, const Matrix& matrix, c
   quantise(kernel, x, matrix.width, memory.tokens);
 }
 
-// Kernel::multiply for tokens of either kind.
+// Multiplies tokens of either kind.
 inline void multiply(const Kernel& kernel, const Matrix& matrix, int64_t first_block, int64_t blocks,
-                     const Tokens& tokens, const int32_t* sums, int64_t first_token, int64_t token_count, float* out,
-                     int64_t stride) {
-  if (tokens.floats == nullptr) {
-    kernel.multiply(matrix, first_block, blocks, tokens, sums, first_token, token_count, out, stride);
-  } else {
-    kernel.multiply_floats(matrix, first_block, blocks, tokens, first_token, token_count, out, stride);
-  }
+                     const Tokens& tokens, int64_t first_token, int64_t token_count, float* out, int64_t stride) {
+  Multiply* multiply = tokens.floats == nullptr ? kernel.multiply : kernel.multiply_floats;
+  multiply(matrix, first_block, blocks, tokens, first_token, token_count, out, stride);
 }
 
 }  // namespace edgec::linear

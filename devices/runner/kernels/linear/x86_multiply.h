@@ -7,7 +7,7 @@ namespace edgec::linear {
 namespace {
 
 constexpr int64_t kTokenBlock = 96;      // tokens that stay in a cache while all rows pass by
-constexpr int64_t kMostStarts = 1 << 15;  // of a block of tokens: as many as a row has groups
+constexpr int64_t kMostStarts = 1 << 15;  // of a block of tokens: as many as a row has slices
 constexpr int64_t kMostSlices = 32;      // of a group, and of unpacked ones
 constexpr int64_t kUnpackFrom = 16;      // tokens
 constexpr int64_t kFewTokens = 4;        // foresees_reading()
@@ -26,30 +26,30 @@ struct Work {
 };
 
 template <int kBits, bool kUnpacked, int kParts, int kTokens>
-inline void multiply_tile(const Window& window, int64_t count, bool simple, bool row) {
+inline void multiply_tile(const Window& window, int64_t count, bool by_row) {
   if (count == kTokens) {
     using Tile = Tiles<kBits, kUnpacked, kTokens, kParts>;
-    if constexpr (!kUnpacked) {
-      if (row) return Tile::multiply_row(window);
+    const bool unit = window.step == 1;
+    if (by_row) {
+      return unit ? Tile::template multiply_groups<true, true>(window) : Tile::template multiply_groups<false, true>(window);
     }
-    if constexpr (kBits != 8) {
-      return simple ? Tile::template multiply_groups<true>(window) : Tile::template multiply_groups<false>(window);
-    }
+    return unit ? Tile::template multiply_groups<true, false>(window)
+                : Tile::template multiply_groups<false, false>(window);
   }
-  if constexpr (kTokens > 1) multiply_tile<kBits, kUnpacked, kParts, kTokens - 1>(window, count, simple, row);
+  if constexpr (kTokens > 1) multiply_tile<kBits, kUnpacked, kParts, kTokens - 1>(window, count, by_row);
 }
 
 // All tokens by a window of the first one, in tiles of about the same size.
 template <int kBits, bool kUnpacked, int kParts>
 inline void multiply_tokens(const Work& work, Window window) {
   constexpr int kMost = Products<kBits>::kMostTokens;
-  const bool simple = Products<kBits>::is_simple(work.matrix), row = work.matrix.group == 0;
   for (int64_t left = work.count; left > 0;) {
     const int64_t tiles = (left + kMost - 1) / kMost, count = (left + tiles - 1) / tiles;
-    multiply_tile<kBits, kUnpacked, kParts, kMost>(window, count, simple, row);
+    multiply_tile<kBits, kUnpacked, kParts, kMost>(window, count, work.matrix.group == 0);
     window.values += count * window.token_bytes;
-    window.starts += count * window.token_starts;
-    window.results += count * kTileRows;
+    window.starts += count * window.token_slices;
+    window.token_scales += count * window.token_slices;
+    window.out += count * window.stride;
     window.ahead = nullptr;
     left -= count;
   }
@@ -83,7 +83,7 @@ inline void multiply_unpacked(const Work& work, Window window) {
 
 template <int kBits, int kParts>
 inline void multiply_window(const Work& work, const Window& window, bool unpacked) {
-  if constexpr (kUnpacks && kBits != 2) {
+  if constexpr (kUnpacks && kBits != 2 && kBits != 8) {
     if (unpacked) return multiply_unpacked<kBits, kParts>(work, window);
   }
   multiply_tokens<kBits, false, kParts>(work, window);
@@ -91,7 +91,7 @@ inline void multiply_window(const Work& work, const Window& window, bool unpacke
 
 template <int kBits, int kParts>
 inline void multiply_groups(const Work& work, const Window& all) {
-  const bool unpacked = kUnpacks && kBits != 2 && work.count >= kUnpackFrom;
+  const bool unpacked = kUnpacks && kBits != 2 && kBits != 8 && work.count >= kUnpackFrom;
   const int64_t slices = kWindowBytes * (unpacked ? 1 : 2) / (kBits * kLine);
   const int64_t most = slices > all.slices ? slices / all.slices : 1;
   Window window = all;
@@ -103,20 +103,18 @@ inline void multiply_groups(const Work& work, const Window& all) {
     window.codes += most * all.group_bytes;
     window.scales += most * all.group_bytes;
     window.values += most * all.slices * kSlice;
-    window.starts += most;
+    window.starts += most * all.slices;
+    window.token_scales += most * all.slices;
   }
 }
 
-// Zero points and the tokens' scales.
 template <int kParts>
-inline void finish(const Work& work, const float* row_sums, int64_t next_sums, const float* results, float* out) {
+inline void scale_rows(const Work& work, const uint8_t* scales, float* out) {
   for (int64_t i = 0; i < work.count; i++) {
-    const Floats zero = same_floats(-work.tokens.zeros[work.first + i]);
-    const Floats scale = same_floats(work.tokens.scales[work.first + i]);
     for (int part = 0; part < kParts; part++) {
-      const Floats sums = load_floats(row_sums + beside(part, kVectorRows, next_sums));
-      const Floats result = load_floats(results + i * kTileRows + part * kVectorRows);
-      store_floats(out + i * work.stride + part * kVectorRows, times(fused(zero, sums, result), scale));
+      float* to = out + i * work.stride + part * kVectorRows;
+      const uint8_t* from = scales + beside(part, kVectorRows * 4, work.matrix.block_bytes());
+      store_floats(to, times(load_floats(to), load_floats(reinterpret_cast<const float*>(from))));
     }
   }
 }
@@ -124,35 +122,33 @@ inline void finish(const Work& work, const float* row_sums, int64_t next_sums, c
 template <int kBits, int kParts>
 inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
   const Matrix& matrix = work.matrix;
-  const int64_t codes = matrix.group_slices() * kBits * kLine, token_bytes = work.tokens.slices * kSlice;
-  const auto* tail = reinterpret_cast<const float*>(block + matrix.groups() * matrix.group_bytes());
-  const auto* row_scales = reinterpret_cast<const uint8_t*>(tail + kBlockRows);
-  for (int part = 0; part < kParts && work.asks; part++) {
-    prefetch(reinterpret_cast<const uint8_t*>(tail + beside(part, kVectorRows, matrix.block_bytes() / 4)));
+  const bool by_row = matrix.group == 0;
+  const int64_t slice_bytes = kBits * kLine, token_bytes = work.tokens.slices * kSlice;
+  const int64_t slices = by_row ? 1 : matrix.group_slices();
+  const uint8_t* tail = block + matrix.groups() * matrix.group_bytes();
+  for (int part = 0; part < kParts && work.asks && by_row; part++) {
+    prefetch(tail + beside(part, kVectorRows * 4, matrix.block_bytes()));
   }
-  alignas(64) float results[kTokenBlock * kTileRows];
+  for (int64_t i = 0; i < work.count; i++) std::memset(out + i * work.stride, 0, kParts * kVectorRows * sizeof(float));
   const Window window{block,
-                      matrix.group_bytes(),
+                      by_row ? slice_bytes : matrix.group_bytes(),
                       matrix.block_bytes(),
-                      matrix.group == 0 ? row_scales : block + codes,
+                      block + slices * slice_bytes,
                       work.asks ? block + kParts / kBlockVectors * matrix.block_bytes() : nullptr,
-                      matrix.group_bytes(),
+                      by_row ? slice_bytes : matrix.group_bytes(),
                       matrix.block_bytes(),
-                      matrix.groups(),
-                      matrix.group_slices(),
+                      by_row ? matrix.slices() : matrix.groups(),
+                      slices,
                       matrix.step,
                       work.tokens.values + work.first * token_bytes,
                       token_bytes,
                       work.starts,
-                      matrix.groups(),
-                      results};
-  if (kBits == 8 || matrix.group == 0) {
-    multiply_tokens<kBits, false, kParts>(work, window);
-  } else if constexpr (kBits != 8) {
-    std::memset(results, 0, work.count * kTileRows * sizeof(float));
-    multiply_groups<kBits, kParts>(work, window);
-  }
-  finish<kParts>(work, tail, matrix.block_bytes() / 4, results, out);
+                      work.tokens.scales + work.first * work.tokens.slices,
+                      work.tokens.slices,
+                      out,
+                      work.stride};
+  multiply_groups<kBits, kParts>(work, window);
+  if (by_row) scale_rows<kParts>(work, tail, out);
 }
 
 template <int kBits>
@@ -176,13 +172,13 @@ inline void multiply_bits(const Work& work, int64_t first, int64_t blocks) {
 }
 
 inline void multiply(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
-                     const int32_t* sums, int64_t first_token, int64_t token_count, float* out, int64_t stride) {
-  const int64_t groups = matrix.groups(), fitting = kMostStarts / groups;
+                     int64_t first_token, int64_t token_count, float* out, int64_t stride) {
+  const int64_t slices = tokens.slices, fitting = kMostStarts / slices;
   const int64_t most = fitting < kTokenBlock ? fitting : kTokenBlock;
   int32_t starts[kMostStarts];
   for (int64_t done = 0; done < token_count; done += most) {
     const int64_t first = first_token + done, count = token_count - done < most ? token_count - done : most;
-    for (int64_t i = 0; i < count * groups; i++) starts[i] = -matrix.offset * sums[first * groups + i];
+    for (int64_t i = 0; i < count * slices; i++) starts[i] = -matrix.offset * tokens.sums[first * slices + i];
     const bool asks = count > kFewTokens || !foresees_reading();
     multiply_bits({matrix, tokens, starts, first, count, out + done * stride, stride, asks}, first_block, blocks);
   }

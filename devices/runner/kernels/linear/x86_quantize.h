@@ -11,43 +11,27 @@
 namespace edgec::linear {
 namespace {
 
-struct Range {
-  __m256 low;
-  __m256 high;
-};
+// Slices whose grids are found at once.
+constexpr int64_t kGridsAtOnce = 8;
 
-// Both keep their second operand where the first is not a number.
-inline void widen(Range& range, __m256 x) {
-  range.low = _mm256_min_ps(x, range.low);
-  range.high = _mm256_max_ps(x, range.high);
+inline float greatest_of(__m256 x) {
+  __m128 greatest = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  greatest = _mm_max_ps(greatest, _mm_movehl_ps(greatest, greatest));
+  return _mm_cvtss_f32(_mm_max_ss(greatest, _mm_movehdup_ps(greatest)));
 }
 
-inline float least_of(__m256 x) {
-  __m128 least = _mm_min_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  least = _mm_min_ps(least, _mm_movehl_ps(least, least));
-  return _mm_cvtss_f32(_mm_min_ss(least, _mm_movehdup_ps(least)));
+// The greatest of 32 values without sign; the second operand stays where the first is not a number.
+inline float largest_of(const float* x) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 largest = _mm256_setzero_ps();
+  for (int i = 0; i < 4; i++) largest = _mm256_max_ps(_mm256_andnot_ps(sign, _mm256_loadu_ps(x + i * 8)), largest);
+  return greatest_of(largest);
 }
 
-inline Grid grid_of(const float* x, int64_t width) {
-  Range ranges[4];
-  for (Range& range : ranges) range = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-  int64_t i = 0;
-  for (; i + 32 <= width; i += 32) {
-    for (int part = 0; part < 4; part++) widen(ranges[part], _mm256_loadu_ps(x + i + part * 8));
-  }
-  for (; i < width; i++) widen(ranges[0], _mm256_broadcast_ss(x + i));
-  for (int part = 1; part < 4; part++) {
-    ranges[0].low = _mm256_min_ps(ranges[0].low, ranges[part].low);
-    ranges[0].high = _mm256_max_ps(ranges[0].high, ranges[part].high);
-  }
-  const __m256 minus = _mm256_set1_ps(-0.0f);
-  return grid_between(least_of(ranges[0].low), -least_of(_mm256_xor_ps(ranges[0].high, minus)));
-}
-
-// x / scale + zero, rounded to even; 0 where x / scale is not a number.
-inline __m256i whole_numbers(const float* x, __m256 inverse, __m256i zero) {
+// x / scale, rounded to even; 0 where that is not a number.
+inline __m256i whole_numbers(const float* x, __m256 inverse) {
   const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x), inverse);
-  const __m256i whole = _mm256_add_epi32(_mm256_cvtps_epi32(scaled), zero);
+  const __m256i whole = _mm256_cvtps_epi32(scaled);
   return _mm256_and_si256(whole, _mm256_castps_si256(_mm256_cmp_ps(scaled, scaled, _CMP_ORD_Q)));
 }
 
@@ -59,33 +43,41 @@ inline int32_t sum_of(__m256i bytes) {
   return _mm_cvtsi128_si32(halves) + _mm_extract_epi32(halves, 2) - 32 * 128;
 }
 
-// Quantises 32 values and returns their sum. Packing saturates, which is the clamp to -128..127.
-inline int32_t quantize_slice(const float* x, __m256 inverse, __m256i zero, int8_t* values) {
-  const __m256i a = whole_numbers(x, inverse, zero), b = whole_numbers(x + 8, inverse, zero);
-  const __m256i c = whole_numbers(x + 16, inverse, zero), d = whole_numbers(x + 24, inverse, zero);
+// Quantises 32 values and returns their sum. Packing keeps them as they are: none exceeds 127 without sign.
+inline int32_t quantize_slice(const float* x, float scale, int8_t* values) {
+  const __m256 inverse = _mm256_set1_ps(scale);
+  const __m256i a = whole_numbers(x, inverse), b = whole_numbers(x + 8, inverse);
+  const __m256i c = whole_numbers(x + 16, inverse), d = whole_numbers(x + 24, inverse);
   const __m256i mixed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
   const __m256i bytes = _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(values), bytes);
   return sum_of(bytes);
 }
 
-inline void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& tokens) {
-  const Grid grid = grid_of(x, width);
-  const __m256 inverse = _mm256_set1_ps(grid.inverse);
-  const __m256i zero = _mm256_set1_epi32(static_cast<int32_t>(grid.zero));
-  int8_t* values = tokens.values + token * tokens.slices * kSlice;
-  int32_t* sums = tokens.sums + token * tokens.slices;
-  const int64_t full = width / kSlice, rest = width % kSlice;
-  for (int64_t i = 0; i < full; i++) sums[i] = quantize_slice(x + i * kSlice, inverse, zero, values + i * kSlice);
-  if (rest != 0) {
-    // What is not a number becomes 0, whatever the zero point.
-    float last[kSlice];
-    std::memset(last, 0xff, sizeof(last));
-    std::memcpy(last, x + full * kSlice, static_cast<size_t>(rest) * sizeof(float));
-    sums[full] = quantize_slice(last, inverse, zero, values + full * kSlice);
+// `count` slices, kGridsAtOnce at most, from number `first` of all tokens' slices on.
+inline void quantize_slices(const float* x, int64_t count, int64_t first, const Tokens& tokens) {
+  float largest[kGridsAtOnce] = {}, inverses[kGridsAtOnce], scales[kGridsAtOnce];
+  for (int64_t i = 0; i < count; i++) largest[i] = largest_of(x + i * kSlice);
+  for (int64_t i = 0; i < kGridsAtOnce; i++) {
+    const SliceGrid grid = slice_grid(largest[i]);
+    scales[i] = grid.scale;
+    inverses[i] = grid.inverse;
   }
-  tokens.scales[token] = grid.scale;
-  tokens.zeros[token] = grid.zero;
+  std::memcpy(tokens.scales + first, scales, static_cast<size_t>(count) * sizeof(float));
+  for (int64_t i = 0; i < count; i++) {
+    tokens.sums[first + i] = quantize_slice(x + i * kSlice, inverses[i], tokens.values + (first + i) * kSlice);
+  }
+}
+
+inline void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& tokens) {
+  const int64_t full = width / kSlice, rest = width % kSlice, first = token * tokens.slices;
+  for (int64_t done = 0; done < full; done += kGridsAtOnce) {
+    quantize_slices(x + done * kSlice, full - done < kGridsAtOnce ? full - done : kGridsAtOnce, first + done, tokens);
+  }
+  if (rest == 0) return;
+  float last[kSlice] = {};
+  std::memcpy(last, x + full * kSlice, static_cast<size_t>(rest) * sizeof(float));
+  quantize_slices(last, 1, first + full, tokens);
 }
 
 inline void quantize(const float* x, int64_t width, int64_t first, int64_t count, const Tokens& tokens) {

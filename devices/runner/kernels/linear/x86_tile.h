@@ -3,9 +3,7 @@
 //
 //     kPlanes                 vectors of codes that stand for one: 2 where its codes are multiplied apart
 //     kMostTokens             tokens in a tile
-//     kChunk                  slices whose products a running sum holds
-//     kWide                   whether a running sum is its own total where the step is 1
-//     is_simple(matrix)       whether a group is one chunk; where sums are wide, whether the step is 1
+//     kWide                   whether a running sum of a slice is its own total where the step is 1
 //     Slice, read_slice       a slice of a token's values, as they are multiplied
 //     four(slice, n, plane)   values 4n .. 4n + 3 of it
 //     read(slice, n, planes)  the codes of vector n of a slice
@@ -21,7 +19,7 @@ namespace {
 
 constexpr int kTileRows = kVectors * kVectorRows;
 
-// Some groups of a tile's rows, and some tokens.
+// Some groups of a tile's rows, and some tokens. Where a row has one scale, a slice stands for a group.
 struct Window {
   const uint8_t* codes;
   int64_t code_bytes;  // from a group's codes to the next one's
@@ -35,16 +33,18 @@ struct Window {
   int step;
   const int8_t* values;
   int64_t token_bytes;
-  const int32_t* starts;  // of totals, [token][group]: -offset * sum(value)
-  int64_t token_starts;
-  float* results;  // [token][kTileRows]
+  const int32_t* starts;  // of totals, [token][slice]: -offset * sum(value)
+  const float* token_scales;  // [token][slice]
+  int64_t token_slices;
+  float* out;  // [token][stride]
+  int64_t stride;
 };
 
-// Where some slices begin.
+// A slice of a window: its codes and the codes to ask memory for, and its number.
 struct Place {
   const uint8_t* codes;
   const uint8_t* ahead;
-  const int8_t* values;
+  int64_t slice;
 };
 
 // Inlined by force: GCC removes calls of a function that only prefetches as useless.
@@ -76,11 +76,6 @@ struct Tiles {
         Way::read(from, n, codes + part * kPlanes);
       }
     }
-  }
-
-  static EDGEC_INLINE Place place_at(const Place& place, int64_t slice) {
-    const uint8_t* ahead = place.ahead == nullptr ? nullptr : place.ahead + slice * kBits * kLine;
-    return {place.codes + slice * kSliceBytes, ahead, place.values + slice * kSlice};
   }
 
   static EDGEC_INLINE void add_slice(const uint8_t* slice, const Window& window, const int8_t* values,
@@ -122,15 +117,13 @@ struct Tiles {
     }
   }
 
-  static EDGEC_INLINE void add_slices(const Place& place, int64_t slices, const Window& window, Ints (&sums)[kSums]) {
+  // The running sums of a slice. Sums that are split are joined.
+  static EDGEC_INLINE void add_split(const Place& place, const Window& window, Ints (&sums)[kSums]) {
     Ints split[kSplit * kSums];
     EDGEC_UNROLL
     for (int i = 0; i < kSplit * kSums; i++) split[i] = i < kSums ? sums[i] : no_ints();
-    for (int64_t i = 0; i < slices; i++) {
-      const Place slice = place_at(place, i);
-      if (slice.ahead != nullptr) ask_for(slice.ahead, window.block_bytes);
-      add_slice(slice.codes, window, slice.values, split);
-    }
+    if (place.ahead != nullptr) ask_for(place.ahead, window.block_bytes);
+    add_slice(place.codes, window, window.values + place.slice * kSlice, split);
     EDGEC_UNROLL
     for (int i = 0; i < kSplit * kSums; i++) {
       const Ints sum = i / kSums % kInLine == 0 ? split[i] : shifted_down(split[i], i / kSums % kInLine * kBits);
@@ -138,81 +131,64 @@ struct Tiles {
     }
   }
 
-  // Adds step * sum(code * value) of some slices.
-  static EDGEC_INLINE void add_chunk(const Place& place, int64_t slices, const Window& window, Ints steps,
-                                     Ints (&totals)[kSums]) {
-    Ints sums[kSums];
-    EDGEC_UNROLL
-    for (int i = 0; i < kSums; i++) sums[i] = no_ints();
-    add_slices(place, slices, window, sums);
-    EDGEC_UNROLL
-    for (int i = 0; i < kSums; i++) totals[i] = plus(totals[i], Way::total(sums[i], steps));
-  }
-
-  // The totals of a group.
-  template <bool kSimple>
-  static EDGEC_INLINE void add_group(const Place& place, const Window& window, const int32_t* starts, Ints steps,
-                                     Ints (&totals)[kSums]) {
-    constexpr bool kInPlace = kSimple && Way::kWide;
+  // The totals of a slice. kUnit: the step is 1.
+  template <bool kUnit>
+  static EDGEC_INLINE void total_slice(const Place& place, const Window& window, Ints steps, Ints (&totals)[kSums]) {
+    constexpr bool kInPlace = kUnit && Way::kWide;
+    const int32_t* starts = window.starts + place.slice;
     EDGEC_UNROLL
     for (int i = 0; i < kSums; i++) {
-      totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_starts]) : no_ints();
+      totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_slices]) : no_ints();
     }
-    if constexpr (kInPlace) {
-      add_slices(place, window.slices, window, totals);
-    } else if constexpr (kSimple || Way::kWide) {
-      add_chunk(place, Way::kChunk == 1 ? 1 : window.slices, window, steps, totals);
-    } else {
-      for (int64_t i = 0; i < window.slices; i += Way::kChunk) {
-        const int64_t slices = window.slices - i < Way::kChunk ? window.slices - i : Way::kChunk;
-        add_chunk(place_at(place, i), slices, window, steps, totals);
-      }
-    }
+    add_split(place, window, totals);
     EDGEC_UNROLL
     for (int i = 0; i < kSums && !kInPlace; i++) {
-      totals[i] = plus(totals[i], same_ints(starts[i / kParts * window.token_starts]));
+      totals[i] = plus(Way::total(totals[i], steps), same_ints(starts[i / kParts * window.token_slices]));
     }
   }
 
-  template <bool kSimple>
+  // kByRow: the scales of rows come later.
+  template <bool kUnit, bool kByRow>
   static void multiply_groups(const Window& window) {
     const Ints steps = Way::steps(window.step);
     Floats results[kSums];
     EDGEC_UNROLL
-    for (int i = 0; i < kSums; i++) {
-      results[i] = load_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows);
-    }
+    for (int i = 0; i < kSums; i++) results[i] = load_floats(result_at(window, i));
+    Place place{window.codes, window.ahead, 0};
     for (int64_t group = 0; group < window.groups; group++) {
-      Ints totals[kSums];
-      const Place place{window.codes + group * window.code_bytes,
-                        window.ahead == nullptr ? nullptr : window.ahead + group * window.group_bytes,
-                        window.values + group * window.slices * kSlice};
-      add_group<kSimple>(place, window, window.starts + group, steps, totals);
-      if (place.ahead != nullptr) ask_for_end(place.ahead, window);
-      const uint8_t* scales = window.scales + group * window.group_bytes;
-      EDGEC_UNROLL
-      for (int i = 0; i < kSums; i++) {
-        const Floats scale = load_bfloat16(scales + beside(i % kParts, kVectorRows * 2, window.block_bytes));
-        results[i] = fused(as_floats(totals[i]), scale, results[i]);
+      place.codes = window.codes + group * window.code_bytes;
+      if (window.ahead != nullptr) place.ahead = window.ahead + group * window.group_bytes;
+      for (int64_t left = window.slices; left != 0; left--) {
+        Ints totals[kSums];
+        total_slice<kUnit>(place, window, steps, totals);
+        add_totals<kByRow>(window, group, place.slice, totals, results);
+        place.codes += kSliceBytes;
+        if (place.ahead != nullptr) place.ahead += kBits * kLine;
+        place.slice++;
       }
+      if (place.ahead != nullptr && !kByRow) ask_for_end(place.ahead - window.slices * kBits * kLine, window);
     }
     EDGEC_UNROLL
-    for (int i = 0; i < kSums; i++) {
-      store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows, results[i]);
-    }
+    for (int i = 0; i < kSums; i++) store_floats(result_at(window, i), results[i]);
   }
 
-  // The window is the whole row, with one float32 scale.
-  static void multiply_row(const Window& window) {
-    Ints totals[kSums];
-    const Place place{window.codes, window.ahead, window.values};
-    add_group<false>(place, window, window.starts, Way::steps(window.step), totals);
+  static EDGEC_INLINE float* result_at(const Window& window, int i) {
+    return window.out + i / kParts * window.stride + i % kParts * kVectorRows;
+  }
+
+  template <bool kByRow>
+  static EDGEC_INLINE void add_totals(const Window& window, int64_t group, int64_t slice, const Ints (&totals)[kSums],
+                                      Floats (&results)[kSums]) {
+    const uint8_t* scales = window.scales + group * window.group_bytes;
     EDGEC_UNROLL
     for (int i = 0; i < kSums; i++) {
-      const uint8_t* scales = window.scales + beside(i % kParts, kVectorRows * 4, window.block_bytes);
-      const Floats scale = load_floats(reinterpret_cast<const float*>(scales));
-      store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows,
-                   times(as_floats(totals[i]), scale));
+      const Floats token = same_floats(window.token_scales[i / kParts * window.token_slices + slice]);
+      if constexpr (kByRow) {
+        results[i] = fused(as_floats(totals[i]), token, results[i]);
+      } else {
+        const Floats scale = load_bfloat16(scales + beside(i % kParts, kVectorRows * 2, window.block_bytes));
+        results[i] = fused(times(as_floats(totals[i]), token), scale, results[i]);
+      }
     }
   }
 };

@@ -10,10 +10,7 @@ namespace {
 template <int kBits>
 struct Products : ByteValues {
   static constexpr int kPlanes = 1, kMostTokens = kVnniTokens;
-  static constexpr int64_t kChunk = int64_t{1} << 30;
   static constexpr bool kWide = true;
-
-  static inline bool is_simple(const Matrix& matrix) { return matrix.step == 1; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<kBits>(slice, n); }
 

@@ -41,15 +41,10 @@ struct Part {
 // One group and the tokens that it is applied to.
 class Run {
  public:
-  Run(const Group& group, const std::vector<int64_t>& widths, const std::vector<float*>& values, Quantised& quantised,
-      const Kernel& kernel)
+  Run(const Group& group, const std::vector<int64_t>& widths, const std::vector<float*>& values,
+      const Quantised& quantised, const Kernel& kernel)
       : group_(group), widths_(widths), values_(values), tokens_(quantised.tokens), kernel_(kernel),
-        added_(group.products, values[group.x], tokens_.count) {
-    quantised.group_sums.resize(std::max(quantised.group_sums.size(), group.products.size()));
-    for (size_t i = 0; i < group.products.size(); i++) {
-      sums_.push_back(linear::sum_groups(group.products[i].matrix, tokens_, quantised.group_sums[i]));
-    }
-  }
+        added_(group.products, values[group.x], tokens_.count) {}
 
   void all() const {
     const int64_t token_parts = (tokens_.count + kTokensAtOnce - 1) / kTokensAtOnce;
@@ -91,8 +86,8 @@ class Run {
     const Product& product = group_.products[index];
     const int64_t block_rows = product.matrix.block_rows();
     const int64_t first = part.first_row / block_rows, blocks = (part.rows + block_rows - 1) / block_rows;
-    linear::multiply(kernel_, product.matrix, first, blocks, tokens_, sums_[index], part.first_token, part.tokens,
-                     results, kRowsAtOnce);
+    linear::multiply(kernel_, product.matrix, first, blocks, tokens_, part.first_token, part.tokens, results,
+                     kRowsAtOnce);
     for (int64_t token = 0; product.bias != nullptr && token < part.tokens; token++) {
       float* to = results + token * kRowsAtOnce;
       for (int64_t i = 0; i < part.rows; i++) to[i] += product.bias[part.first_row + i];
@@ -127,7 +122,6 @@ class Run {
   const Tokens& tokens_;
   const Kernel& kernel_;
   const AddedProducts added_;
-  std::vector<const int32_t*> sums_;
 };
 
 }  // namespace

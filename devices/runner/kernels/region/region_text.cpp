@@ -109,7 +109,7 @@ class Reader {
 
   void read_head() {
     words_.expect("edgec.linear", words_.line());
-    words_.number(1, 1);
+    words_.number(2, 2);
     words_.expect("block_rows", words_.line());
     const int64_t rows = words_.number(8, 16);
     words_.require(rows == 8 || rows == 16);
@@ -192,7 +192,7 @@ class Reader {
     group.epilogue = words_.one_of(kEpilogues);
     group.other = written();
     group.activation = words_.one_of(kActivations);
-    if (words_.more()) group.inputs = words_.one_of(kInputs);
+    group.inputs = words_.one_of(kInputs);
     words_.require(group.epilogue == Epilogue::kNone || count == (group.epilogue == Epilogue::kGate ? 2 : 1));
     for (int64_t i = 0; i < count && words_.ok(); i++) read_matrix(group);
     if (!words_.ok()) return;

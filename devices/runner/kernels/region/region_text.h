@@ -1,12 +1,12 @@
 // Reads a region from a delegate's bytes: text, one line per fact or step, words with a blank between them.
 //
-//     edgec.linear 1
+//     edgec.linear 2
 //     block_rows 16                       of the layout of all matrices (linear/matrix.h)
 //     widths 1024 1024 2048 ...           of each value; the inputs come first
 //     inputs 1
 //     outputs 4 5 6
 //     norm OUT X EPS WEIGHT
-//     group X MATRICES none|add|gate OTHER ACTIVATION [int8|float32]
+//     group X MATRICES none|add|gate OTHER ACTIVATION int8|float32
 //     matrix OUT ROWS GROUP BITS STEP OFFSET DATA BIAS        one line per matrix of the group, right after it
 //     binary add|sub|mul OUT A B
 //     constant add|mul OUT X COUNT DATA
@@ -15,7 +15,7 @@
 //
 // DATA, WEIGHT and BIAS are keys of the program's named data, or - where there is none. OTHER is 0 unless the line says
 // add. ACTIVATION is none, silu, gelu, gelu_tanh, sigmoid, tanh or relu. The group's last word says how its matrices read
-// X; where it is left out, int8. A value is written once, before it is read.
+// X. A value is written once, before it is read.
 #pragma once
 
 #include <cstdint>
