@@ -21,7 +21,7 @@ _LOOKUP = frozenset({"symmetric", "activation_bits", "activation_group"})
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """The TOML that ``parse_recipe`` reads back as the same recipe, for the backend that it was resolved for."""
+    """The TOML that ``parse_recipe`` reads back as the same recipe, for the backend and kernels it was resolved for."""
     return "\n".join(_lines(recipe)) + "\n"
 
 
