@@ -134,7 +134,7 @@ from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.engine_library import library
 library()
 # Python ignores SIGXFSZ, so that a write beyond the limit fails as on a full disk.
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
 model = EngineModel(Path(sys.argv[1]), packed=Path(sys.argv[2]))
 print(json.dumps([model.info.packed, sorted(path.name for path in Path(sys.argv[2]).parent.iterdir())]))
 """

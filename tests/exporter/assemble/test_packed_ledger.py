@@ -40,9 +40,9 @@ class Case:
     inner: int = 96
 
     def bytes(self, rows: int, width: int) -> int:
-        """Of a linear layer: whole slices of codes, then bfloat16 scales and the row's sum, or sum and scale."""
+        """Of a linear layer: whole slices of codes, then bfloat16 scales of groups, or a scale of the row."""
         codes = -(-width // 32) * 32 * self.bits // 8
-        beside = 2 * (width // self.group) + 4 if self.group else 4 + 4
+        beside = 2 * (width // self.group) if self.group else 4
         return -(-rows // self.block) * self.block * (codes + beside)
 
 
@@ -88,7 +88,7 @@ def test_every_matrix_takes_what_its_layout_asks_for(case: Case, tmp_path: Path)
             assert row.bits == row.information_bits == case.bits
     # 8 bits per channel; the embedding is read from the same blocks.
     head = rows.pop("lm_head.weight_int")
-    assert (head.copies, head.bits, head.bytes) == (1, 8, VOCAB * (HIDDEN + 4 + 4))
+    assert (head.copies, head.bits, head.bytes) == (1, 8, VOCAB * (HIDDEN + 4))
     assert {row.bytes for name, row in rows.items() if name.endswith("norm.weight")} == {HIDDEN * 4}
 
 
