@@ -21,7 +21,7 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity.divergence import showing, shown_values, with_outputs
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.output_form import OutputForm, forms_of
-from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
+from edgec.exporter.parity.outputs import flatten_outputs, judge_again
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, last_placeholder
 
@@ -133,10 +133,9 @@ def rung_with_choices(
     told = [choice.scores for choice in choices]
     before = Stage(rung.reference, torch.cat([wanted, flatten_outputs(scores)], 1))
     after = Stage(rung.stage, flatten_outputs([*outputs, *told]))
-    again = worst_output_rung(before, after, [*forms, *forms_of(told, inputs)], compare)
     others, chosen = sum(map(_others, scores, choices)), sum(choice.indices.numel() for choice in choices)
     note = f"{others} of {chosen} rows chosen otherwise; the graph is given this choice"
-    return again.model_copy(update={"note": "; ".join(filter(None, [again.note, note]))}) if again.passed else rung
+    return judge_again(rung, before, after, [*forms, *forms_of(told, inputs)], compare, note)
 
 
 def _others(scores: Tensor, choice: Choice) -> int:

@@ -21,7 +21,7 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity.divergence import showing, shown_values
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.output_form import OutputForm, forms_of
-from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
+from edgec.exporter.parity.outputs import flatten_outputs, judge_again
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, last_placeholder, output_node
 
@@ -82,9 +82,8 @@ def rung_with_decisions(
     wanted, others = _allowed(graph_outputs[: len(own)], own, forms, said_by_scores(program, inputs, told))
     before = Stage(rung.reference, flatten_outputs([*wanted, *shown_values(program, scores, graph_outputs)]))
     after = Stage(rung.stage, flatten_outputs([*own, *told]))
-    again = worst_output_rung(before, after, [*forms, *forms_of(told, inputs)], compare)
     note = f"{others} values decided otherwise, by scores that nearly tie"
-    return again.model_copy(update={"note": "; ".join(filter(None, [again.note, note]))}) if again.passed else rung
+    return judge_again(rung, before, after, [*forms, *forms_of(told, inputs)], compare, note)
 
 
 def _allowed(

@@ -71,3 +71,16 @@ def sizes_of(outputs: Any) -> list[int]:
 
 def _tensors(outputs: Any) -> Sequence[Tensor]:
     return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+
+
+def judge_again(
+    rung: Rung,
+    before: Stage,
+    after: Stage,
+    forms: Sequence[OutputForm],
+    compare: Callable[[Stage, Stage], Rung],
+    note: str,
+) -> Rung:
+    """The rung of other stages in place of one, with a note that says why, where it passes; else the one."""
+    again = worst_output_rung(before, after, forms, compare)
+    return again.model_copy(update={"note": "; ".join(filter(None, [again.note, note]))}) if again.passed else rung
