@@ -29,8 +29,8 @@ _DTYPES = (
 )
 _QUANTISED_VALUE, _PER_CHANNEL, _PER_GROUP = 2, 1, 4
 _SCALE_BUFFER = {_PER_CHANNEL: 2, _PER_GROUP: 4}
-_START, _MOST_BYTES, _MOST_NUMBER = b"edgec.linear 2\n", 1 << 20, 1 << 26
-_MATRIX_WORDS = 8
+_START, _MOST_BYTES, _MOST_NUMBER = b"edgec.linear 3\n", 1 << 20, 1 << 26
+_MATRIX_WORDS = 9
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def linear_matrices(blob: bytes) -> tuple[BlobConstant, ...]:
         elif kind == "group" and words and 0 <= numbers[0] < len(widths):
             width = widths[numbers[0]]
         elif kind == "matrix" and len(words) == _MATRIX_WORDS and 0 < numbers[1] <= _MOST_NUMBER and width > 0:
-            matrices.append(BlobConstant(f"int{numbers[3]}", (numbers[1], width), words[6]))
+            matrices.append(BlobConstant(f"int{numbers[3]}", (numbers[1], width), words[7]))
     return tuple(matrices)
 
 

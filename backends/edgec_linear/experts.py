@@ -18,8 +18,8 @@ from executorch.exir._serialize._named_data_store import NamedDataStore
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
-from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix, pack_matrix
-from edgec.backends.edgec_linear.weights import StoredMatrix, fewest_bits, input_of, stored_matrix
+from edgec.backends.edgec_linear.layout import BlockRows, pack_matrix
+from edgec.backends.edgec_linear.weights import StoredMatrix, input_of, matrix_fields, stored_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.backends.xnnpack.replace import replace_clusters
@@ -87,18 +87,17 @@ def replace_experts(
 def _delegate(
     graph: GraphModule, region: ExpertsRegion, block_rows: BlockRows
 ) -> tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]:
-    values, scales = attribute(graph, region.matrix.name), attribute(graph, region.matrix.scale_name)
+    values, affine = attribute(graph, region.matrix.name), region.matrix.affine(graph)
     filled, count = _filled(values, region, block_rows), values.numel()
-    grid = fewest_bits(values)
-    shape = PackedMatrix(filled.shape[0], filled.shape[1], region.matrix.group, grid, block_rows)
-    packed = pack_matrix(shape, filled, _filled(scales, region, block_rows))
-    store, inside = NamedDataStore(), (region.matrix.scale_name,)
-    kept = keep(store, region.matrix.name, f"int{grid.bits}", raw_bytes(packed), count, inside)
-    form: dict[str, int | str] = {"edgec.experts": 3, "inputs": region.read_as}
-    fields = {**form, "experts": region.experts, "expert_rows": region.rows, "block_rows": int(block_rows)}
-    sizes = {"rows": shape.rows, "width": shape.width, "group": shape.group}
-    coded = {"bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
-    blob = "".join(f"{name}={value}\n" for name, value in {**fields, **sizes, **coded}.items()).encode()
+    shape = region.matrix.packed(filled.shape[0], filled.shape[1], block_rows)
+    minimums = None if affine.minimums is None else _filled(affine.minimums, region, block_rows)
+    packed = pack_matrix(shape, filled, _filled(affine.scales, region, block_rows), minimums)
+    store = NamedDataStore()
+    inside = tuple(name for name in (region.matrix.scale_name, region.matrix.minimum_name) if name)
+    kept = keep(store, region.matrix.name, f"int{shape.grid.bits}", raw_bytes(packed), count, inside)
+    form: dict[str, int | str] = {"edgec.experts": 4, "inputs": region.read_as}
+    fields = {**form, "experts": region.experts, "expert_rows": region.rows, **matrix_fields(shape), "data": kept.key}
+    blob = "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
     output = store.get_named_data_store_output()
     return LoweredBackendModule(_outline(region), BACKEND, blob, [], output), (kept,)
 

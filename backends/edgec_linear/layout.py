@@ -2,7 +2,7 @@
 
     codes [N, K], scales [N, G]      ==>      blocks of 16 rows (x86) or 8 (arm64), one after the other:
                                               per group:  codes, slice by slice of 32 values | bfloat16 scales
-                                              then:       float32 scales where a row is one group
+                                              then:       scales and minimums of other forms (scale_forms.py)
 
 A kernel reads a block from its first byte to its last, so nothing is packed when the artifact is loaded.
 """
@@ -15,7 +15,8 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-SLICE = 32
+from edgec.backends.edgec_linear.scale_forms import SLICE, Affine, ScaleForm, pack_affine
+
 _CHUNK_ROWS = 4096
 
 
@@ -36,7 +37,7 @@ class CodeGrid:
     """The meaning of a code: the value is ``step * code - offset``.
 
     Attributes:
-        bits: 2, 3, 4 or 8 per code.
+        bits: 2, 3, 4, 5, 6 or 8 per code.
         step: distance of neighbouring values, 1 or 2, the powers of two that a shift by ``step - 1`` divides by.
         offset: what is subtracted.
     """
@@ -55,7 +56,15 @@ class CodeGrid:
         return codes.to(torch.int16) * self.step - self.offset
 
 
-SYMMETRIC = {bits: CodeGrid(bits, 1, 1 << bits - 1) for bits in (2, 3, 4, 8)}
+    @property
+    def centred(self) -> bool:
+        """Whether the middle code stands for 0."""
+        return self.offset == self.step << self.bits - 1
+
+
+SYMMETRIC = {bits: CodeGrid(bits, 1, 1 << bits - 1) for bits in (2, 3, 4, 5, 6, 8)}
+FROM_ZERO = {bits: CodeGrid(bits, 1, 0) for bits in (2, 3, 4, 5, 6)}
+"""Grids of values with minimums, whose least code is the minimum itself."""
 BALANCED2 = CodeGrid(2, 2, 3)
 TERNARY = CodeGrid(2, 1, 1)
 
@@ -66,9 +75,11 @@ class PackedMatrix:
 
     Attributes:
         rows, width: as in ``aten.linear``'s weight [rows, width].
-        group: values that share a scale, a multiple of 32 that divides the width; 0: the whole row.
+        group: values that share a scale, a multiple of 32 that divides the width (16 where the form says so); 0: the
+            whole row.
         grid: the meaning of its codes.
         block_rows: the rows of a block.
+        form: of its scales and minimums; None: float32 where the whole row is a group, else bfloat16.
     """
 
     rows: int
@@ -76,6 +87,12 @@ class PackedMatrix:
     group: int
     grid: CodeGrid
     block_rows: BlockRows
+    form: ScaleForm | None = None
+
+    @property
+    def scale_form(self) -> ScaleForm:
+        """The form of its scales and minimums."""
+        return self.form or (ScaleForm.BFLOAT16 if self.group else ScaleForm.ROW)
 
     @property
     def slices(self) -> int:
@@ -91,7 +108,7 @@ class PackedMatrix:
     def block_bytes(self) -> int:
         """The bytes of a block of rows."""
         codes = self.slices * SLICE * self.grid.bits // 8
-        return self.block_rows * (codes + (2 * self.groups if self.group else 4))
+        return self.block_rows * (codes + self.scale_form.row_bytes(self.slices, self.groups))
 
     @property
     def bytes(self) -> int:
@@ -99,47 +116,46 @@ class PackedMatrix:
         return -(-self.rows // self.block_rows) * self.block_bytes
 
 
-def pack_matrix(shape: PackedMatrix, values: Tensor, scales: Tensor) -> Tensor:
+def pack_matrix(shape: PackedMatrix, values: Tensor, scales: Tensor, minimums: Tensor | None = None) -> Tensor:
     """Lay out a matrix.
 
     Args:
         shape: its shape and layout.
         values: whole numbers of the grid, int8 [rows, width].
-        scales: float32 [rows, groups]; those of groups are rounded to bfloat16.
+        scales: float32 [rows, groups]; those of bfloat16 are rounded to it, others lie on their form's grid.
+        minimums: float32 [rows, groups], where the form has them.
 
     Returns:
         uint8 [shape.bytes].
     """
     packed = torch.empty(shape.bytes, dtype=torch.uint8)
+    affine = Affine(scales.reshape(shape.rows, shape.groups).float(), minimums)
     done = 0
     # By rows, so that the intermediate tensors of a large lm_head stay small.
-    for part, part_scales in zip(values.split(_CHUNK_ROWS), scales.split(_CHUNK_ROWS), strict=True):
-        blocks = _pack_blocks(shape, part, part_scales)
+    for start in range(0, shape.rows, _CHUNK_ROWS):
+        part = affine.rows(start, _CHUNK_ROWS)
+        blocks = _pack_blocks(shape, values[start : start + _CHUNK_ROWS], part)
         packed[done : done + blocks.numel()] = blocks.reshape(-1)
         done += blocks.numel()
     assert done == shape.bytes
     return packed
 
 
-def _pack_blocks(shape: PackedMatrix, values: Tensor, scales: Tensor) -> Tensor:
+def _pack_blocks(shape: PackedMatrix, values: Tensor, affine: Affine) -> Tensor:
     """Lay out some rows: uint8 [blocks, block_bytes]."""
-    rows = values.shape[0]
-    missing = -rows % shape.block_rows
-    scales = scales.reshape(rows, shape.groups).float()
+    missing = -values.shape[0] % shape.block_rows
     codes = shape.grid.codes(values)
     if missing or shape.width % SLICE:
         codes = torch.nn.functional.pad(codes, (0, shape.slices * SLICE - shape.width, 0, missing))
-    blocks = codes.shape[0] // shape.block_rows
-    coded = _coded(shape, codes).reshape(blocks, shape.groups, -1)
-    scales = torch.nn.functional.pad(scales, (0, 0, 0, missing))
-    if not shape.group:
-        return torch.cat((coded[:, 0], scales.reshape(blocks, -1).contiguous().view(torch.uint8)), dim=1)
-    by_group = scales.reshape(blocks, shape.block_rows, shape.groups).transpose(1, 2).bfloat16().contiguous()
-    return torch.cat((coded, by_group.view(torch.uint8)), dim=2).reshape(blocks, -1)
+    blocks, form = codes.shape[0] // shape.block_rows, shape.scale_form
+    runs = shape.groups if form is ScaleForm.BFLOAT16 else 1
+    coded = _coded(shape, codes).reshape(blocks, runs, -1)
+    beside = pack_affine(form, affine.filled(missing), shape.block_rows)
+    return torch.cat((coded, beside.reshape(blocks, runs, -1)), dim=2).reshape(blocks, -1)
 
 
-# The bytes 3 and 1 in every byte of a word.
-_THREES, _ONES = ({t: int.from_bytes(bytes([b] * t.itemsize)) for t in (torch.int32, torch.int64)} for b in (3, 1))
+# Codes whose bits no plane holds alone are cut into a plane of the lower bits and one of the others.
+_LOWER_BITS = {3: 2, 5: 4, 6: 4}
 
 
 def _coded(shape: PackedMatrix, codes: Tensor) -> Tensor:
@@ -147,10 +163,17 @@ def _coded(shape: PackedMatrix, codes: Tensor) -> Tensor:
     if shape.block_rows is BlockRows.ARM64:
         codes = codes ^ (1 << shape.grid.bits - 1)
     words = _words(shape, codes)
-    if shape.grid.bits == 3:
-        low, high = words & _THREES[words.dtype], (words >> 2) & _ONES[words.dtype]
-        return torch.cat((_plane(low, 2), _plane(high, 1)), dim=2)
-    return _plane(words, shape.grid.bits)
+    bits = shape.grid.bits
+    lower = _LOWER_BITS.get(bits, bits)
+    if lower == bits:
+        return _plane(words, bits)
+    low, high = words & _in_each_byte(words, lower), (words >> lower) & _in_each_byte(words, bits - lower)
+    return torch.cat((_plane(low, lower), _plane(high, bits - lower)), dim=2)
+
+
+def _in_each_byte(words: Tensor, bits: int) -> int:
+    """A word with the lowest ``bits`` of every byte set."""
+    return int.from_bytes(bytes([(1 << bits) - 1] * words.dtype.itemsize))
 
 
 def _words(shape: PackedMatrix, codes: Tensor) -> Tensor:

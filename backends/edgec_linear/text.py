@@ -24,7 +24,7 @@ from edgec.backends.edgec_linear.weights import keep_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.ir.attributes import attribute
 
-_FORMAT = 2
+_FORMAT = 3
 _NONE = "-"
 
 
@@ -94,7 +94,7 @@ class DelegateText:
         grid = shape.grid
         bias = _NONE if product.bias is None else self._parameter(product.bias)
         numbers = (self.values[product.out], shape.rows, shape.group, grid.bits, grid.step, grid.offset)
-        return f"matrix {' '.join(map(str, numbers))} {constant.key} {bias}"
+        return f"matrix {' '.join(map(str, numbers))} {shape.scale_form} {constant.key} {bias}"
 
     def _parameter(self, name: str) -> str:
         return self._float(name, attribute(self.graph, name).detach().float())

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.edgec_linear.weights import StoredMatrix, keep_matrix, stored_matrix
+from edgec.backends.edgec_linear.weights import StoredMatrix, keep_matrix, matrix_fields, stored_matrix
 from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, DelegateConstant, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.ir.attributes import attribute
@@ -126,10 +126,8 @@ def _packed_delegate(
     """A table in the layout of the linear kernels: that of a tied lm_head has the same bytes and is stored once."""
     store = NamedDataStore()
     shape, kept = keep_matrix(graph, matrix, block_rows, store)
-    grid = shape.grid
-    fields = {"edgec.embedding": 3, "block_rows": int(block_rows), "rows": shape.rows, "width": shape.width}
-    coded = {"group": shape.group, "bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
-    blob = "".join(f"{name}={value}\n" for name, value in {**fields, **coded}.items()).encode()
+    fields = {"edgec.embedding": 4, **matrix_fields(shape), "data": kept.key}
+    blob = "".join(f"{name}={value}\n" for name, value in fields.items()).encode()
     return LoweredBackendModule(_outline(node), BACKEND, blob, [], store.get_named_data_store_output()), [kept]
 
 

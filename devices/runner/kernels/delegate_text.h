@@ -1,6 +1,6 @@
 // The text that describes a delegate, one NAME=VALUE per line in a fixed order, and the matrix that it may name:
 //
-//     block_rows=16  rows=151936  width=1024  group=32  bits=4  step=1  offset=8  data=KEY     one per line
+//     block_rows=16  rows=151936  width=1024  group=32  bits=4  step=1  offset=8  scales=bfloat16  data=KEY     one per line
 #pragma once
 
 #include <executorch/runtime/backend/interface.h>
@@ -73,6 +73,7 @@ inline executorch::runtime::Error read_matrix(const executorch::runtime::NamedDa
   matrix.bits = small("bits", 1);
   matrix.step = small("step", 1);
   matrix.offset = small("offset", 0);
+  matrix.scales = linear::scales_named(lines.value("scales"));
   const std::string_view key = lines.value("data");
   if (!lines.ended() || !linear::is_matrix(matrix)) return Error::DelegateInvalidCompatibility;
   const Error error = fetch(data, key, matrix.bytes(), bytes);

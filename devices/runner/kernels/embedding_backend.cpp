@@ -13,8 +13,8 @@
 //
 // or, where the matrix lies in the layout of the linear kernels (linear/matrix.h):
 //
-//     edgec.embedding=3
-//     block_rows=16  rows=151936  width=1024  group=32  bits=4  step=1  offset=8  data=KEY     one per line
+//     edgec.embedding=4
+//     block_rows=16  rows=151936  width=1024  group=32  bits=4  step=1  offset=8  scales=bfloat16  data=KEY     one per line
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
@@ -70,7 +70,7 @@ Error read_matrix(const NamedDataMap& data, Lines& lines, Handle& handle) {
 Error read_table(const NamedDataMap& data, std::string_view text, Handle& handle) {
   Lines lines(text);
   const int64_t format = lines.number("edgec.embedding");
-  if (format == 3) return read_matrix(data, lines, handle);
+  if (format == 4) return read_matrix(data, lines, handle);
   Table& table = handle.table;
   table.bits = static_cast<int>(std::min<int64_t>(lines.number("bits"), INT32_MAX));
   table.rows = lines.number("rows");

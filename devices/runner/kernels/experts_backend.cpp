@@ -3,7 +3,7 @@
 //
 // The delegate's bytes are text (delegate_text.h), beginning with these lines:
 //
-//     edgec.experts=3
+//     edgec.experts=4
 //     inputs=int8               or float32: how the matrix reads x
 //     experts=64
 //     expert_rows=2048          rows of each expert; in the matrix they are filled up to whole blocks
@@ -61,7 +61,7 @@ Error read(const NamedDataMap& data, std::string_view text, Handle& handle) {
   if (error != Error::Ok) return error;
   const int64_t block = handle.matrix.block_rows();
   constexpr int64_t kMost = int64_t{1} << 26;
-  const bool known = format == 3 && (inputs == "int8" || inputs == "float32");
+  const bool known = format == 4 && (inputs == "int8" || inputs == "float32");
   const bool sized = known && handle.experts <= kMost && handle.rows <= kMost &&
                      (handle.rows + block - 1) / block * block * handle.experts == handle.matrix.rows;
   return sized ? Error::Ok : Error::DelegateInvalidCompatibility;

@@ -138,7 +138,7 @@ def test_every_expert_is_rounded_in_groups_of_its_own_row() -> None:
 def test_the_artifact_says_what_its_graph_says(kind: str, default: WeightScheme | None, tmp_path: Path) -> None:
     content = says_what_its_graph_says(quantised(kind, default), tmp_path)
     assert (BACKEND.encode() in content) == (default is not None)
-    assert (b"edgec.experts=3\ninputs=float32\n" in content) == (default == IN_FLOAT)
+    assert (b"edgec.experts=4\ninputs=float32\n" in content) == (default == IN_FLOAT)
 
 
 def says_what_its_graph_says(program: Program, folder: Path) -> bytes:

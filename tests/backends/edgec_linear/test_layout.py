@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edgec.backends.edgec_linear import layout
 from edgec.backends.edgec_linear.layout import (
     BALANCED2,
+    FROM_ZERO,
     SYMMETRIC,
     TERNARY,
     BlockRows,
@@ -20,7 +21,8 @@ from edgec.backends.edgec_linear.layout import (
 from edgec.backends.edgec_linear.weights import fewest_bits
 from tests.example_counts import examples
 
-GRIDS = (*SYMMETRIC.values(), BALANCED2, TERNARY)
+GRIDS = (*SYMMETRIC.values(), *FROM_ZERO.values(), BALANCED2, TERNARY)
+IN_PLACE = tuple(grid for grid in GRIDS if grid.bits not in (5, 6))
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
@@ -38,7 +40,9 @@ def test_codes_and_values_are_each_others_inverse(grid: CodeGrid) -> None:
         ([-3, 0, 3], SYMMETRIC[3]),
         ([-4, 3], SYMMETRIC[3]),
         ([-8, 7], SYMMETRIC[4]),
-        ([-5, 8], SYMMETRIC[8]),
+        ([-5, 8], SYMMETRIC[5]),
+        ([-32, 31], SYMMETRIC[6]),
+        ([-33, 31], SYMMETRIC[8]),
         ([-128, 127], SYMMETRIC[8]),
     ],
 )

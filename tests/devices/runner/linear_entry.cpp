@@ -5,24 +5,26 @@
 #include <vector>
 
 #include "linear/kernel.h"
+#include "linear/token_sums.h"
 
 namespace {
 
 using edgec::linear::Kernel;
 using edgec::linear::Layout;
 using edgec::linear::Matrix;
+using edgec::linear::Scales;
 using edgec::linear::Tokens;
 
 struct Memory {
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums;
-  std::vector<float> scales;
+  std::vector<float> scales, totals;
   Tokens tokens;
 
   Memory(int64_t count, int64_t slices)
       : values(count * slices * 32 + 64), pairs((count + 1) / 2 * 2 * slices * 32 + 64), sums(count * slices),
-        scales(count * slices),
-        tokens{count, slices, values.data(), pairs.data(), sums.data(), scales.data()} {}
+        scales(count * slices), totals(count * slices),
+        tokens{count, slices, values.data(), pairs.data(), sums.data(), scales.data(), totals.data()} {}
 };
 
 int multiply_floats(const Kernel& kernel, const Matrix& matrix, const float* x, int64_t tokens, int64_t part, float* out) {
@@ -30,7 +32,9 @@ int multiply_floats(const Kernel& kernel, const Matrix& matrix, const float* x, 
   const int64_t width = matrix.slices() * 32, stride = matrix.blocks() * matrix.block_rows();
   std::vector<float> padded(tokens * width);
   for (int64_t i = 0; i < tokens; i++) std::memcpy(&padded[i * width], x + i * matrix.width, matrix.width * sizeof(float));
-  const Tokens floats{tokens, matrix.slices(), nullptr, nullptr, nullptr, nullptr, padded.data()};
+  std::vector<float> totals(tokens * matrix.slices());
+  edgec::linear::sum_slices(padded.data(), tokens * matrix.slices(), totals.data());
+  const Tokens floats{tokens, matrix.slices(), nullptr, nullptr, nullptr, nullptr, totals.data(), padded.data()};
   for (int64_t first = 0; first < tokens; first += part) {
     const int64_t count = part < tokens - first ? part : tokens - first;
     kernel.multiply_floats(matrix, 0, matrix.blocks(), floats, first, count, out + first * stride, stride);
@@ -43,11 +47,11 @@ int multiply_floats(const Kernel& kernel, const Matrix& matrix, const float* x, 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 struct TestMatrix {
-  int64_t rows, width, group, bits, step, offset, layout;
+  int64_t rows, width, group, bits, step, offset, scales, layout;
 
   Matrix matrix(const uint8_t* data) const {
     return {data, rows, width, group, static_cast<int>(bits), static_cast<int>(step), static_cast<int>(offset),
-            static_cast<Layout>(layout)};
+            static_cast<Scales>(scales), static_cast<Layout>(layout)};
   }
 };
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix
+from edgec.backends.edgec_linear.scale_forms import ScaleForm
 from edgec.devices.qemu.emulator import find_emulator
 from edgec.devices.runner.abi import ARM64, NATIVE, Abi, find_compiler
 from edgec.devices.runner.build import FLAGS, SOURCES
@@ -41,7 +42,8 @@ class LinearKernels(Protocol):
 def numbers_of(shape: PackedMatrix) -> tuple[int, ...]:
     """The fields of ``TestMatrix`` in linear_entry.cpp."""
     grid = shape.grid
-    return shape.rows, shape.width, shape.group, grid.bits, grid.step, grid.offset, int(shape.block_rows)
+    form = list(ScaleForm).index(shape.scale_form)
+    return shape.rows, shape.width, shape.group, grid.bits, grid.step, grid.offset, form, int(shape.block_rows)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class EmulatedKernels:
     ) -> Tensor:
         pipe, results = self.server.stdin, self.server.stdout
         assert pipe is not None and results is not None
-        call = struct.pack("<16s10q", isa.encode(), *numbers_of(shape), in_float, x.shape[0], part)
+        call = struct.pack("<16s11q", isa.encode(), *numbers_of(shape), in_float, x.shape[0], part)
         pipe.write(call + data.numpy().tobytes() + x.contiguous().numpy().tobytes())
         pipe.flush()
         padded = -(-shape.rows // shape.block_rows) * shape.block_rows
@@ -134,7 +136,7 @@ def emulated_kernels(cpu: str) -> EmulatedKernels:
 
 
 def _described(shape: PackedMatrix) -> ctypes.Array[ctypes.c_int64]:
-    return (ctypes.c_int64 * 7)(*numbers_of(shape))
+    return (ctypes.c_int64 * 8)(*numbers_of(shape))
 
 
 def _compiled(abi: Abi, flags: Sequence[str]) -> Path:

@@ -20,7 +20,7 @@ from tests.devices.runner.sanitized import FUZZ, MEMORY, why_not
 pytestmark = pytest.mark.long
 KERNELS = SOURCES / "kernels"
 # Three experts of 28 rows, filled up to 32, on a width of 96, as fuzz/experts.cpp calls them.
-GOOD = """edgec.experts=3
+GOOD = """edgec.experts=4
 inputs=int8
 experts=3
 expert_rows=28
@@ -31,6 +31,7 @@ group=32
 bits=4
 step=1
 offset=8
+scales=bfloat16
 data=key
 """
 BYTES = PackedMatrix(96, 96, 32, SYMMETRIC[4], BlockRows.X86).bytes
@@ -50,7 +51,7 @@ VALUES = {
     "offset": ("-1", "129", ""),
     "data": ("other", ""),
 }
-VERSIONS = ("0", "1", "2", "4")
+VERSIONS = ("0", "1", "3", "5")
 LIES = (
     *(f"{name}={value}" for name, values in VALUES.items() for value in values),
     *(f"edgec.experts={version}" for version in VERSIONS),
@@ -116,7 +117,7 @@ def test_a_lie_is_refused(program: Path, tmp_path: Path, lie: str) -> None:
         ("data=key\n", "data=key\nmore\n"),
         ("\nrows=96\nwidth=96\n", "\nwidth=96\nrows=96\n"),
         ("group=32\n", ""),
-        ("edgec.experts=3\n", "edgec.embedding=3\n"),
+        ("edgec.experts=4\n", "edgec.embedding=4\n"),
     ],
 )
 def test_other_lines_are_refused(program: Path, tmp_path: Path, old: str, new: str) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from edgec.backends.edgec_linear.layout import (
     BALANCED2,
+    FROM_ZERO,
     SYMMETRIC,
     TERNARY,
     BlockRows,
@@ -26,6 +27,7 @@ from edgec.backends.edgec_linear.layout import (
     PackedMatrix,
     pack_matrix,
 )
+from edgec.backends.edgec_linear.scale_forms import ScaleForm
 from tests.devices.runner.linear_kernels import EmulatedKernels, NativeKernels, emulated_kernels, native_kernels
 from tests.example_counts import examples
 
@@ -34,12 +36,19 @@ pytestmark = pytest.mark.long
 Floats = NDArray[np.float32]
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 # The last two have 0 elsewhere than the schemes of models have.
-GRIDS = (*SYMMETRIC.values(), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 2, 7))
-# A float32 sum of up to 113 slices, each of them rounded once before: to 24 bits of the largest intermediate value,
-# which is at most the absolute values of the row times those of the token.
-TOLERANCE = 114 * 2.0**-24
-# In float, a value passes through 8 sums of a slice, 2 that join these, and one for each of up to 113 slices.
-FLOAT_TOLERANCE = 123 * 2.0**-24
+IN_PLACE = (*(SYMMETRIC[bits] for bits in (2, 3, 4, 8)), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 1, 7))
+DECODED = (
+    *((grid, ScaleForm.FLOAT16) for grid in SYMMETRIC.values()),
+    *((grid, form) for grid in FROM_ZERO.values() for form in (ScaleForm.FLOAT16_MINIMUM, ScaleForm.SIX_BITS)),
+    (SYMMETRIC[6], ScaleForm.EIGHT_BITS),
+)
+FORMS = (*((grid, None) for grid in IN_PLACE), *DECODED)
+"""Codes, and the form of scales; None: bfloat16, or one scale a row."""
+# A float32 sum of up to 113 slices (226 halves, or minimums as well), each of them rounded once or twice before: to 24
+# bits of the largest intermediate value, which is at most the sizes of codes, scales and minimums times those of the token.
+TOLERANCE = 228 * 2.0**-24
+# In float, a value passes through 8 sums of a slice, 2 that join these, and one for each of up to 226 halves.
+FLOAT_TOLERANCE = 238 * 2.0**-24
 PROPERTY = settings(
     max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -56,16 +65,25 @@ class Case:
     tokens: int
     part: int
     seed: int
+    form: ScaleForm | None = None
 
     def shape(self, block_rows: BlockRows) -> PackedMatrix:
-        if not self.group:
+        if self.form in (ScaleForm.SIX_BITS, ScaleForm.EIGHT_BITS):
+            group = 32 if self.form is ScaleForm.SIX_BITS else 16
+            return PackedMatrix(self.rows, 32 * self.groups, group, self.grid, block_rows, self.form)
+        if not self.group and self.form is None:
             return PackedMatrix(self.rows, self.groups * 12, 0, self.grid, block_rows)
-        return PackedMatrix(self.rows, self.group * self.groups, self.group, self.grid, block_rows)
+        group = self.group or 32
+        return PackedMatrix(self.rows, group * self.groups, group, self.grid, block_rows, self.form)
+
+
+def case_of(form: tuple[CodeGrid, ScaleForm | None], **rest: int) -> Case:
+    return Case(grid=form[0], form=form[1], **rest)
 
 
 CASES = st.builds(
-    Case,
-    grid=st.sampled_from(GRIDS),
+    case_of,
+    form=st.sampled_from(FORMS),
     rows=st.sampled_from([1, 7, 8, 16, 17, 40, 64]),
     group=st.sampled_from([0, 32, 64, 96, 128]),
     groups=st.integers(1, 20),
@@ -81,17 +99,42 @@ class Drawn:
 
     values: Tensor
     scales: Tensor
+    minimums: Tensor | None
     x: Tensor
+
+    def packed(self, shape: PackedMatrix) -> Tensor:
+        return pack_matrix(shape, self.values, self.scales, self.minimums)
 
 
 def drawn(case: Case, shape: PackedMatrix) -> Drawn:
     generator = torch.Generator().manual_seed(case.seed)
     codes = torch.randint(0, 1 << case.grid.bits, (shape.rows, shape.width), generator=generator, dtype=torch.uint8)
     values = case.grid.values(codes if case.grid != TERNARY else codes % 3)
-    scales = (torch.rand(shape.rows, shape.groups, generator=generator) + 0.1).bfloat16().float()
+    scales, minimums = beside(shape, generator)
     x = torch.randn(case.tokens, shape.width, generator=generator) + case.seed % 3
     x[0, 0] = 30.0
-    return Drawn(values.to(torch.int8), scales, x)
+    return Drawn(values.to(torch.int8), scales, minimums, x)
+
+
+def beside(shape: PackedMatrix, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+    """Scales and minimums that a matrix's form holds."""
+
+    def steps(together: int, low: int, high: int) -> Tensor:
+        supers = -(-shape.groups // together)
+        step = (torch.rand(shape.rows, supers, generator=generator) / 32 + 1e-6).half().float()
+        counts = torch.randint(low, high, (shape.rows, shape.groups), generator=generator)
+        counts[:, ::together] = high - 1
+        return step.repeat_interleave(together, 1)[:, : shape.groups] * counts
+
+    if shape.form is ScaleForm.SIX_BITS:
+        return steps(8, 0, 64), -steps(8, 0, 64)
+    if shape.form is ScaleForm.EIGHT_BITS:
+        return steps(16, -128, 128), None
+    scales = torch.rand(shape.rows, shape.groups, generator=generator) + 0.1
+    if shape.form is None:
+        return scales.bfloat16().float(), None
+    minimums = torch.randn(shape.rows, shape.groups, generator=generator).half().float()
+    return scales.half().float(), minimums if shape.form.has_minimums else None
 
 
 def quantized(x: Tensor) -> Tensor:
@@ -106,34 +149,47 @@ def quantized(x: Tensor) -> Tensor:
 
 def weights(shape: PackedMatrix, numbers: Drawn) -> Tensor:
     groups = numbers.values.reshape(shape.rows, shape.groups, -1).double() * numbers.scales[:, :, None].double()
+    if numbers.minimums is not None:
+        groups += numbers.minimums[:, :, None]
+    return groups.reshape(shape.rows, shape.width)
+
+
+def sizes(shape: PackedMatrix, numbers: Drawn) -> Tensor:
+    """The sizes of what a value is the sum of, as kernels multiply them: code, offset and minimum."""
+    codes = numbers.values.abs().double() + 2 * shape.grid.offset
+    groups = codes.reshape(shape.rows, shape.groups, -1) * numbers.scales[:, :, None].abs().double()
+    if numbers.minimums is not None:
+        groups += numbers.minimums[:, :, None].abs()
     return groups.reshape(shape.rows, shape.width)
 
 
 def multiplied(
     kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case, in_float: bool
-) -> tuple[Tensor, Drawn, Tensor]:
-    """The results of a case, its numbers, and its matrix; a token's bits are the same alone."""
+) -> tuple[Tensor, Drawn, PackedMatrix]:
+    """The results of a case, its numbers, and its matrix's shape; a token's bits are the same alone."""
     shape = case.shape(block_rows)
     numbers = drawn(case, shape)
-    packed = pack_matrix(shape, numbers.values, numbers.scales)
+    packed = numbers.packed(shape)
     part = case.part if case.part < case.tokens else case.tokens
     result = kernels.multiply(isa, shape, packed, numbers.x, part, in_float=in_float)
     alone = [kernels.multiply(isa, shape, packed, token[None], 1, in_float=in_float) for token in numbers.x]
     assert torch.equal(result.view(torch.int32), torch.cat(alone).view(torch.int32)), "bits depend on the tokens beside"
-    return result, numbers, weights(shape, numbers)
+    return result, numbers, shape
 
 
 def check(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
-    result, numbers, matrix = multiplied(kernels, isa, block_rows, case, in_float=False)
+    result, numbers, shape = multiplied(kernels, isa, block_rows, case, in_float=False)
     tokens = quantized(numbers.x)
-    assert ((result - tokens @ matrix.T).abs() <= TOLERANCE * (tokens.abs() @ matrix.abs().T)).all()
+    exact, bound = tokens @ weights(shape, numbers).T, tokens.abs() @ sizes(shape, numbers).T
+    assert ((result - exact).abs() <= TOLERANCE * bound).all()
     return result
 
 
 def check_floats(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
-    result, numbers, matrix = multiplied(kernels, isa, block_rows, case, in_float=True)
+    result, numbers, shape = multiplied(kernels, isa, block_rows, case, in_float=True)
     x = numbers.x.double()
-    assert ((result - x @ matrix.T).abs() <= FLOAT_TOLERANCE * (x.abs() @ matrix.abs().T)).all()
+    exact, bound = x @ weights(shape, numbers).T, x.abs() @ sizes(shape, numbers).T
+    assert ((result - exact).abs() <= FLOAT_TOLERANCE * bound).all()
     return result
 
 
@@ -144,14 +200,18 @@ def documented(shape: PackedMatrix, numbers: Drawn) -> Tensor:
         # 64 bits hold the product, and a sum that they round is rounded to 24 bits otherwise once in 2^40.
         return (a.astype(np.longdouble) * b + c).astype(np.float32)
 
-    values, scales = numbers.values.float().numpy(), numbers.scales.numpy()
+    values, scales, x = numbers.values.float().numpy(), numbers.scales.numpy(), numbers.x.numpy()
     sums = np.zeros((len(numbers.x), shape.rows), np.float32)
-    for start in range(0, shape.width, 32):
+    for start in range(0, shape.width, min(32, shape.group or 32)):
         parts = [np.zeros_like(sums) for _ in range(4)]
-        for i in range(start, start + 32):
-            parts[i % 4] = fma(numbers.x.numpy()[:, i, None], values[:, i], parts[i % 4])
+        for i in range(start, start + min(32, shape.group or 32)):
+            parts[i % 4] = fma(x[:, i, None], values[:, i], parts[i % 4])
         whole = (parts[0] + parts[1]) + (parts[2] + parts[3])
         sums = fma(whole, scales[:, start // (shape.group or shape.width)], sums)
+    for start in range(0, shape.width if numbers.minimums is not None else 0, 32):
+        fours = [x[:, start + j : start + 32 : 4].cumsum(1, dtype=np.float32)[:, -1] for j in range(4)]
+        total = (fours[0] + fours[1]) + (fours[2] + fours[3])
+        sums = fma(total[:, None], numbers.minimums.numpy()[:, start // shape.group], sums)
     return torch.from_numpy(sums)
 
 
@@ -175,6 +235,8 @@ WIDE = Case(SYMMETRIC[4], 64, 32, 20, 13, 100, 0)
 FAR = Case(CodeGrid(2, 1, 128), 16, 0, 300, 3, 100, 0)
 MANY_TOKENS = Case(SYMMETRIC[4], 40, 32, 3, 202, 200, 1)
 WIDE_GROUPS = Case(SYMMETRIC[3], 17, 1024, 2, 17, 100, 2)
+WIDE_SIXES = Case(FROM_ZERO[4], 40, 32, 19, 101, 200, 5, ScaleForm.SIX_BITS)
+WIDE_EIGHTS = Case(SYMMETRIC[6], 40, 32, 19, 101, 200, 6, ScaleForm.EIGHT_BITS)
 ODD_GROUPS = Case(BALANCED2, 17, 160, 2, 3, 100, 3)
 
 
@@ -185,6 +247,8 @@ ODD_GROUPS = Case(BALANCED2, 17, 160, 2, 3, 100, 3)
 @example(MANY_TOKENS)
 @example(WIDE_GROUPS)
 @example(ODD_GROUPS)
+@example(WIDE_SIXES)
+@example(WIDE_EIGHTS)
 @pytest.mark.parametrize("judged", [check, check_floats], ids=["int8", "float32"])
 def test_every_kernel_here_has_the_same_bits(native: NativeKernels, judged: Judge, case: Case) -> None:
     results = [judged(native, isa, BlockRows.X86, case) for isa in native.names]
@@ -193,12 +257,14 @@ def test_every_kernel_here_has_the_same_bits(native: NativeKernels, judged: Judg
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="longdouble is float64 here")
 @pytest.mark.parametrize("group", [0, 32, 128])
-@pytest.mark.parametrize("grid", GRIDS)
-def test_tokens_in_float_are_summed_as_documented(native: NativeKernels, grid: CodeGrid, group: int) -> None:
-    case = Case(grid, 17, group, 5 if group else 16, 7, 100, 4)
+@pytest.mark.parametrize(("grid", "form"), FORMS)
+def test_tokens_in_float_are_summed_as_documented(
+    native: NativeKernels, grid: CodeGrid, form: ScaleForm | None, group: int
+) -> None:
+    case = Case(grid, 17, group, 5 if group else 16, 7, 100, 4, form)
     shape = case.shape(BlockRows.X86)
     numbers = drawn(case, shape)
-    packed = pack_matrix(shape, numbers.values, numbers.scales)
+    packed = numbers.packed(shape)
     for isa in native.names:
         got = native.multiply(isa, shape, packed, numbers.x, 7, in_float=True)
         assert torch.equal(got, documented(shape, numbers)), isa
@@ -211,15 +277,19 @@ def test_the_compiler_keeps_the_prefetches(native: NativeKernels) -> None:
     assert code.count("prefetcht0") > 100
 
 
-@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize(("grid", "form"), FORMS)
 @pytest.mark.parametrize("group", [0, 32, 64, 128, 1024])
-def test_sums_hold_the_largest_products(native: NativeKernels, grid: CodeGrid, group: int) -> None:
-    shape = PackedMatrix(16, 1024, group, grid, BlockRows.X86)
+def test_sums_hold_the_largest_products(
+    native: NativeKernels, grid: CodeGrid, form: ScaleForm | None, group: int
+) -> None:
+    group = group if form in (None, ScaleForm.FLOAT16) else 16 if form is ScaleForm.EIGHT_BITS else 32
+    shape = PackedMatrix(16, 1024, group or 32 * (form is not None), grid, BlockRows.X86, form)
     largest = 2 if grid == TERNARY else (1 << grid.bits) - 1
     codes = torch.full((16, 1024), largest, dtype=torch.uint8)
     codes[8:, ::4] = 0
     numbers = grid.values(codes).to(torch.int8), torch.full((16, shape.groups), 0.5)
-    packed = pack_matrix(shape, *numbers)
+    none = torch.zeros(16, shape.groups) if form and form.has_minimums else None
+    packed = pack_matrix(shape, *numbers, none)
     # Quantised to 127, to -127 and to both: the scale is a power of 2, so that nothing is rounded.
     x = torch.tensor([254.0, -254.0, 127.0])[:, None].repeat(1, 1024)
     x[2, ::2] = -127.0
@@ -260,11 +330,13 @@ def test_the_processors_differ_in_their_kernels() -> None:
 def test_a_layout_is_told_from_another_and_back(native: NativeKernels, case: Case) -> None:
     x86, arm64 = (case.shape(rows) for rows in (BlockRows.X86, BlockRows.ARM64))
     numbers = drawn(case, x86)
-    here, there = (pack_matrix(shape, numbers.values, numbers.scales) for shape in (x86, arm64))
+    here, there = (numbers.packed(shape) for shape in (x86, arm64))
     assert (native.bytes(x86), native.bytes(arm64)) == (x86.bytes, arm64.bytes) == (here.numel(), there.numel())
     for shape, data in ((x86, here), (arm64, there)):
         row = native.read_row(shape, data, case.rows - 1)
         values = numbers.values[-1].reshape(shape.groups, -1).float() * numbers.scales[-1][:, None]
+        if numbers.minimums is not None:
+            values += numbers.minimums[-1][:, None]
         assert torch.equal(row, values.reshape(-1))
     assert torch.equal(native.relay(x86, here, BlockRows.ARM64, arm64.bytes), there)
     assert torch.equal(native.relay(arm64, there, BlockRows.X86, x86.bytes), here)

@@ -22,23 +22,23 @@ TEXTS, ROUNDS = 500, 4
 
 # A layer's second half: out of attention, norm, gated layers that read floats, and the next q, with a bias, a constant,
 # a function and a matrix that reads rows which end within a slice.
-GOOD = """edgec.linear 2
+GOOD = """edgec.linear 3
 block_rows 16
 widths 64 64 64 64 96 64 33 64 64 8
 inputs 2
 outputs 5 8 9
 group 0 1 add 1 none int8
-matrix 2 64 32 4 1 8 key -
+matrix 2 64 32 4 1 8 bfloat16 key -
 norm 3 2 1e-06 key
 group 3 2 gate 0 silu float32
-matrix 4 96 0 8 1 128 key -
-matrix 4 96 64 3 1 4 key -
+matrix 4 96 0 8 1 128 row key -
+matrix 4 96 64 3 1 4 bfloat16 key -
 group 4 1 add 2 none int8
-matrix 5 64 32 2 2 3 key -
+matrix 5 64 32 2 2 3 bfloat16 key -
 group 5 1 none 0 none int8
-matrix 6 33 0 2 1 1 key key
+matrix 6 33 0 2 1 1 row key key
 group 6 1 none 0 none float32
-matrix 9 8 0 4 1 8 key -
+matrix 9 8 0 4 1 8 row key -
 constant mul 7 5 64 key
 function gelu_tanh 8 7
 end
@@ -77,7 +77,7 @@ def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("edgec.linear 2", "edgec.linear 1"),
+        ("edgec.linear 3", "edgec.linear 1"),
         ("block_rows 16", "block_rows 12"),
         ("inputs 2", "inputs 0"),
         ("inputs 2", "inputs 11"),
@@ -88,15 +88,15 @@ def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
         ("group 0 1 add 1 none", "group 0 2 add 1 none"),
         ("group 0 1 add 1 none", "group 0 1 add 5 none"),
         ("group 0 1 add 1 none", "group 9 1 add 1 none"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 63 32 4 1 8 key -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 48 4 1 8 key -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 32 5 1 8 key -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 32 8 2 128 key -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 32 4 3 8 key -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 1 64 32 4 1 8 key -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 32 4 1 8 missing -"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 32 4 1 8 key"),
-        ("matrix 2 64 32 4 1 8 key -", "matrix 2 64 32 4 1 8 key - -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 63 32 4 1 8 bfloat16 key -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 48 4 1 8 bfloat16 key -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 32 5 1 8 bfloat16 key -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 32 8 2 128 bfloat16 key -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 32 4 3 8 bfloat16 key -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 1 64 32 4 1 8 bfloat16 key -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 32 4 1 8 bfloat16 missing -"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 32 4 1 8 bfloat16 key"),
+        ("matrix 2 64 32 4 1 8 bfloat16 key -", "matrix 2 64 32 4 1 8 bfloat16 key - -"),
         ("norm 3 2 1e-06 key", "norm 3 2 nan key"),
         ("norm 3 2 1e-06 key", "norm 4 2 1e-06 key"),
         ("norm 3 2 1e-06 key", "norm 3 4 1e-06 key"),
@@ -104,8 +104,8 @@ def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
         ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 silu float16"),
         ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 silu float32 float32"),
         ("group 3 2 gate 0 silu float32", "group 3 2 gate 0 silu  float32"),
-        ("matrix 4 96 64 3 1 4 key -", "matrix 6 33 64 3 1 4 key -"),
-        ("matrix 6 33 0 2 1 1 key key", "matrix 6 33 0 2 1 1 key missing"),
+        ("matrix 4 96 64 3 1 4 bfloat16 key -", "matrix 6 33 64 3 1 4 bfloat16 key -"),
+        ("matrix 6 33 0 2 1 1 row key key", "matrix 6 33 0 2 1 1 row key missing"),
         ("constant mul 7 5 64 key", "constant sub 7 5 64 key"),
         ("constant mul 7 5 64 key", "constant mul 7 5 63 key"),
         ("function gelu_tanh 8 7", "function gelu_tanh 8 6"),

@@ -16,15 +16,15 @@ int32_t start_of(const Matrix& matrix) {
 }  // namespace
 
 Rows first_rows(const Matrix& matrix, int64_t block) {
-  const bool whole = matrix.group == 0;
+  const bool whole = matrix.scales == Scales::kRow;
   const uint8_t* codes = matrix.block(block);
-  const int64_t code_bytes = matrix.group_slices() * matrix.slice_bytes();
+  const int64_t code_bytes = matrix.run_slices() * matrix.slice_bytes();
   Rows rows;
   rows.codes = codes;
   rows.scales = whole ? nullptr : codes + code_bytes;
-  rows.groups = matrix.groups();
-  rows.slices = matrix.group_slices();
-  rows.group_bytes = matrix.group_bytes();
+  rows.runs = matrix.runs();
+  rows.slices = matrix.run_slices();
+  rows.run_bytes = matrix.run_bytes();
   rows.start = start_of(matrix);
   rows.step = static_cast<float>(matrix.step);
   rows.row_scales = whole ? codes + code_bytes : nullptr;
@@ -33,7 +33,7 @@ Rows first_rows(const Matrix& matrix, int64_t block) {
 
 uint8_t* panel_memory(const Matrix& matrix) {
   static thread_local std::vector<uint8_t> memory;
-  const auto bytes = static_cast<std::size_t>(matrix.slices() * kPanelSliceBytes + matrix.groups() * kScaleBytes);
+  const auto bytes = static_cast<std::size_t>(matrix.slices() * kPanelSliceBytes + matrix.runs() * kScaleBytes);
   if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();
 }

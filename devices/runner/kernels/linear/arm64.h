@@ -10,25 +10,30 @@
 
 namespace edgec::linear {
 
-// Bytes of a group's scales, which stand after its codes.
+// Bytes of a run's scales, which stand after its codes.
 constexpr int64_t kScaleBytes = 16;
+
+// What shares a scale: rows; runs of one slice, which have their scales where their codes end; runs of more. Or scales are
+// decoded: of slices, or of their halves.
+enum class Shares { kRow, kSlice, kRun, kDecoded, kHalf };
+
+constexpr bool stand_in_runs(Shares shares) {
+  return shares == Shares::kSlice || shares == Shares::kRun;
+}
 
 // The rows of a block.
 struct Rows {
   const uint8_t* codes;
-  const uint8_t* scales;  // of the first group; null where the row is one
-  int64_t groups;
-  int64_t slices;       // in a group
-  int64_t group_bytes;  // from a group's scales to the next one's
-  int32_t start;        // times 2^below
+  const uint8_t* scales;  // of the first run; decoded ones as floats [slice or half][8]; null where the row is one group
+  int64_t runs;
+  int64_t slices;     // in a run
+  int64_t run_bytes;  // from a run's scales to the next one's
+  int32_t start;      // times 2^below
   float step;
   const uint8_t* row_scales;  // null unless the row is one group
 };
 
 Rows first_rows(const Matrix& matrix, int64_t block);
-
-// What shares a scale. A group of one slice has its scales where its codes end.
-enum class Shares { kRow, kSlice, kGroup };
 
 // The tokens of a tile, and where their results go.
 struct TokenTile {

@@ -40,6 +40,32 @@ struct Products : ByteValues {
   static inline Ints total(Ints sum, Ints steps) { return _mm256_madd_epi16(sum, steps); }
 };
 
+// Pairs of products of 5 and 6 bits fit in 16 bits, but their sums do not: they are added up in 32.
+struct PairProducts : ByteValues {
+  static constexpr int kPlanes = 1, kMostTokens = 5;
+  static constexpr bool kWide = true;
+
+  static inline Ints add(Ints sum, Ints codes, Ints four) {
+    Ints added = plus(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, four), _mm256_set1_epi16(1)));
+    asm("" : "+x"(added));  // as above
+    return added;
+  }
+
+  static inline Ints steps(int step) { return same_ints(step); }
+
+  static inline Ints total(Ints sum, Ints steps) { return times(sum, steps); }
+};
+
+template <>
+struct Products<5> : PairProducts {
+  static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<5>(slice, n); }
+};
+
+template <>
+struct Products<6> : PairProducts {
+  static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<6>(slice, n); }
+};
+
 // A pair of products of 8 bits exceeds 16 bits: the even and the odd values of four are multiplied in 16 bits, to sums of
 // 32.
 template <>

@@ -12,6 +12,7 @@
 EDGEC_BEGIN_ISA(EDGEC_FEATURES)
 
 #include "neon_codes.h"
+#include "neon_decoded.h"
 #include "neon_dot.h"
 #include "neon_ends.h"
 #include "neon_panel.h"
@@ -66,23 +67,56 @@ EDGEC_PART void keep_order(const uint8_t*& codes, int32x4_t (&sums)[kTokens][2])
 }
 
 template <class Source, int kTokens>
-EDGEC_PART void element_slice(const uint8_t*& codes, const int8_t* values, int64_t stride,
-                              int32x4_t (&sums)[kTokens][2]) {
-#pragma GCC unroll 2
-  for (int half = 0; half < 2; half++) {
-    int8x16_t even[4], odd[4];
-    Source::unpack(codes, half * 2, even);
-    Source::unpack(codes, half * 2 + 1, odd);
-    add_half<kTokens>(even, odd, values + half * 16, stride, sums);
-    keep_order<kTokens>(codes, sums);
-  }
-  codes += Source::kSliceBytes;
+EDGEC_PART void element_half(const uint8_t*& codes, int half, const int8_t* values, int64_t stride,
+                             int32x4_t (&sums)[kTokens][2]) {
+  int8x16_t even[4], odd[4];
+  Source::unpack(codes, half * 2, even);
+  Source::unpack(codes, half * 2 + 1, odd);
+  add_half<kTokens>(even, odd, values + half * 16, stride, sums);
+  keep_order<kTokens>(codes, sums);
 }
 
 template <bool kCentred>
 EDGEC_PART int32x4_t full_start(const Rows& rows, const int32_t* sum) {
   if constexpr (kCentred) return vdupq_n_s32(0);
   return vmulq_n_s32(vld1q_dup_s32(sum), rows.start);
+}
+
+template <bool kCentred, int kTokens>
+EDGEC_PART void begin_elements(const Rows& rows, const TokenTile& tokens, int64_t slice, int32x4_t (&sums)[kTokens][2]) {
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) {
+    sums[t][0] = sums[t][1] = full_start<kCentred>(rows, tokens.sums + t * tokens.slices + slice);
+  }
+}
+
+template <class Source, Shares kShares, int kTokens>
+EDGEC_PART void end_elements(const TokenTile& tokens, int64_t slice, const Eight& eight,
+                             const int32x4_t (&sums)[kTokens][2], Eight (&floats)[kTokens]) {
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) {
+    const float* scale = tokens.scales + t * tokens.slices + slice;
+    floats[t].low = added<kShares>(floats[t].low, whole_floats<Source::kBelow>(sums[t][0]), scale, eight.low);
+    floats[t].high = added<kShares>(floats[t].high, whole_floats<Source::kBelow>(sums[t][1]), scale, eight.high);
+  }
+}
+
+// A slice, or one half after the other.
+template <class Source, bool kCentred, Shares kShares, int kTokens>
+EDGEC_PART void element_slice(const Rows& rows, const TokenTile& tokens, int64_t slice, const uint8_t*& codes,
+                              const uint8_t*& scales, const int8_t* values, Eight (&floats)[kTokens]) {
+  int32x4_t sums[kTokens][2];
+  begin_elements<kCentred>(rows, tokens, slice, sums);
+  element_half<Source, kTokens>(codes, 0, values, tokens.stride, sums);
+  if constexpr (kShares == Shares::kHalf) {
+    end_elements<Source, kShares>(tokens, slice, scales_of<kShares, 0>(nullptr, scales), sums, floats);
+    begin_elements<kCentred>(rows, tokens, slice, sums);
+  }
+  element_half<Source, kTokens>(codes, 1, values, tokens.stride, sums);
+  codes += Source::kSliceBytes;
+  const Eight eight = scales_of<kShares, kShares == Shares::kHalf ? 1 : 0>(codes, scales);
+  end_elements<Source, kShares>(tokens, slice, eight, sums, floats);
+  to_next_slice<kShares>(scales);
 }
 
 template <class Source, int kTokens, bool kCentred, Shares kShares>
@@ -93,28 +127,16 @@ EDGEC_TILE void element_tile(const Rows& rows, const TokenTile& tokens) {
   const uint8_t *codes = rows.codes, *scales = rows.scales;
   const int8_t* values = tokens.values;
   int64_t slice = 0;
-  for (int64_t groups = rows.groups; groups != 0; groups--) {
+  for (int64_t runs = rows.runs; runs != 0; runs--) {
     int64_t left = kShares == Shares::kSlice ? 1 : rows.slices;
     do {
-      int32x4_t sums[kTokens][2];
-#pragma GCC unroll 4
-      for (int t = 0; t < kTokens; t++) {
-        sums[t][0] = sums[t][1] = full_start<kCentred>(rows, tokens.sums + t * tokens.slices + slice);
-      }
-      element_slice<Source, kTokens>(codes, values, tokens.stride, sums);
+      element_slice<Source, kCentred, kShares>(rows, tokens, slice, codes, scales, values, floats);
       values += kSlice;
-      const Eight eight = scales_of_group<kShares>(codes, scales);
-#pragma GCC unroll 4
-      for (int t = 0; t < kTokens; t++) {
-        const float* scale = tokens.scales + t * tokens.slices + slice;
-        floats[t].low = added<kShares>(floats[t].low, whole_floats<Source::kBelow>(sums[t][0]), scale, eight.low);
-        floats[t].high = added<kShares>(floats[t].high, whole_floats<Source::kBelow>(sums[t][1]), scale, eight.high);
-      }
       slice++;
     } while (--left != 0);
-    if constexpr (kShares != Shares::kRow) {
+    if constexpr (stand_in_runs(kShares)) {
       codes += kScaleBytes;
-      scales += rows.group_bytes;
+      scales += rows.run_bytes;
     }
   }
   const Eight factors = row_factors(rows);
@@ -138,8 +160,8 @@ void multiply_elements(const Rows& rows, const TokenTile& all) {
 template <class Codes, bool kCentred, Shares kShares>
 void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
   if (panel == nullptr) return multiply_elements<Stored<Codes>, kCentred, kShares>(rows, tokens);
-  fill_panel<Stored<Codes>>(rows, panel);
-  multiply_elements<Panel<Codes>, kCentred, kShares>(rows_of_panel(rows, panel), tokens);
+  fill_panel<Stored<Codes>, kShares>(rows, panel);
+  multiply_elements<Panel<Codes>, kCentred, kShares>(rows_of_panel<kShares>(rows, panel), tokens);
 }
 
 template <class Codes, bool kCentred, Shares kShares>
@@ -147,13 +169,10 @@ void multiply_blocks(const Request& request) {
   if (request.token_count == 1) return dot_tokens<Codes, kCentred, kShares, 1, 2>(request);
   if (request.token_count == 2) return dot_tokens<Codes, kCentred, kShares, 2, 2>(request);
   if (request.token_count == 3) return dot_tokens<Codes, kCentred, kShares, 3, 1>(request);
-  const int64_t block_bytes = request.matrix.block_bytes();
   uint8_t* panel = request.token_count >= kPanelTokens ? panel_memory(request.matrix) : nullptr;
-  TokenTile tokens = all_tokens(request);
-  Rows rows = first_rows(request.matrix, request.first_block);
-  for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
+  multiply_block_by_block<kShares>(request, all_tokens(request), [&](const Rows& rows, const TokenTile& tokens) {
     multiply_block<Codes, kCentred, kShares>(rows, tokens, panel);
-  }
+  });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 EDGEC_BEGIN_ISA(EDGEC_FEATURES)
 
 #include "neon_codes.h"
+#include "neon_decoded.h"
 #include "neon_dot.h"
 #include "neon_ends.h"
 #include "neon_panel.h"
@@ -44,26 +45,24 @@ EDGEC_PART void load_values(const int8_t* pair, int half, int8x16_t (&q)[2]) {
 #endif
 
 template <class Sums, int kPairs>
-EDGEC_PART void pair_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kPairs][4]) {
+EDGEC_PART void pair_half(const uint8_t* slice, int half, const int8_t* values, int64_t stride,
+                          int32x4_t (&sums)[kPairs][4]) {
+  const typename Sums::Half loaded = Sums::load(slice, half);
+  int8x16_t both[kPairs][2];
+  if constexpr (kPairs == kLoadedAtOnce) {
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairs; pair++) load_values(values + pair * stride, half, both[pair]);
+  }
 #pragma GCC unroll 2
-  for (int half = 0; half < 2; half++) {
-    const typename Sums::Half loaded = Sums::load(slice, half);
-    int8x16_t both[kPairs][2];
-    if constexpr (kPairs == kLoadedAtOnce) {
+  for (int part = 0; part < 2; part++) {
+    int8x16_t v[4];
+    loaded.unpack(part, v);
 #pragma GCC unroll 4
-      for (int pair = 0; pair < kPairs; pair++) load_values(values + pair * stride, half, both[pair]);
-    }
-#pragma GCC unroll 2
-    for (int part = 0; part < 2; part++) {
-      int8x16_t v[4];
-      loaded.unpack(part, v);
+    for (int pair = 0; pair < kPairs; pair++) {
+      const int8_t* from = values + pair * stride + half * 32 + part * 16;
+      const int8x16_t q = kPairs == kLoadedAtOnce ? both[pair][part] : vld1q_s8(from);
 #pragma GCC unroll 4
-      for (int pair = 0; pair < kPairs; pair++) {
-        const int8_t* from = values + pair * stride + half * 32 + part * 16;
-        const int8x16_t q = kPairs == kLoadedAtOnce ? both[pair][part] : vld1q_s8(from);
-#pragma GCC unroll 4
-        for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
-      }
+      for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
     }
   }
 }
@@ -85,8 +84,10 @@ EDGEC_PART void add_whole(const int32x4_t (&sums)[4], float32x4_t token, const f
 }
 
 template <class Sums, Shares kShares, int kPairs>
-EDGEC_PART void end_pairs(const Eight& eight, const TokenTile& tokens, int64_t slice, const int32x4_t (&sums)[kPairs][4],
+EDGEC_PART void end_pairs(const Eight& eight, const TokenTile& tokens, int64_t slice, int32x4_t (&sums)[kPairs][4],
                           float32x4_t (&floats)[kPairs][4]) {
+#pragma GCC unroll 4
+  for (int pair = 0; pair < kPairs; pair++) Sums::end(sums[pair]);
   const float32x4_t scales[4] = {twice<0>(eight.low), twice<1>(eight.low), twice<0>(eight.high), twice<1>(eight.high)};
 #pragma GCC unroll 4
   for (int pair = 0; pair < kPairs; pair++) {
@@ -118,6 +119,33 @@ EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const flo
   }
 }
 
+template <class Sums, int kPairs>
+EDGEC_PART void begin_pairs(const TokenTile& tokens, int64_t slice, int32x4_t factors, int32x4_t (&sums)[kPairs][4]) {
+#pragma GCC unroll 4
+  for (int pair = 0; pair < kPairs; pair++) {
+    const int64_t second = 2 * pair + 1 < tokens.count ? tokens.slices : 0;
+    Sums::begin(paired(tokens.sums + 2 * pair * tokens.slices + slice, second), factors, sums[pair]);
+  }
+}
+
+// A slice, or one half after the other.
+template <class Sums, Shares kShares, int kPairs>
+EDGEC_PART void pair_slice(const TokenTile& tokens, int64_t slice, int32x4_t factors, const uint8_t*& codes,
+                           const uint8_t*& scales, const int8_t* values, float32x4_t (&floats)[kPairs][4]) {
+  int32x4_t sums[kPairs][4];
+  begin_pairs<Sums>(tokens, slice, factors, sums);
+  pair_half<Sums, kPairs>(codes, 0, values, tokens.stride, sums);
+  if constexpr (kShares == Shares::kHalf) {
+    end_pairs<Sums, kShares, kPairs>(scales_of<kShares, 0>(nullptr, scales), tokens, slice, sums, floats);
+    begin_pairs<Sums>(tokens, slice, factors, sums);
+  }
+  pair_half<Sums, kPairs>(codes, 1, values, tokens.stride, sums);
+  codes += Sums::kSliceBytes;
+  const Eight eight = scales_of<kShares, kShares == Shares::kHalf ? 1 : 0>(codes, scales);
+  end_pairs<Sums, kShares, kPairs>(eight, tokens, slice, sums, floats);
+  to_next_slice<kShares>(scales);
+}
+
 template <class Sums, int kPairs, Shares kShares>
 EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   float32x4_t floats[kPairs][4];
@@ -130,26 +158,16 @@ EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   const int8_t* values = tokens.values;
   const int32x4_t factors = Sums::factors(rows);
   int64_t slice = 0;
-  for (int64_t groups = rows.groups; groups != 0; groups--) {
+  for (int64_t runs = rows.runs; runs != 0; runs--) {
     int64_t left = kShares == Shares::kSlice ? 1 : rows.slices;
     do {
-      int32x4_t sums[kPairs][4];
-#pragma GCC unroll 4
-      for (int pair = 0; pair < kPairs; pair++) {
-        const int64_t second = 2 * pair + 1 < tokens.count ? tokens.slices : 0;
-        Sums::begin(paired(tokens.sums + 2 * pair * tokens.slices + slice, second), factors, sums[pair]);
-      }
-      pair_slice<Sums, kPairs>(codes, values, tokens.stride, sums);
-      codes += Sums::kSliceBytes;
+      pair_slice<Sums, kShares>(tokens, slice, factors, codes, scales, values, floats);
       values += 2 * kSlice;
-#pragma GCC unroll 4
-      for (int pair = 0; pair < kPairs; pair++) Sums::end(sums[pair]);
-      end_pairs<Sums, kShares, kPairs>(scales_of_group<kShares>(codes, scales), tokens, slice, sums, floats);
       slice++;
     } while (--left != 0);
-    if constexpr (kShares != Shares::kRow) {
+    if constexpr (stand_in_runs(kShares)) {
       codes += kScaleBytes;
-      scales += rows.group_bytes;
+      scales += rows.run_bytes;
     }
   }
   store_pairs<kPairs>(rows, tokens, floats);
@@ -158,7 +176,7 @@ EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
 template <class Codes, bool kCentred, Shares kShares>
 EDGEC_PART void one_tile(const Rows& rows, const TokenTile& tokens, int64_t pairs) {
   using Sums = Single<Codes, kCentred>;
-  if (pairs == 1) return pair_tile<typename FewTokens<Codes, kCentred>::Sums, 1, kShares>(rows, tokens);
+  if (pairs == 1) return pair_tile<typename FewTokens<Codes, kCentred, kShares>::Sums, 1, kShares>(rows, tokens);
   if (pairs == 2) return pair_tile<Sums, 2, kShares>(rows, tokens);
   pair_tile<Sums, 3, kShares>(rows, tokens);
 }
@@ -178,21 +196,18 @@ void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
 template <class Codes, bool kCentred, Shares kShares>
 void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
   if (panel == nullptr) return multiply_pairs<Codes, kCentred, kShares>(rows, tokens);
-  fill_panel<Codes>(rows, panel);
-  multiply_pairs<Panel<Codes>, kCentred, kShares>(rows_of_panel(rows, panel), tokens);
+  fill_panel<Codes, kShares>(rows, panel);
+  multiply_pairs<Panel<Codes>, kCentred, kShares>(rows_of_panel<kShares>(rows, panel), tokens);
 }
 
 template <class Codes, bool kCentred, Shares kShares>
 void multiply_blocks(const Request& request) {
   if (request.token_count == 1) return dot_tokens<Codes, kCentred, kShares, 1, 2>(request);
-  const int64_t block_bytes = request.matrix.block_bytes();
   const bool unpack = request.matrix.bits < 8 && request.token_count >= kPanelTokens<Codes>;
   uint8_t* panel = unpack ? panel_memory(request.matrix) : nullptr;
-  TokenTile tokens = all_pairs(request);
-  Rows rows = first_rows(request.matrix, request.first_block);
-  for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
+  multiply_block_by_block<kShares>(request, all_pairs(request), [&](const Rows& rows, const TokenTile& tokens) {
     multiply_block<Codes, kCentred, kShares>(rows, tokens, panel);
-  }
+  });
 }
 
 }  // namespace

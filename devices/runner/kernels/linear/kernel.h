@@ -6,13 +6,16 @@
 //     product  whole = step * sum(code * q) - offset * sum(q)                                 exact, int32
 //     row      sum = fma(float(whole) * scale of the token's slice, scale of the group, sum), slice after slice, from 0;
 //              where the whole row is one group: sum = fma(float(whole), scale of the token's slice, sum), and
-//              the result is sum * scale of the row
+//              the result is sum * scale of the row; where a slice is two groups: half after half
+//     minimum  sum = fma(minimum, float(sum(q)) * scale of the token's slice, sum), slice after slice, after all the others
 //
 // Of tokens in float32, where the sums of a slice of 32 values add up every fourth one:
 //
 //     value    step * code - offset                                                           exact, float32
 //     slice    sum_j = fma(value, x, sum_j) for values j, j + 4, ..., j + 28, from 0; whole = (sum_0 + sum_1) + (sum_2 + sum_3)
-//     row      sum = fma(whole, scale of the slice's group, sum), slice after slice, from 0; this is the result
+//     row      sum = fma(whole, scale of the slice's group, sum), slice after slice, from 0; this is the result; where a slice
+//              is two groups: half after half, each with sums of its own
+//     minimum  sum = fma(minimum, sum(x), sum), slice after slice, after all the others; sum(x) as `whole`, of additions
 //
 // So a token's result depends neither on the tokens beside it nor on the number of threads nor on the processor.
 #pragma once
@@ -29,6 +32,7 @@ struct Tokens {
   int8_t* pairs;   // [(count + 1) / 2][slices * 4][2][8]: pairs of tokens, 8 values of each; null unless the kernel asks
   int32_t* sums;   // [count][slices]: sums of the values of each slice
   float* scales;   // [count][slices]
+  float* totals;   // [count][slices]: the sums of what the values stand for, as minimums are multiplied with them
   const float* floats = nullptr;  // [count][slices * kSlice], 0 beyond the width; null where there are integers
 };
 

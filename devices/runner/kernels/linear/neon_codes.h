@@ -65,6 +65,38 @@ struct Codes<4> {
 };
 
 template <>
+struct Codes<5> {
+  static constexpr int kBelow = 3, kSliceBytes = 160;
+
+  static EDGEC_PART int8x16_t joined(int8x16_t high, int8x16_t low) { return top_bits(vsriq_n_s8(high, low, 1), 5); }
+
+  static EDGEC_PART void unpack(const uint8_t* slice, int part, int8x16_t (&v)[4]) {
+    const int8x16_t low = load_bytes(slice + part * 32), next = load_bytes(slice + part * 32 + 16);
+    const int8x16_t line = load_bytes(slice + 128 + part / 2 * 16), high = part % 2 == 0 ? vshlq_n_s8(line, 4) : line;
+    v[0] = joined(vshlq_n_s8(high, 3), vshlq_n_s8(low, 4));
+    v[1] = joined(vshlq_n_s8(high, 2), low);
+    v[2] = joined(vshlq_n_s8(high, 1), vshlq_n_s8(next, 4));
+    v[3] = joined(high, next);
+  }
+};
+
+template <>
+struct Codes<6> {
+  static constexpr int kBelow = 2, kSliceBytes = 192;
+
+  static EDGEC_PART int8x16_t joined(int8x16_t high, int8x16_t low) { return top_bits(vsriq_n_s8(high, low, 2), 6); }
+
+  static EDGEC_PART void unpack(const uint8_t* slice, int part, int8x16_t (&v)[4]) {
+    const int8x16_t low = load_bytes(slice + part * 32), next = load_bytes(slice + part * 32 + 16);
+    const int8x16_t high = load_bytes(slice + 128 + part * 16);
+    v[0] = joined(vshlq_n_s8(high, 6), vshlq_n_s8(low, 4));
+    v[1] = joined(vshlq_n_s8(high, 4), low);
+    v[2] = joined(vshlq_n_s8(high, 2), vshlq_n_s8(next, 4));
+    v[3] = joined(high, next);
+  }
+};
+
+template <>
 struct Codes<8> {
   static constexpr int kBelow = 0, kSliceBytes = 256;
 

@@ -1,6 +1,7 @@
 // A tile of few tokens by 8 or 16 rows with sdot; part of the source file of an instruction set, after EDGEC_BEGIN_ISA.
 #pragma once
 
+#include "neon_decoded.h"
 #include "neon_sums.h"
 
 EDGEC_BEGIN_ORDER
@@ -63,14 +64,6 @@ EDGEC_PART void dot_half(const uint8_t* const (&codes)[kBlocks], int half, const
   }
 }
 
-template <class Sums, int kTokens, int kBlocks>
-EDGEC_PART void dot_slice(const uint8_t* (&codes)[kBlocks], const int8_t* (&values)[kTokens],
-                          DotSums<kTokens> (&sums)[kBlocks]) {
-  dot_half<Sums, kTokens, kBlocks>(codes, 0, values, sums);
-  dot_half<Sums, kTokens, kBlocks>(codes, 1, values, sums);
-#pragma GCC unroll 2
-  for (int b = 0; b < kBlocks; b++) codes[b] += Sums::kSliceBytes;
-}
 
 constexpr int lesser(int a, int b) {
   return a < b ? a : b;
@@ -121,16 +114,41 @@ EDGEC_PART void end_rows(const Rows& rows, const TokenTile& tokens, const Eight 
   for (int t = 0; t < kTokens; t++) store_token(factors, tokens, t, floats[t]);
 }
 
-// kBlocks blocks, `block_bytes` apart.
+// A slice, or one half after the other.
+template <class Sums, Shares kShares, int kTokens, int kBlocks>
+EDGEC_PART void dot_slice(const TokenTile& tokens, int64_t slice, int32x4_t factors, const uint8_t* (&codes)[kBlocks],
+                          const uint8_t* (&scales)[kBlocks], const int8_t* (&values)[kTokens],
+                          Eight (&floats)[kBlocks][kTokens]) {
+  DotSums<kTokens> sums[kBlocks];
+  begin_slice<Sums, kTokens, kBlocks>(tokens, slice, factors, sums);
+  dot_half<Sums, kTokens, kBlocks>(codes, 0, values, sums);
+  if constexpr (kShares == Shares::kHalf) {
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; b++) {
+      end_slice<Sums, kShares, kTokens>(tokens, slice, scales_of<kShares, 0>(nullptr, scales[b]), sums[b], floats[b]);
+    }
+    begin_slice<Sums, kTokens, kBlocks>(tokens, slice, factors, sums);
+  }
+  dot_half<Sums, kTokens, kBlocks>(codes, 1, values, sums);
+#pragma GCC unroll 2
+  for (int b = 0; b < kBlocks; b++) {
+    codes[b] += Sums::kSliceBytes;
+    const Eight eight = scales_of<kShares, kShares == Shares::kHalf ? 1 : 0>(codes[b], scales[b]);
+    end_slice<Sums, kShares, kTokens>(tokens, slice, eight, sums[b], floats[b]);
+    to_next_slice<kShares>(scales[b]);
+  }
+}
+
+// kBlocks blocks, `block_bytes` apart, and their decoded scales, `decoded_bytes` apart.
 template <class Sums, int kTokens, int kBlocks, Shares kShares>
-EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t block_bytes) {
+EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t block_bytes, int64_t decoded_bytes) {
   Eight floats[kBlocks][kTokens];
   const uint8_t *codes[kBlocks], *scales[kBlocks];
   const int8_t* values[kTokens];
 #pragma GCC unroll 2
   for (int b = 0; b < kBlocks; b++) {
     codes[b] = rows.codes + b * block_bytes;
-    scales[b] = kShares == Shares::kRow ? nullptr : rows.scales + b * block_bytes;
+    scales[b] = kShares == Shares::kRow ? nullptr : rows.scales + b * (stand_in_runs(kShares) ? block_bytes : decoded_bytes);
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; t++) floats[b][t] = {vdupq_n_f32(0), vdupq_n_f32(0)};
   }
@@ -138,46 +156,57 @@ EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t bloc
   for (int t = 0; t < kTokens; t++) values[t] = tokens.values + t * tokens.stride;
   const int32x4_t factors = Sums::factors(rows);
   int64_t slice = 0;
-  for (int64_t groups = rows.groups; groups != 0; groups--) {
+  for (int64_t runs = rows.runs; runs != 0; runs--) {
     int64_t left = kShares == Shares::kSlice ? 1 : rows.slices;
     do {
-      DotSums<kTokens> sums[kBlocks];
-      begin_slice<Sums, kTokens, kBlocks>(tokens, slice, factors, sums);
-      dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
-#pragma GCC unroll 2
-      for (int b = 0; b < kBlocks; b++) {
-        const Eight eight = scales_of_group<kShares>(codes[b], scales[b]);
-        end_slice<Sums, kShares, kTokens>(tokens, slice, eight, sums[b], floats[b]);
-      }
+      dot_slice<Sums, kShares>(tokens, slice, factors, codes, scales, values, floats);
       slice++;
     } while (--left != 0);
+    if constexpr (stand_in_runs(kShares)) {
 #pragma GCC unroll 2
-    for (int b = 0; b < kBlocks && kShares != Shares::kRow; b++) {
-      codes[b] += kScaleBytes;
-      scales[b] += rows.group_bytes;
+      for (int b = 0; b < kBlocks; b++) {
+        codes[b] += kScaleBytes;
+        scales[b] += rows.run_bytes;
+      }
     }
   }
   Rows ending = rows;
   TokenTile to = tokens;
 #pragma GCC unroll 2
-  for (int b = 0; b < kBlocks; b++, to_next_block(ending, block_bytes), to.out += 8) {
+  for (int b = 0; b < kBlocks; b++, to_next_block<kShares>(ending, block_bytes), to.out += 8) {
     end_rows<Sums, kTokens>(ending, to, floats[b]);
+  }
+}
+
+// kBlocks blocks from number `block` on.
+template <class Sums, int kTokens, int kBlocks, Shares kShares>
+void dot_blocks(const Request& request, int64_t block, const Rows& rows, const TokenTile& tokens) {
+  const int64_t block_bytes = request.matrix.block_bytes();
+  if constexpr (kShares == Shares::kDecoded || kShares == Shares::kHalf) {
+    const DecodedBlocks<8> decoded(request.matrix, request.matrix.block(block), kBlocks);
+    dot_tile<Sums, kTokens, kBlocks, kShares>(with_decoded(rows, decoded), tokens, block_bytes,
+                                              decoded.block_scales() * 4);
+    add_decoded_minimums(decoded, kBlocks, request, tokens.out);
+  } else {
+    dot_tile<Sums, kTokens, kBlocks, kShares>(rows, tokens, block_bytes, 0);
   }
 }
 
 // All blocks, kBlocks at a time, since these share what is loaded of the tokens.
 template <class Codes, bool kCentred, Shares kShares, int kTokens, int kBlocks>
 void dot_tokens(const Request& request) {
-  using Sums = typename FewTokens<Codes, kCentred>::Sums;
+  using Sums = typename FewTokens<Codes, kCentred, kShares>::Sums;
   const int64_t block_bytes = request.matrix.block_bytes();
   TokenTile tokens = all_tokens(request);
   Rows rows = first_rows(request.matrix, request.first_block);
-  int64_t left = request.blocks;
-  for (; left >= kBlocks; left -= kBlocks, tokens.out += 8 * kBlocks) {
-    dot_tile<Sums, kTokens, kBlocks, kShares>(rows, tokens, block_bytes);
-    to_next_block(rows, kBlocks * block_bytes);
+  int64_t done = 0;
+  for (; done + kBlocks <= request.blocks; done += kBlocks, tokens.out += 8 * kBlocks) {
+    dot_blocks<Sums, kTokens, kBlocks, kShares>(request, request.first_block + done, rows, tokens);
+    to_next_block<kShares>(rows, kBlocks * block_bytes);
   }
-  if (left != 0) dot_tile<Sums, kTokens, 1, kShares>(rows, tokens, block_bytes);
+  if (done < request.blocks) {
+    dot_blocks<Sums, kTokens, 1, kShares>(request, request.first_block + done, rows, tokens);
+  }
 }
 
 }  // namespace

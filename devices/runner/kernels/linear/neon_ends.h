@@ -1,4 +1,4 @@
-// The end of a group and of a row; part of the source file of an instruction set, after EDGEC_BEGIN_ISA.
+// The end of a slice and of a row; part of the source file of an instruction set, after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include "arm64.h"
@@ -7,14 +7,12 @@
 namespace edgec::linear {
 namespace {
 
-// The next block's rows.
+// The next block's rows; decoded scales are the caller's.
+template <Shares kShares>
 EDGEC_PART void to_next_block(Rows& rows, int64_t block_bytes) {
   rows.codes += block_bytes;
-  if (rows.row_scales == nullptr) {
-    rows.scales += block_bytes;
-  } else {
-    rows.row_scales += block_bytes;
-  }
+  if constexpr (stand_in_runs(kShares)) rows.scales += block_bytes;
+  if constexpr (kShares == Shares::kRow) rows.row_scales += block_bytes;
 }
 
 // The tokens from `done` on, which begin `skipped` bytes after the first.
@@ -28,6 +26,8 @@ EDGEC_PART TokenTile rest_of(const TokenTile& all, int64_t done, int64_t skipped
   return rest;
 }
 
+constexpr int64_t kDecodedBytes = 32;  // scales of 8 rows as floats
+
 // 8 rows.
 struct Eight {
   float32x4_t low, high;
@@ -37,7 +37,7 @@ EDGEC_PART Eight load_floats(const uint8_t* from) {
   return {vreinterpretq_f32_u8(vld1q_u8(from)), vreinterpretq_f32_u8(vld1q_u8(from + 16))};
 }
 
-// A group's scales, from bfloat16.
+// A run's scales, from bfloat16.
 EDGEC_PART Eight group_scales(const uint8_t* from) {
   const uint16x8_t stored = vreinterpretq_u16_u8(vld1q_u8(from));
   return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(stored), 16)),
@@ -79,14 +79,24 @@ EDGEC_PART float32x4_t added(float32x4_t sums, float32x4_t whole, const float* s
   }
 }
 
-// The scales of a group, which lie at `scales`; those of a slice lie where its codes end.
-template <Shares kShares>
-EDGEC_PART Eight scales_of_group(const uint8_t* end, const uint8_t* scales) {
+// The scales of a slice, or of its lower or upper half. Those of a run lie at `scales`, or where the codes of its one slice
+// end; decoded ones are floats there.
+template <Shares kShares, int kHalf = 0>
+EDGEC_PART Eight scales_of(const uint8_t* end, const uint8_t* scales) {
   if constexpr (kShares == Shares::kRow) {
     return {vdupq_n_f32(0), vdupq_n_f32(0)};  // never read
-  } else {
+  } else if constexpr (stand_in_runs(kShares)) {
     return group_scales(kShares == Shares::kSlice ? end : scales);
+  } else {
+    return load_floats(scales + kHalf * kDecodedBytes);
   }
+}
+
+// Decoded scales of the next slice.
+template <Shares kShares>
+EDGEC_PART void to_next_slice(const uint8_t*& scales) {
+  if constexpr (kShares == Shares::kDecoded) scales += kDecodedBytes;
+  if constexpr (kShares == Shares::kHalf) scales += 2 * kDecodedBytes;
 }
 
 }  // namespace

@@ -9,16 +9,24 @@ namespace edgec::linear {
 namespace {
 
 template <class Codes, bool kCentred>
-void multiply_groups(const Request& request) {
-  if (request.matrix.group == 0) return multiply_blocks<Codes, kCentred, Shares::kRow>(request);
-  if (request.matrix.group == kSlice) return multiply_blocks<Codes, kCentred, Shares::kSlice>(request);
-  multiply_blocks<Codes, kCentred, Shares::kGroup>(request);
+void multiply_shared(const Request& request) {
+  const Matrix& matrix = request.matrix;
+  if constexpr (Codes::kBelow == 2 && kCentred) {
+    if (matrix.has_halves()) return multiply_blocks<Codes, kCentred, Shares::kHalf>(request);
+  }
+  if (matrix.decoded()) return multiply_blocks<Codes, kCentred, Shares::kDecoded>(request);
+  // 5 and 6 bits are decoded (matrix.h).
+  if constexpr (Codes::kBelow != 2 && Codes::kBelow != 3) {
+    if (matrix.scales == Scales::kRow) return multiply_blocks<Codes, kCentred, Shares::kRow>(request);
+    if (matrix.group == kSlice) return multiply_blocks<Codes, kCentred, Shares::kSlice>(request);
+    multiply_blocks<Codes, kCentred, Shares::kRun>(request);
+  }
 }
 
-// Codes that have 0 in their middle, or else (no matrix of a model so far) with a start for every slice.
+// Codes that have 0 in their middle, or else a start for every slice.
 template <class Codes>
 void multiply_codes(const Request& request, bool centred) {
-  return centred ? multiply_groups<Codes, true>(request) : multiply_groups<Codes, false>(request);
+  return centred ? multiply_shared<Codes, true>(request) : multiply_shared<Codes, false>(request);
 }
 
 void multiply_tiles(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
@@ -26,9 +34,11 @@ void multiply_tiles(const Matrix& matrix, int64_t first_block, int64_t blocks, c
   const Request request = {matrix, first_block, blocks, tokens, first_token, token_count, out, stride};
   const bool centred = matrix.offset == matrix.step << (matrix.bits - 1);
   switch (matrix.bits) {
-    case 2: return multiply_groups<Codes<2>, false>(request);
+    case 2: return multiply_shared<Codes<2>, false>(request);
     case 3: return multiply_codes<Codes<3>>(request, centred);
     case 4: return multiply_codes<Codes<4>>(request, centred);
+    case 5: return multiply_codes<Codes<5>>(request, centred);
+    case 6: return multiply_codes<Codes<6>>(request, centred);
     default: return multiply_codes<Codes<8>>(request, centred);
   }
 }

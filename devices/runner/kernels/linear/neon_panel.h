@@ -19,11 +19,11 @@ struct Panel {
   }
 };
 
-// A group of a panel ends with its scales, as in the block.
-template <class Source>
+// A run of a panel ends with its scales, as in the block.
+template <class Source, Shares kShares>
 EDGEC_TILE void fill_panel(const Rows& rows, uint8_t* panel) {
   const uint8_t* codes = rows.codes;
-  for (int64_t group = 0; group < rows.groups; group++) {
+  for (int64_t run = 0; run < rows.runs; run++) {
     for (int64_t slice = 0; slice < rows.slices; slice++) {
 #pragma GCC unroll 4
       for (int part = 0; part < 4; part++) {
@@ -35,7 +35,7 @@ EDGEC_TILE void fill_panel(const Rows& rows, uint8_t* panel) {
       codes += Source::kSliceBytes;
       panel += kPanelSliceBytes;
     }
-    if (rows.row_scales != nullptr) continue;
+    if constexpr (!stand_in_runs(kShares)) continue;
     vst1q_u8(panel, vld1q_u8(codes));
     codes += kScaleBytes;
     panel += kScaleBytes;
@@ -43,11 +43,12 @@ EDGEC_TILE void fill_panel(const Rows& rows, uint8_t* panel) {
 }
 
 // The same rows, their codes in a panel.
+template <Shares kShares>
 Rows rows_of_panel(const Rows& rows, const uint8_t* panel) {
   Rows result = rows;
   result.codes = panel;
-  if (rows.row_scales == nullptr) result.scales = panel + rows.slices * kPanelSliceBytes;
-  result.group_bytes = rows.slices * kPanelSliceBytes + kScaleBytes;
+  if constexpr (stand_in_runs(kShares)) result.scales = panel + rows.slices * kPanelSliceBytes;
+  result.run_bytes = rows.slices * kPanelSliceBytes + kScaleBytes;
   return result;
 }
 

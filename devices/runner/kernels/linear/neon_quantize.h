@@ -64,8 +64,10 @@ void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& 
     if constexpr (kPairs) store_half(bytes, pairs + at * 2);
     const int8x16_t ones = vdupq_n_s8(1);
     const int32x4_t sums = vdotq_s32(vdotq_s32(vdupq_n_s32(0), bytes.v[0], ones), bytes.v[1], ones);
-    tokens.sums[index] = vaddvq_s32(sums);
+    const int32_t sum = vaddvq_s32(sums);
+    tokens.sums[index] = sum;
     tokens.scales[index] = grid.scale;
+    tokens.totals[index] = static_cast<float>(sum) * grid.scale;
   }
 }
 

@@ -90,14 +90,15 @@ struct Overlaid2 {
 };
 
 // What serves few tokens best.
-template <class Codes, bool kCentred>
+template <class Codes, bool kCentred, Shares kShares>
 struct FewTokens {
   using Sums = Single<Codes, kCentred>;
 };
 
-template <bool kCentred>
-struct FewTokens<Codes<2>, kCentred> {
-  using Sums = Overlaid2;
+// Decoded scales come with results that minimums are added to: no row's may be too large by a power of two.
+template <bool kCentred, Shares kShares>
+struct FewTokens<Codes<2>, kCentred, kShares> {
+  using Sums = std::conditional_t<kShares == Shares::kDecoded, Single<Codes<2>, kCentred>, Overlaid2>;
 };
 
 }  // namespace

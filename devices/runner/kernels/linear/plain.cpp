@@ -28,7 +28,7 @@ float largest_of(const float* x, int64_t count) {
 }
 
 // 32 values, or what is left of the width.
-void quantize_slice(const float* x, int64_t count, int8_t* values, int32_t* sum, float* scale) {
+void quantize_slice(const float* x, int64_t count, int8_t* values, int32_t* sum, float* scale, float* total) {
   const SliceGrid grid = slice_grid(largest_of(x, count));
   *sum = 0;
   for (int64_t i = 0; i < kSlice; i++) {
@@ -36,40 +36,53 @@ void quantize_slice(const float* x, int64_t count, int8_t* values, int32_t* sum,
     *sum += values[i];
   }
   *scale = grid.scale;
+  *total = static_cast<float>(*sum) * grid.scale;
 }
 
 void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& tokens) {
   for (int64_t slice = 0; slice < tokens.slices; slice++) {
     const int64_t at = slice * kSlice, index = token * tokens.slices + slice;
     quantize_slice(x + at, width - at < kSlice ? width - at : kSlice, tokens.values + index * kSlice,
-                   tokens.sums + index, tokens.scales + index);
+                   tokens.sums + index, tokens.scales + index, tokens.totals + index);
   }
 }
 
-// The sums of code * value: codes [rows][kSlice].
-void multiply_slice(const uint8_t* codes, int64_t rows, const int8_t* values, int32_t* products) {
-  for (int64_t row = 0; row < rows; row++) {
-    products[row] = 0;
-    for (int64_t i = 0; i < kSlice; i++) products[row] += codes[row * kSlice + i] * values[i];
-  }
+// The sum of the values of half a slice, times what a code of 0 stands for.
+int32_t sum_of(const int8_t* values, int64_t count) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += values[i];
+  return sum;
+}
+
+// The whole numbers of a row's `count` values from `first` of a slice on.
+float whole_number(const Matrix& matrix, const uint8_t* codes, const int8_t* values, int64_t count) {
+  int32_t product = 0;
+  for (int64_t i = 0; i < count; i++) product += codes[i] * values[i];
+  return static_cast<float>(matrix.step * product - matrix.offset * sum_of(values, count));
 }
 
 // The sums of a block's rows for one token; codes [slices][rows][kSlice].
 void multiply_token(const Matrix& matrix, const uint8_t* block, const uint8_t* codes, const Tokens& tokens,
                     int64_t token, float* sums) {
-  const int64_t rows = matrix.block_rows();
-  for (int64_t slice = 0; slice < matrix.slices(); slice++) {
-    const int64_t index = token * tokens.slices + slice;
-    int32_t products[kMostRows];
-    multiply_slice(codes + slice * rows * kSlice, rows, tokens.values + index * kSlice, products);
+  const int64_t rows = matrix.block_rows(), first = token * tokens.slices, parts = matrix.has_halves() ? 2 : 1;
+  const int64_t count = kSlice / parts;
+  for (int64_t part = 0; part < matrix.slices() * parts; part++) {
+    const int64_t slice = part / parts, at = part % parts * count;
+    const float token_scale = tokens.scales[first + slice];
+    const int8_t* values = tokens.values + (first + slice) * kSlice + at;
     for (int64_t row = 0; row < rows; row++) {
-      const auto whole = static_cast<float>(matrix.step * products[row] - matrix.offset * tokens.sums[index]);
-      const float scale = scale_at(matrix, block, row, slice / matrix.group_slices());
-      sums[row] = matrix.group == 0 ? std::fma(whole, tokens.scales[index], sums[row])
-                                    : std::fma(whole * tokens.scales[index], scale, sums[row]);
+      const float whole = whole_number(matrix, codes + (slice * rows + row) * kSlice + at, values, count);
+      const float scale = affine_at(matrix, block, row, part * 2 / parts).scale;
+      sums[row] = matrix.scales == Scales::kRow ? std::fma(whole, token_scale, sums[row])
+                                                : std::fma(whole * token_scale, scale, sums[row]);
     }
   }
-  for (int64_t row = 0; row < rows && matrix.group == 0; row++) sums[row] *= scale_at(matrix, block, row, 0);
+  for (int64_t row = 0; row < rows && matrix.scales == Scales::kRow; row++) sums[row] *= affine_at(matrix, block, row, 0).scale;
+  for (int64_t slice = 0; slice < matrix.slices() && matrix.has_minimums(); slice++) {
+    for (int64_t row = 0; row < rows; row++) {
+      sums[row] = std::fma(affine_at(matrix, block, row, 2 * slice).minimum, tokens.totals[first + slice], sums[row]);
+    }
+  }
 }
 
 }  // namespace

@@ -75,8 +75,9 @@ struct FloatCodes {
   template <int kPart>
   static void read(const uint8_t* slice, int n, Floats (&codes)[4]) {
     for (int i = 0; i < 4 * kVectorRows; i++) {
-      int code = bits_of<kBits == 3 ? 2 : kBits>(slice, n, i);
-      if constexpr (kBits == 3) code |= bits_of<1>(slice + 2 * 64, n, i) << 2;
+      constexpr int kLow = kBits == 3 ? 2 : kBits == 5 || kBits == 6 ? 4 : kBits;
+      int code = bits_of<kLow>(slice, n, i);
+      if constexpr (kLow != kBits) code |= bits_of<kBits - kLow>(slice + kLow * 64, n, i) << kLow;
       codes[i % 4].of[i / 4] = static_cast<float>(code);
     }
   }

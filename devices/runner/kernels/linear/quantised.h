@@ -8,6 +8,7 @@
 
 #include "../parallel.h"
 #include "kernel.h"
+#include "token_sums.h"
 
 namespace edgec::linear {
 
@@ -17,7 +18,7 @@ inline constexpr int64_t kTokensQuantisedAtOnce = 8;
 struct Quantised {
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums;
-  std::vector<float> scales, whole_slices;
+  std::vector<float> scales, totals, whole_slices;
   Tokens tokens;
 
   void resize(int64_t count, int64_t slices, bool paired) {
@@ -26,7 +27,9 @@ struct Quantised {
     if (paired) grow(pairs, bytes + static_cast<size_t>(slices * kSlice));
     grow(sums, static_cast<size_t>(count * slices));
     grow(scales, static_cast<size_t>(count * slices));
-    tokens = {count, slices, values.data(), paired ? pairs.data() : nullptr, sums.data(), scales.data()};
+    grow(totals, static_cast<size_t>(count * slices));
+    tokens = {count,       slices,        values.data(), paired ? pairs.data() : nullptr,
+              sums.data(), scales.data(), totals.data()};
   }
 
   template <typename T>
@@ -56,8 +59,10 @@ inline const float* in_whole_slices(const float* x, int64_t width, int64_t count
 inline void take_in(const Kernel& kernel, Inputs inputs, const Matrix& matrix, const float* x, int64_t count,
                     Quantised& memory) {
   if (inputs == Inputs::kFloat32) {
-    memory.tokens = {count, matrix.slices(), nullptr, nullptr, nullptr, nullptr,
-                     in_whole_slices(x, matrix.width, count, memory.whole_slices)};
+    const float* floats = in_whole_slices(x, matrix.width, count, memory.whole_slices);
+    Quantised::grow(memory.totals, static_cast<size_t>(count * matrix.slices()));
+    sum_slices(floats, count * matrix.slices(), memory.totals.data());
+    memory.tokens = {count, matrix.slices(), nullptr, nullptr, nullptr, nullptr, memory.totals.data(), floats};
     return;
   }
   memory.resize(count, matrix.slices(), kernel.pairs);

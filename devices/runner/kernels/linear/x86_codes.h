@@ -1,4 +1,4 @@
-// How codes of 2, 3, 4 and 8 bits become bytes. Include after EDGEC_BEGIN_ISA and a header of vectors.
+// How codes of 2 to 8 bits become bytes. Include after EDGEC_BEGIN_ISA and a header of vectors.
 #pragma once
 
 #include "matrix.h"
@@ -29,6 +29,18 @@ template <>
 inline Ints codes_at<3>(const uint8_t* slice, int n) {
   const Ints highest = and_all(shifted(load(slice + 2 * kLine), n - 2), 4);
   return either(codes_at<2>(slice, n), highest);
+}
+
+template <>
+inline Ints codes_at<5>(const uint8_t* slice, int n) {
+  const Ints highest = and_all(shifted(load(slice + 4 * kLine), n - 4), 16);
+  return either(codes_at<4>(slice, n), highest);
+}
+
+template <>
+inline Ints codes_at<6>(const uint8_t* slice, int n) {
+  const Ints highest = and_all(shifted(load(slice + (4 + n / 4) * kLine), n % 4 * 2 - 4), 48);
+  return either(codes_at<4>(slice, n), highest);
 }
 
 template <>

@@ -1,7 +1,9 @@
 // The loops around tiles. Include after x86_tile.h.
 #pragma once
 
+#include "decode.h"
 #include "kernel.h"
+#include "minimums.h"
 
 namespace edgec::linear {
 namespace {
@@ -23,20 +25,36 @@ struct Work {
   float* out;  // of the first token
   int64_t stride;
   bool asks;  // memory for what comes next
+
+  Shares shares() const {
+    if (matrix.has_halves()) return Shares::kHalf;
+    if (matrix.decoded()) return Shares::kSlice;
+    return matrix.scales == Scales::kRow ? Shares::kRow : Shares::kRun;
+  }
 };
 
-template <int kBits, bool kUnpacked, int kParts, int kTokens>
-inline void multiply_tile(const Window& window, int64_t count, bool by_row) {
-  if (count == kTokens) {
-    using Tile = Tiles<kBits, kUnpacked, kTokens, kParts>;
-    const bool unit = window.step == 1;
-    if (by_row) {
-      return unit ? Tile::template multiply_groups<true, true>(window) : Tile::template multiply_groups<false, true>(window);
+// One tile. Few forms have kernels for every number of bits (matrix.h).
+template <int kBits, class Tile>
+inline void multiply_runs(const Window& window, Shares shares) {
+  if (shares == Shares::kSlice) return Tile::template multiply_runs<true, Shares::kSlice>(window);
+  if constexpr (kBits == 6) return Tile::template multiply_runs<true, Shares::kHalf>(window);
+  if constexpr (kBits != 5 && kBits != 6) {
+    const bool runs = shares == Shares::kRun;
+    if (kBits != 2 || window.step == 1) {
+      return runs ? Tile::template multiply_runs<true, Shares::kRun>(window)
+                  : Tile::template multiply_runs<true, Shares::kRow>(window);
     }
-    return unit ? Tile::template multiply_groups<true, false>(window)
-                : Tile::template multiply_groups<false, false>(window);
   }
-  if constexpr (kTokens > 1) multiply_tile<kBits, kUnpacked, kParts, kTokens - 1>(window, count, by_row);
+  if constexpr (kBits == 2) {
+    return shares == Shares::kRun ? Tile::template multiply_runs<false, Shares::kRun>(window)
+                                  : Tile::template multiply_runs<false, Shares::kRow>(window);
+  }
+}
+
+template <int kBits, bool kUnpacked, int kParts, int kTokens>
+inline void multiply_tile(const Window& window, int64_t count, Shares shares) {
+  if (count == kTokens) return multiply_runs<kBits, Tiles<kBits, kUnpacked, kTokens, kParts>>(window, shares);
+  if constexpr (kTokens > 1) multiply_tile<kBits, kUnpacked, kParts, kTokens - 1>(window, count, shares);
 }
 
 // All tokens by a window of the first one, in tiles of about the same size.
@@ -45,9 +63,9 @@ inline void multiply_tokens(const Work& work, Window window) {
   constexpr int kMost = Products<kBits>::kMostTokens;
   for (int64_t left = work.count; left > 0;) {
     const int64_t tiles = (left + kMost - 1) / kMost, count = (left + tiles - 1) / tiles;
-    multiply_tile<kBits, kUnpacked, kParts, kMost>(window, count, work.matrix.group == 0);
+    multiply_tile<kBits, kUnpacked, kParts, kMost>(window, count, work.shares());
     window.values += count * window.token_bytes;
-    window.starts += count * window.token_slices;
+    window.starts += count * window.token_starts;
     window.token_scales += count * window.token_slices;
     window.out += count * window.stride;
     window.ahead = nullptr;
@@ -58,9 +76,9 @@ inline void multiply_tokens(const Work& work, Window window) {
 // The codes of one block as bytes, [slice][vector][kLine].
 template <int kBits>
 inline void unpack(const Window& window, uint8_t* codes) {
-  for (int64_t group = 0; group < window.groups; group++) {
+  for (int64_t run = 0; run < window.runs; run++) {
     for (int64_t slice = 0; slice < window.slices; slice++) {
-      const uint8_t* from = window.codes + group * window.code_bytes + slice * kBits * kLine;
+      const uint8_t* from = window.codes + run * window.code_bytes + slice * kBits * kLine;
       EDGEC_UNROLL
       for (int i = 0; i < kSliceVectors * kBlockVectors; i++) {
         store(codes + i * kVectorBytes, codes_at<kBits>(from + i % kBlockVectors * kVectorBytes, i / kBlockVectors));
@@ -90,21 +108,23 @@ inline void multiply_window(const Work& work, const Window& window, bool unpacke
 }
 
 template <int kBits, int kParts>
-inline void multiply_groups(const Work& work, const Window& all) {
+inline void multiply_windows(const Work& work, const Window& all) {
   const bool unpacked = kUnpacks && kBits != 2 && kBits != 8 && work.count >= kUnpackFrom;
   const int64_t slices = kWindowBytes * (unpacked ? 1 : 2) / (kBits * kLine);
   const int64_t most = slices > all.slices ? slices / all.slices : 1;
+  const int64_t parts = work.matrix.has_halves() ? 2 : 1;
   Window window = all;
-  for (int64_t first = 0; first < all.groups; first += most) {
-    const bool last = first + most >= all.groups;
-    window.groups = last ? all.groups - first : most;
-    window.ahead = last || all.ahead == nullptr ? all.ahead : window.codes + most * all.group_bytes;
+  for (int64_t first = 0; first < all.runs; first += most) {
+    const bool last = first + most >= all.runs;
+    window.runs = last ? all.runs - first : most;
+    window.ahead = last || all.ahead == nullptr ? all.ahead : window.codes + most * all.run_bytes;
     multiply_window<kBits, kParts>(work, window, unpacked);
-    window.codes += most * all.group_bytes;
-    window.scales += most * all.group_bytes;
+    window.codes += most * all.run_bytes;
+    window.scales += most * all.run_bytes;
     window.values += most * all.slices * kSlice;
-    window.starts += most * all.slices;
+    window.starts += most * all.slices * parts;
     window.token_scales += most * all.slices;
+    if (window.decoded != nullptr) window.decoded += most * all.slices * parts * kBlockRows;
   }
 }
 
@@ -120,34 +140,55 @@ inline void scale_rows(const Work& work, const uint8_t* scales, float* out) {
 }
 
 template <int kBits, int kParts>
-inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
+inline void multiply_runs_of(const Work& work, const uint8_t* block, const DecodedBlocks<kBlockRows>* decoded, float* out) {
   const Matrix& matrix = work.matrix;
-  const bool by_row = matrix.group == 0;
+  // Where a row is one run, a slice stands for a run.
+  const bool whole = matrix.scales != Scales::kBfloat16;
   const int64_t slice_bytes = kBits * kLine, token_bytes = work.tokens.slices * kSlice;
-  const int64_t slices = by_row ? 1 : matrix.group_slices();
-  const uint8_t* tail = block + matrix.groups() * matrix.group_bytes();
-  for (int part = 0; part < kParts && work.asks && by_row; part++) {
-    prefetch(tail + beside(part, kVectorRows * 4, matrix.block_bytes()));
-  }
+  const int64_t slices = whole ? 1 : matrix.run_slices(), run_bytes = whole ? slice_bytes : matrix.run_bytes();
   for (int64_t i = 0; i < work.count; i++) std::memset(out + i * work.stride, 0, kParts * kVectorRows * sizeof(float));
   const Window window{block,
-                      by_row ? slice_bytes : matrix.group_bytes(),
+                      run_bytes,
                       matrix.block_bytes(),
                       block + slices * slice_bytes,
+                      decoded == nullptr ? nullptr : decoded->scales(),
+                      decoded == nullptr ? 0 : decoded->block_scales() * 4,
                       work.asks ? block + kParts / kBlockVectors * matrix.block_bytes() : nullptr,
-                      by_row ? slice_bytes : matrix.group_bytes(),
+                      run_bytes,
                       matrix.block_bytes(),
-                      by_row ? matrix.slices() : matrix.groups(),
+                      whole ? matrix.slices() : matrix.runs(),
                       slices,
                       matrix.step,
                       work.tokens.values + work.first * token_bytes,
                       token_bytes,
                       work.starts,
+                      work.tokens.slices * (matrix.has_halves() ? 2 : 1),
                       work.tokens.scales + work.first * work.tokens.slices,
                       work.tokens.slices,
                       out,
                       work.stride};
-  multiply_groups<kBits, kParts>(work, window);
+  multiply_windows<kBits, kParts>(work, window);
+}
+
+template <int kBits, int kParts>
+inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
+  const Matrix& matrix = work.matrix;
+  if (matrix.decoded()) {
+    const DecodedBlocks<kBlockRows> decoded(matrix, block, kParts / kBlockVectors);
+    multiply_runs_of<kBits, kParts>(work, block, &decoded, out);
+    const float* totals = work.tokens.totals + work.first * work.tokens.slices;
+    for (int i = 0; i < kParts / kBlockVectors && decoded.minimums() != nullptr; i++) {
+      add_minimums(decoded.minimums() + i * decoded.block_minimums(), totals, work.tokens.slices, work.count,
+                   out + i * kBlockRows, work.stride);
+    }
+    return;
+  }
+  const uint8_t* tail = matrix.tail(block);
+  const bool by_row = matrix.scales == Scales::kRow;
+  for (int part = 0; part < kParts && work.asks && by_row; part++) {
+    prefetch(tail + beside(part, kVectorRows * 4, matrix.block_bytes()));
+  }
+  multiply_runs_of<kBits, kParts>(work, block, nullptr, out);
   if (by_row) scale_rows<kParts>(work, tail, out);
 }
 
@@ -168,17 +209,35 @@ inline void multiply_bits(const Work& work, int64_t first, int64_t blocks) {
   if (work.matrix.bits == 2) return multiply_blocks<2>(work, first, blocks);
   if (work.matrix.bits == 3) return multiply_blocks<3>(work, first, blocks);
   if (work.matrix.bits == 4) return multiply_blocks<4>(work, first, blocks);
+  if (work.matrix.bits == 5) return multiply_blocks<5>(work, first, blocks);
+  if (work.matrix.bits == 6) return multiply_blocks<6>(work, first, blocks);
   multiply_blocks<8>(work, first, blocks);
+}
+
+// Starts of `count` tokens from `first` on: what codes of 0 add to the sums of slices, or of their halves.
+inline void fill_starts(const Matrix& matrix, const Tokens& tokens, int64_t first, int64_t count, int32_t* starts) {
+  const int64_t slices = count * tokens.slices, at = first * tokens.slices;
+  if (!matrix.has_halves()) {
+    for (int64_t i = 0; i < slices; i++) starts[i] = -matrix.offset * tokens.sums[at + i];
+    return;
+  }
+  for (int64_t i = 0; i < slices; i++) {
+    const int8_t* values = tokens.values + (at + i) * kSlice;
+    int32_t sum = 0;
+    for (int j = 0; j < kSlice / 2; j++) sum += values[j];
+    starts[2 * i] = -matrix.offset * sum;
+    starts[2 * i + 1] = -matrix.offset * (tokens.sums[at + i] - sum);
+  }
 }
 
 inline void multiply(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
                      int64_t first_token, int64_t token_count, float* out, int64_t stride) {
-  const int64_t slices = tokens.slices, fitting = kMostStarts / slices;
+  const int64_t fitting = kMostStarts / (tokens.slices * (matrix.has_halves() ? 2 : 1));
   const int64_t most = fitting < kTokenBlock ? fitting : kTokenBlock;
   int32_t starts[kMostStarts];
   for (int64_t done = 0; done < token_count; done += most) {
     const int64_t first = first_token + done, count = token_count - done < most ? token_count - done : most;
-    for (int64_t i = 0; i < count * slices; i++) starts[i] = -matrix.offset * tokens.sums[first * slices + i];
+    fill_starts(matrix, tokens, first, count, starts);
     const bool asks = count > kFewTokens || !foresees_reading();
     multiply_bits({matrix, tokens, starts, first, count, out + done * stride, stride, asks}, first_block, blocks);
   }

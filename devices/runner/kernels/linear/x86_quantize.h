@@ -65,7 +65,9 @@ inline void quantize_slices(const float* x, int64_t count, int64_t first, const 
   }
   std::memcpy(tokens.scales + first, scales, static_cast<size_t>(count) * sizeof(float));
   for (int64_t i = 0; i < count; i++) {
-    tokens.sums[first + i] = quantize_slice(x + i * kSlice, inverses[i], tokens.values + (first + i) * kSlice);
+    const int32_t sum = quantize_slice(x + i * kSlice, inverses[i], tokens.values + (first + i) * kSlice);
+    tokens.sums[first + i] = sum;
+    tokens.totals[first + i] = static_cast<float>(sum) * scales[i];
   }
 }
 

@@ -109,7 +109,7 @@ class Reader {
 
   void read_head() {
     words_.expect("edgec.linear", words_.line());
-    words_.number(2, 2);
+    words_.number(3, 3);
     words_.expect("block_rows", words_.line());
     const int64_t rows = words_.number(8, 16);
     words_.require(rows == 8 || rows == 16);
@@ -220,6 +220,7 @@ class Reader {
     matrix.bits = static_cast<int>(words_.number(2, 8));
     matrix.step = static_cast<int>(words_.number(1, 2));
     matrix.offset = static_cast<int>(words_.number(0, 128));
+    matrix.scales = linear::scales_named(words_.word());
     words_.require(linear::is_matrix(matrix) && width(product.out) == matrix.rows);
     if (!words_.ok()) return;
     matrix.data = data(matrix.bytes(), false, &product.key);
