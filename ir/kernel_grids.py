@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from edgec.ir.weight_scheme import WeightScheme
+from edgec.ir.weight_scheme import LIFTED_BITS, WeightScheme
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,7 @@ class KernelGrid:
         channel_multiple: per-channel rows must be a multiple of this wide; 0 forbids per channel.
         coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
         activation_group: values of a token that share a scale where activations have 8 bits; 0: the whole token.
+        symmetric: whether integers lie around 0; else groups have minimums.
     """
 
     bits: int
@@ -23,10 +24,11 @@ class KernelGrid:
     channel_multiple: int
     coarsens: bool = True
     activation_group: int = 0
+    symmetric: bool = True
 
     def accepts(self, scheme: WeightScheme, width: int) -> bool:
         """Whether rows of ``width`` values may be stored by ``scheme``."""
-        if scheme.bits != self.bits:
+        if scheme.bits != self.bits or scheme.symmetric != self.symmetric:
             return False
         if scheme.group_size:
             return scheme.group_size in self.groups and width % scheme.group_size == 0
@@ -52,8 +54,11 @@ _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
 DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
 _LINEAR_GROUPS = (256, 128, 64, 32)
-LINEAR_KERNELS = tuple(
-    KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=bits == 8, activation_group=32) for bits in (2, 3, 4, 8)
+LIFTED_KERNELS = tuple(KernelGrid(bits, (32,), 0, False, 32, symmetric=False) for bits in LIFTED_BITS)
+"""Groups with minimums, which only edgec's kernels read; embedding tables as well as matrices."""
+LINEAR_KERNELS = (
+    *(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=bits == 8, activation_group=32) for bits in (2, 3, 4, 8)),
+    *LIFTED_KERNELS,
 )
 """What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
 
@@ -83,7 +88,12 @@ def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tu
 def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[WeightScheme]:
     """Candidates in order of preference; the caller drops those that the width rules out."""
     candidates = []
-    for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
+    if not scheme.symmetric:
+        # Around 0 a group takes 16 bits for its scale; more would be lost with fewer bits than the asked ones.
+        scheme = replace(scheme, symmetric=True, scale_bits=16)
+        candidates.append(scheme)
+    around_zero = (grid for grid in kernels if grid.bits >= scheme.bits and grid.symmetric)
+    for grid in sorted(around_zero, key=lambda grid: grid.bits):
         smaller = [group for group in grid.groups if group <= scheme.group_size]
         candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
         if grid.coarsens:

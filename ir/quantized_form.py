@@ -3,7 +3,7 @@
     weight_int int8 [N,K], weight_scale float32 [N,K/g], weight_zero_point int8 [N,K/g]
       -> torchao.dequantize_affine([1,g], qmin, qmax) -> aten.linear | aten.embedding
 
-These are, argument by argument, the nodes that torch.export prints for torchao's own quantised layers.
+Groups with minimums are ``edgec::dequantize_minimum``'s (minimum_form.py). The others are, argument by argument, the nodes that torch.export prints for torchao's own quantised layers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.ir.attributes import attribute, remove
+from edgec.ir.minimum_form import DEQUANTIZE_MINIMUM
 from edgec.ir.weight_decision import Decision
 
 aten = torch.ops.aten
 DEQUANTIZE = torch.ops.torchao.dequantize_affine.default
+WEIGHT_FORMS = frozenset({DEQUANTIZE, DEQUANTIZE_MINIMUM})
+"""What makes a matrix of integers, scales and zero points or minimums."""
 QUANTIZE = torch.ops.torchao.quantize_affine.default
 CHOOSE = torch.ops.torchao.choose_qparams_affine.default
 RECORD = "edgec_quantization"
@@ -46,6 +49,8 @@ def dequantized(graph: GraphModule, decision: Decision) -> Node:
     assert decision.used is not None
     integers, scale, zero_point = (graph.graph.get_attr(name) for name in decision.buffers)
     block, bounds = [1, decision.used.block(decision.shape[1])], decision.used.held
+    if not decision.used.symmetric:
+        return graph.graph.call_function(DEQUANTIZE_MINIMUM, (integers, block, scale, zero_point))
     return graph.graph.call_function(DEQUANTIZE, (integers, block, scale, zero_point, torch.int8, *bounds))
 
 

@@ -17,7 +17,8 @@ from torch.fx.node import map_arg
 from edgec.ir.attributes import attribute
 from edgec.ir.experts import EXPERTS
 from edgec.ir.lut_form import is_lut, lut_rows
-from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.ir.minimum_form import DEQUANTIZE_MINIMUM, dequantize_minimum
+from edgec.ir.quantized_form import DEQUANTIZE, WEIGHT_FORMS
 
 aten = torch.ops.aten
 _BLOCK_VALUES = 1 << 22
@@ -36,7 +37,7 @@ def is_stored(node: Node) -> bool:
         return is_stored(node.all_input_nodes[0]) and all(reads_experts(user, node) for user in node.users)
     if is_lut(node):
         return all(source.op == "get_attr" for source in node.all_input_nodes)
-    if node.target not in (aten.to.dtype, DEQUANTIZE) or any(n.op != "get_attr" for n in node.all_input_nodes):
+    if node.target not in (aten.to.dtype, *WEIGHT_FORMS) or any(n.op != "get_attr" for n in node.all_input_nodes):
         return False
     block: Any = node.args[1]
     return node.target is aten.to.dtype or (len(block) == 2 and block[0] == 1)
@@ -56,6 +57,9 @@ def rows_of(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
         return held[rows]
     if is_lut(matrix):
         return _table_rows(graph, matrix, rows)
+    if matrix.target is DEQUANTIZE_MINIMUM:
+        integers, scale, minimum = (attribute(graph, str(matrix.args[i].target))[rows] for i in (0, 2, 3))
+        return dequantize_minimum(integers, matrix.args[1], scale, minimum)
     if matrix.target is DEQUANTIZE:
         return _dequantized_rows(graph, matrix, rows)
     dense: Tensor = matrix.target(*map_arg(matrix.args, lambda source: rows_of(graph, source, rows)), **matrix.kwargs)

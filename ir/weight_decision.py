@@ -21,7 +21,7 @@ class Decision:
         reason: why ``used`` is not ``requested``; empty when it is.
         container_bits: bits per weight as stored.
         bytes: integers and scales as a device stores them (packed), bytes.
-        buffers: names of the integer, scale and zero-point buffers in the graph.
+        buffers: names of the buffers in the graph of integers, scales, and zero points or minimums.
         algorithm: how the scales were chosen.
     """
 

@@ -8,7 +8,8 @@ from math import log, log2
 from edgec.errors import InputError
 
 KINDS = ("int", "lut", "balanced")
-INTEGER_BITS, TABLE_BITS = (2, 3, 4, 8), (1, 2, 3, 4, 6, 8)
+INTEGER_BITS, LIFTED_BITS, TABLE_BITS = (2, 3, 4, 8), (2, 3, 4, 5, 6), (1, 2, 3, 4, 6, 8)
+LIFTED_SCALE_BITS = (6, 16)
 BALANCED = (-1.5, -0.5, 0.5, 1.5)
 """Apple's fixed set of 2-bit values, in units of a scale."""
 BALANCED_SET = "balanced"
@@ -19,11 +20,13 @@ class WeightScheme:
     """How the weights of a tensor are stored.
 
     Attributes:
-        bits: width of a weight: 2, 3, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
+        bits: width of a weight: 2, 3, 4 or 8, with minimums 2 to 6; of an index into a table: 1, 2, 3, 4, 6 or 8.
         group_size: values along the input width that share a scale; 0 for one scale per output channel.
-        symmetric: the zero point is 0 (the only form the matrix kernels read).
+        symmetric: integers lie around a zero point of 0; else they count from a minimum, which each group has beside
+            its scale (only edgec's kernels read that).
         activation_bits: 8 quantises the input dynamically; 0 leaves it in float (weight-only).
-        scale_bits: 32 for float32 scales; 16 for scales that bfloat16 can hold, so that a lowering loses nothing.
+        scale_bits: 32 for float32 scales; 16 for scales that bfloat16 can hold, so that a lowering loses nothing. With
+            minimums: 16 for float16, 6 for multiples of float16 numbers that 8 groups share.
         kind: ``int``; ``lut``: indices into a table of float16 values; ``balanced``: the table is ``BALANCED`` x scale.
         group_rows: output channels that share a table; 0 for one table.
         sparsity: share of the weights that become zero and are left out of the file, 0..1; tables only.
@@ -52,6 +55,7 @@ class WeightScheme:
             share = f"per {self.group_rows} channels" if self.group_rows else "per tensor"
             return f"{self.bits}-bit {name} {share}" + f", {self.sparsity:.0%} zeros" * (self.sparsity > 0)
         share = f"group {self.group_size}" if self.group_size else "per channel"
+        share += " with minimums" * (not self.symmetric)
         return f"{self.bits}-bit {share}" + f", {self.levels} levels" * (self.levels > 0)
 
     @property
@@ -70,8 +74,9 @@ class WeightScheme:
 
     @property
     def held(self) -> tuple[int, int]:
-        """The smallest and largest integer that ``bits`` can hold."""
-        return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        """The smallest and largest integer that ``bits`` can hold; from 0 on where values have a minimum."""
+        least = -(1 << (self.bits - 1)) if self.symmetric else 0
+        return least, least + (1 << self.bits) - 1
 
     @property
     def information_bits(self) -> float:
@@ -86,6 +91,14 @@ class WeightScheme:
     def weights_only(self) -> WeightScheme:
         """The scheme without what it says of activations."""
         return replace(self, activation_bits=0, activation_group=None)
+
+
+def around_zero(scheme: WeightScheme) -> WeightScheme:
+    """The scheme without minimums that holds at least its bits; itself where it has none."""
+    if scheme.symmetric:
+        return scheme
+    bits = next(bits for bits in INTEGER_BITS if bits >= scheme.bits)
+    return replace(scheme, bits=bits, symmetric=True, scale_bits=16)
 
 
 SchemeRule = tuple[str, WeightScheme | None]
@@ -124,13 +137,20 @@ def _table_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
 
 
 def stored_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
-    """Bytes of packed integers and their scales (symmetric: no zero points), or of indices and tables."""
+    """Bytes of packed integers and their scales (no zero points) and minimums, or of indices and tables."""
     if scheme.is_table:
         return _table_bytes(shape, scheme)
     rows, width = shape
     integers = rows * -(-width * scheme.bits // 8)
-    scales = rows * (width // scheme.block(width)) * scheme.scale_bits // 8
-    return integers + scales
+    return integers + rows * _scale_bytes(width // scheme.block(width), scheme)
+
+
+def _scale_bytes(groups: int, scheme: WeightScheme) -> int:
+    """Bytes of the scales, and minimums, of a row."""
+    if scheme.symmetric:
+        return groups * scheme.scale_bits // 8
+    shared = 4 * -(-groups // 8)  # a float16 step for scales and one for minimums
+    return 4 * groups if scheme.scale_bits == 16 else groups + -(-groups // 2) + shared
 
 
 def require_supported(scheme: WeightScheme, where: str) -> None:
@@ -139,7 +159,9 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
     Raises:
         InputError: E174, a kind, width, group, sparsity or activation width outside the known ones.
     """
-    widths = TABLE_BITS if scheme.kind == "lut" else (2,) if scheme.kind == "balanced" else INTEGER_BITS
+    integers = INTEGER_BITS if scheme.symmetric else LIFTED_BITS
+    widths = TABLE_BITS if scheme.kind == "lut" else (2,) if scheme.kind == "balanced" else integers
+    scale_bits = (16, 32) if scheme.symmetric else LIFTED_SCALE_BITS
     problems = [
         (scheme.kind not in KINDS, f"weights of kind {scheme.kind!r}", f"use one of {', '.join(KINDS)}"),
         (scheme.bits not in widths, f"{scheme.bits} bits", f"use {_listed(widths)} bits"),
@@ -151,8 +173,10 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
             f"{scheme.activation_group} values of a token that share a scale",
             "use activation_group = 32, or 0 for the whole token",
         ),
-        (scheme.scale_bits not in (16, 32), f"{scheme.scale_bits}-bit scales", "use 16 or 32"),
-        (not scheme.symmetric, "an asymmetric weight grid", "use symmetric = true; matrix kernels read no zero points"),
+        (scheme.scale_bits not in scale_bits, f"{scheme.scale_bits}-bit scales", f"use {_listed(scale_bits)}"),
+        (not scheme.symmetric and scheme.group_size != 32, "minimums without groups of 32", "set group_size = 32"),
+        (not scheme.symmetric and scheme.is_table, "a look-up table with minimums", "leave symmetric = false out"),
+        (not scheme.symmetric and scheme.levels > 0, "fewer levels with minimums", "leave levels out"),
         *_table_problems(scheme),
     ]
     for wrong, what, fix in problems:

@@ -55,7 +55,6 @@ class CodeGrid:
         """Turn codes into the whole numbers that they stand for, int16 of the same shape."""
         return codes.to(torch.int16) * self.step - self.offset
 
-
     @property
     def centred(self) -> bool:
         """Whether the middle code stands for 0."""

@@ -14,7 +14,7 @@ from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, named_recipes
-from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.recipes.recipe import Recipe, for_backend, with_trained_grids
 from edgec.quiet import quiet
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ def adapt(
     source = _text_decoder(str(model), revision=revision, **options)
     original = source if teacher is None else _text_decoder(str(teacher), **options)
     settings = settings or Settings()
+    # An adapter fits the integers of a bundle; whole weights are trained on grids that training can move.
+    trained = trained if settings.adapter else with_trained_grids(trained)
     path = Path(out or f"{source.name}-{trained.name}{'-lora' if settings.adapter else ''}")
     job = AdaptJob(source, original, trained, file, tuple(map(str, text)), settings, path, force)
     job = job if bundle is None else replace(job, bundle=open_bundle(Path(bundle)))

@@ -21,7 +21,7 @@ from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.replaceable import check_replaceable
 from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 from edgec.errors import InputError
-from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.recipes.recipe import Recipe, with_trained_grids
 from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.ir.kv_donors import AUTO, kept_layers
 from edgec.ir.weight_scheme import WeightScheme
@@ -107,7 +107,7 @@ def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
     if record is None:
         return recipe
     if record.grids:
-        recipe = replace(recipe, prepare=())
+        recipe = with_trained_grids(replace(recipe, prepare=()))
     if record.mode is None or record.boundary is None:
         return recipe
     layers = config.get("num_hidden_layers")

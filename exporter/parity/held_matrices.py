@@ -22,11 +22,11 @@ from torch.fx import GraphModule, Node
 from edgec.ir.attributes import attribute
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
-from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.ir.quantized_form import WEIGHT_FORMS
 from edgec.passes.cleanup.fold_constants import computation_key, evaluate
 from edgec.passes.contract import clean, clone, nodes_of
 
-_READS = (DEQUANTIZE, DEQUANTIZE_LUT, torch.ops.aten.to.dtype)
+_READS = (*WEIGHT_FORMS, DEQUANTIZE_LUT, torch.ops.aten.to.dtype)
 _FLOAT_BYTES = 4
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.recipes.support import Support, support_of
-from edgec.ir.weight_scheme import WeightScheme
+from edgec.ir.weight_scheme import WeightScheme, require_supported
 
 _ROWS = 16
 """Output channels per table that error messages propose."""
@@ -30,6 +30,7 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
         return
     recipe = for_backend(recipe, backend)
     for place, scheme in _schemes(recipe):
+        _check_minimums(place, scheme, support)
         if scheme.is_table:
             _check_table(place, scheme, support)
         elif place.endswith("embedding"):
@@ -50,22 +51,36 @@ def _schemes(recipe: Recipe) -> Iterator[tuple[str, WeightScheme]]:
     yield from ((f"recipe {recipe.name}, {place}", scheme) for place, scheme in places if scheme is not None)
 
 
+def _check_minimums(place: str, scheme: WeightScheme, support: Support) -> None:
+    """Refuse groups with minimums where no kernel adds them, and forms that have no meaning."""
+    if scheme.symmetric:
+        return
+    if all(grid.symmetric for grid in support.kernels):
+        fix = "leave symmetric = false out, or put it under [on.edgec], which is for edgec's own kernels"
+        raise _unsupported(place, str(scheme), "its kernels read scales without minimums", fix)
+    require_supported(scheme, place)
+
+
 def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
-    legal = [(grid.bits, group) for grid in support.kernels for group in (*grid.groups, 0)]
-    if (scheme.bits, scheme.group_size) in legal and scheme.symmetric:
+    if not scheme.symmetric:
+        return
+    grids = [grid for grid in support.kernels if grid.symmetric]
+    legal = [(grid.bits, group) for grid in grids for group in (*grid.groups, 0)]
+    if (scheme.bits, scheme.group_size) in legal:
         return
     legal = [(bits, group) for bits, group in legal if support.block_scales or not group]
     if scheme.bits == 2 and support.table_bits:
         fix = f'set kind = "balanced" or kind = "lut", bits = 2 and group_rows = {_ROWS}'
         raise _unsupported(place, str(scheme), "its integers have 4 or 8 bits; two bits are look-up tables", fix)
     bits, group = min(legal, key=lambda choice: (abs(choice[0] - scheme.bits), _apart(choice[1], scheme.group_size)))
-    read = "; ".join(f"{grid.bits} bits: group {', '.join(map(str, (*grid.groups, 0)))}" for grid in support.kernels)
+    read = "; ".join(f"{grid.bits} bits: group {', '.join(map(str, (*grid.groups, 0)))}" for grid in grids)
     raise _unsupported(place, str(scheme), f"its kernels read {read}", f"set bits = {bits} and group_size = {group}")
 
 
 def _check_activations(place: str, scheme: WeightScheme, support: Support) -> None:
     """Refuse a group of activations that no kernel rounds together, and scales that only XNNPACK's 4 bits have."""
-    if scheme.group_size and scheme.bits != 4 and support.exact_scale_bits not in (0, scheme.scale_bits):
+    exact = not scheme.symmetric or support.exact_scale_bits in (0, scheme.scale_bits)
+    if scheme.group_size and scheme.bits != 4 and not exact:
         what, why = (
             f"{scheme} with float32 scales",
             f"its kernels store scales of groups in {support.exact_scale_bits} bits",
@@ -82,7 +97,7 @@ def _check_weight_only(place: str, scheme: WeightScheme, support: Support) -> No
     if not support.weight_only:
         fix = "set activation_bits = 8 (dynamic, no calibration needed)"
         raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
-    if scheme.group_size and support.exact_scale_bits not in (0, scheme.scale_bits):
+    if scheme.group_size and scheme.symmetric and support.exact_scale_bits not in (0, scheme.scale_bits):
         what = f"float activations with {scheme.scale_bits}-bit scales of groups"
         why = f"its kernels store these scales in {support.exact_scale_bits} bits"
         raise _unsupported(place, what, why, f"set scale_bits = {support.exact_scale_bits}")
@@ -106,7 +121,7 @@ def _check_table(place: str, scheme: WeightScheme, support: Support) -> None:
 
 
 def _check_lookup(place: str, scheme: WeightScheme, support: Support) -> None:
-    if scheme.bits not in support.lookup_bits:
+    if scheme.symmetric and scheme.bits not in support.lookup_bits:
         near = min(support.lookup_bits, key=lambda bits: abs(bits - scheme.bits))
         why = f"look-ups read {', '.join(map(str, support.lookup_bits))} bits"
         raise _unsupported(place, str(scheme), why, f"set bits = {near}")

@@ -37,7 +37,7 @@ _TEXT: ValueCheck = ("a text", lambda value: isinstance(value, str))
 _TRUTH: ValueCheck = ("true or false", lambda value: isinstance(value, bool))
 _NUMBER: ValueCheck = ("a finite number", is_number)
 _SHARE: ValueCheck = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
-_ALGORITHM = _one_of("rtn", "hqq", "mse", "gptq")
+_ALGORITHM = _one_of("rtn", "hqq", "mse", "importance", "gptq")
 _GRID: dict[str, ValueCheck] = {
     "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
     "group_size": _whole(0),
@@ -53,7 +53,7 @@ _IMPLIED: dict[str, dict[str, Any]] = {
     "lut": {"group_size": 0, "activation_bits": 0, "scale_bits": 16},
     "balanced": {"bits": 2, "group_size": 0, "activation_bits": 0, "scale_bits": 16},
 }
-_SCALES = {"scale_bits": _one_of(16, 32)}
+_SCALES = {"scale_bits": _one_of(6, 16, 32)}
 _SCHEME: dict[str, ValueCheck] = {
     **_GRID,
     "symmetric": _TRUTH,
@@ -64,7 +64,7 @@ _SCHEME: dict[str, ValueCheck] = {
 _TABLES: dict[str, dict[str, ValueCheck]] = {
     "weights": _SCHEME,
     "lm_head": _SCHEME,
-    "embedding": {**_GRID, **_SCALES},
+    "embedding": {**_GRID, "symmetric": _TRUTH, **_SCALES},
     "cache": {"dtype": _one_of("float32", "float16", "int8", "int4"), "sink_tokens": _whole(0)},
     "shared_kv": {
         "mode": _one_of("reuse", "project"),

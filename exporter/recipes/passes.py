@@ -74,8 +74,10 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
         defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
         wanted.append(Quantize(own, *defaults, recipe.algorithm, kernels, calibration or Calibration()))
     if embedding and not embedding.is_table:
-        scales = (recipe.algorithm, embedding.scale_bits)
-        wanted.append(QuantizeEmbedding(embedding.bits, embedding.group_size, *scales))
+        support = support_of(recipe.backend, recipe.kernels)
+        read = tuple(grid for grid in support.kernels if not grid.symmetric) if support else ()
+        grid = (embedding.bits, embedding.group_size, recipe.algorithm, embedding.scale_bits, embedding.symmetric)
+        wanted.append(QuantizeEmbedding(*grid, read))
     return wanted
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from edgec.exporter.recipes.support import OWN_KERNELS, STANDARD_KERNELS, has_own_kernels, support_of
-from edgec.ir.weight_scheme import SchemeRule, WeightScheme
+from edgec.ir.weight_scheme import SchemeRule, WeightScheme, around_zero, stored_bytes
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Recipe:
         lm_head: scheme of the matrix that makes the logits; None leaves it in float32.
         embedding: scheme of embedding tables; None leaves them in float32.
         rules: (pattern on a parameter's name, scheme or None for float32); the first match wins over all above.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq``: fitted to calibration text.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``importance`` and ``gptq``: by calibration text.
         prepare: exact rewrites of weights before they are rounded, in order: ``rotate``, ``awq``, ``smooth``.
         kv_dtype: ``float32``, ``float16``, ``int8`` or, with edgec's kernels, ``int4``.
         sink_tokens: leading tokens that sliding windows keep forever.
@@ -91,6 +91,8 @@ def bits_per_weight(scheme: WeightScheme | None) -> float:
     """Bits per weight with the group's scale; a scale per channel is shared by too many weights to count."""
     if scheme is None:
         return 32.0
+    if not scheme.symmetric:
+        return 8 * stored_bytes((1, 8192), scheme) / 8192
     return scheme.bits + (scheme.scale_bits / scheme.group_size if scheme.group_size else 0.0)
 
 
@@ -120,6 +122,15 @@ def with_standard_kernels(recipe: Recipe) -> Recipe:
     other = recipe.on.get(STANDARD_KERNELS, recipe)
     weights = replace(recipe, weights=other.weights, lm_head=other.lm_head, embedding=other.embedding)
     return replace(weights, rules=other.rules, kernels=STANDARD_KERNELS, on={})
+
+
+def with_trained_grids(recipe: Recipe) -> Recipe:
+    """The recipe with weights on grids that training learns: those with minimums lie around 0 instead."""
+    weights, lm_head, embedding = (
+        each and around_zero(each) for each in (recipe.weights, recipe.lm_head, recipe.embedding)
+    )
+    rules = tuple((pattern, scheme and around_zero(scheme)) for pattern, scheme in recipe.rules)
+    return replace(recipe, weights=weights, lm_head=lm_head, embedding=embedding, rules=rules)
 
 
 def _with_float_activations(recipe: Recipe) -> Recipe:

@@ -63,6 +63,7 @@ def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
         "the model has no tokenizer to read text with": tokenizer is None,
         f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not searched
         and not is_layerwise(recipe)
+        and recipe.algorithm != "importance"
         and not ranged
         and not (recipe.shared_kv and recipe.boundary == AUTO)
         and not any(scheme and scheme.is_table for scheme in schemes),

@@ -25,7 +25,7 @@ from edgec.passes.static.add_adapter import is_added
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.delegate import DelegateConstant
 
-_BITS = {"float32": 32, "int8": 8, "int4": 4, "int3": 3, "int2": 2, "bfloat16": 16}
+_BITS = {"float32": 32, "int8": 8, "int6": 6, "int5": 5, "int4": 4, "int3": 3, "int2": 2, "bfloat16": 16}
 
 
 def weight_facts(program: Program, stored: Sequence[DelegateConstant]) -> list[WeightFact]:

@@ -26,11 +26,11 @@ from torch.fx import GraphModule, Node
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
-from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, drop_if_unused
+from edgec.ir.quantized_form import CHOOSE, QUANTIZE, WEIGHT_FORMS, drop_if_unused
 
 # A cast from 16 bits to float32.
 _CAST_GROWTH = 2.0
-_NEVER = frozenset({CHOOSE, DEQUANTIZE, DEQUANTIZE_LUT, QUANTIZE})
+_NEVER = frozenset({CHOOSE, *WEIGHT_FORMS, DEQUANTIZE_LUT, QUANTIZE})
 # The name of what no parameter goes into.
 _RANGES = "positions"
 

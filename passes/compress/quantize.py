@@ -24,13 +24,14 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import torch
+from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.ir.experts import EXPERTS
 from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, KernelGrid, fit
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
-    DEQUANTIZE,
+    WEIGHT_FORMS,
     decisions_of,
     dequantized,
     drop_if_unused,
@@ -45,8 +46,14 @@ from edgec.ir.weight_scheme import BALANCED_SET, CONTAINER, SchemeRule, WeightSc
 from edgec.passes.compress.expert_weights import flatten_experts, routers
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.compress.rounding.placement import place_integers
-from edgec.passes.compress.rounding.weight_grid import GPTQ, require_algorithm, without_inputs
+from edgec.passes.compress.rounding.weight_grid import (
+    GPTQ,
+    IMPORTANCE,
+    require_algorithm,
+    without_inputs,
+)
 from edgec.passes.contract import nodes_of
+from edgec.passes.graph.activation_statistics import second_moments
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import walk_layers
 from edgec.passes.graph.weight_edits import is_constant
@@ -63,9 +70,10 @@ class Quantize:
         rules: (pattern on the parameter's name, scheme or None for float); the first match wins.
         default: the scheme of layers that no rule names; None leaves them in float.
         lm_head: the scheme of the lm_head when no rule names it; None leaves it in float.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid), or ``gptq`` (see gptq).
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid); ``importance``: errors count as
+            inputs are large on calibration text, or alike where there is none; ``gptq`` (see gptq).
         kernels: what the target's kernels can read, and so what may be stored.
-        calibration: what ``gptq`` runs the graph on, layer by layer.
+        calibration: what ``importance`` runs the float graph on, and ``gptq`` layer by layer.
     """
 
     rules: tuple[SchemeRule, ...] = ()
@@ -94,10 +102,15 @@ class Quantize:
         computing = [node for node in every if node not in routing and not is_constant(node)]
         linears = [node for node in computing if parameter_of(node.args[1]) is not None]
         decisions: dict[Node, Decision] = {}
+        weighted = self.algorithm == IMPORTANCE and self.calibration
+        moments = second_moments(program, self.calibration.calls(program)) if weighted else {}
 
         def visit(linear: Node, curvature: Curvature | None) -> None:
             role = "vocabulary" if linear is lm_head else "linear"
-            decisions[linear] = self._quantize(graph, Weight(linear, 1), role, curvature)
+            parameter = parameter_of(linear.args[1])
+            assert parameter is not None
+            known = Inputs(curvature, moments.get(str(parameter.target)))
+            decisions[linear] = self._quantize(graph, Weight(linear, 1), role, known)
 
         if self.algorithm == GPTQ:
             walk_layers(replace(program, graph=graph), self.calibration, linears, visit, self.name)
@@ -106,13 +119,13 @@ class Quantize:
                 visit(linear, None)
         # No inputs are seen for experts: which of them a token reaches depends on the text.
         for node, view in experts.items():
-            decisions[node] = self._quantize(graph, Weight(view, 0), "linear", None)
+            decisions[node] = self._quantize(graph, Weight(view, 0), "linear", Inputs())
         layers = [*linears, *experts]
         record(graph, [decisions[layer] for layer in layers])
         _quantize_inputs(graph, {layer: decisions[layer] for layer in layers})
         return program.interface
 
-    def _quantize(self, graph: GraphModule, weight: Weight, role: str, curvature: Curvature | None) -> Decision:
+    def _quantize(self, graph: GraphModule, weight: Weight, role: str, known: Inputs) -> Decision:
         """Let a layer read integers; its input stays as it is."""
         reader, old = weight.reader, weight.reader.args[weight.place]
         parameter = parameter_of(old)
@@ -120,8 +133,8 @@ class Quantize:
         decision = self.decision_for(graph, parameter, role)
         if decision.used is None:
             return decision
-        algorithm = _algorithm(decision.requested, self.algorithm, curvature)
-        decision = place_integers(graph, parameter, decision, algorithm, curvature)
+        algorithm = _algorithm(decision.requested, self.algorithm, known)
+        decision = place_integers(graph, parameter, decision, algorithm, known.curvature, known.moments)
         with graph.graph.inserting_before(reader):
             reader.update_arg(weight.place, dequantized(graph, decision))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
@@ -166,7 +179,15 @@ class Quantize:
         weights = [n.args[1] for n in nodes_of(program.graph, aten.linear.default)]
         views = [n.args[2] for n in nodes_of(program.graph, EXPERTS)]
         weights += [view.args[0] for view in views if isinstance(view, Node) and view.target is aten.view.default]
-        assert sum(isinstance(w, Node) and w.target is DEQUANTIZE for w in weights) >= recorded
+        assert sum(isinstance(w, Node) and w.target in WEIGHT_FORMS for w in weights) >= recorded
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is known of a layer's inputs: their curvature, or the mean square of each, float32 [K]."""
+
+    curvature: Curvature | None = None
+    moments: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -177,10 +198,12 @@ class Weight:
     place: int
 
 
-def _algorithm(asked: WeightScheme | None, algorithm: str, curvature: Curvature | None) -> str:
+def _algorithm(asked: WeightScheme | None, algorithm: str, known: Inputs) -> str:
     """The algorithm that finds a layer's integers, as it is recorded."""
     chosen = BALANCED_SET if asked and asked.kind == BALANCED_SET else without_inputs(algorithm)
-    return chosen if curvature is None else f"{chosen}, {GPTQ}"
+    if known.curvature is None and known.moments is None:
+        return chosen
+    return f"{chosen}, {IMPORTANCE if known.curvature is None else GPTQ}"
 
 
 def _quantize_inputs(graph: GraphModule, decisions: Mapping[Node, Decision]) -> None:

@@ -2,7 +2,7 @@
 
     embedding(W, tokens)
     ==>
-    embedding(dequantize_affine(W_int, scale, 0), tokens)
+    embedding(dequantize_affine(W_int, scale, 0), tokens)        or dequantize_minimum(W_int, scale, minimum)
 
 Legality: W is a parameter. ExecuTorch fuses the pair into ``quantized_decomposed::embedding_{2bit,4bit,byte}``, which
 reads only the rows it needs. A table tied to a matrix of the same scheme shares its integers, so that a backend may
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.ir.kernel_grids import fit, lookup_kernels
+from edgec.ir.kernel_grids import KernelGrid, fit, lookup_kernels
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
-    DEQUANTIZE,
+    WEIGHT_FORMS,
     decisions_of,
     dequantized,
     drop_if_unused,
@@ -43,10 +43,12 @@ class QuantizeEmbedding:
     """Store embedding tables as integers; approximate.
 
     Attributes:
-        bits: 2, 4 or 8.
+        bits: 2, 4 or 8; with minimums 2 to 6.
         group_size: values of a row that share a scale; 0 for one scale per row.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq`` is ``mse`` here.
-        scale_bits: 32, or 16 for scales that bfloat16 can hold.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``, which the others are here.
+        scale_bits: 32, or 16 for scales that bfloat16 can hold; with minimums 6 or 16.
+        symmetric: integers lie around 0; else groups have minimums.
+        kernels: what is read besides the groups of ``lookup_kernels``.
         min_rows: smaller tables (token types, a few positions) stay in float.
     """
 
@@ -54,6 +56,8 @@ class QuantizeEmbedding:
     group_size: int = 0
     algorithm: str = "mse"
     scale_bits: int = 32
+    symmetric: bool = True
+    kernels: tuple[KernelGrid, ...] = ()
     min_rows: int = 128
     name: str = "quantize_embedding"
     effect: Effect = Effect.APPROXIMATE
@@ -61,7 +65,7 @@ class QuantizeEmbedding:
     @property
     def scheme(self) -> WeightScheme:
         """The scheme asked for every table; a look-up has no activations."""
-        return WeightScheme(self.bits, self.group_size, activation_bits=0, scale_bits=self.scale_bits)
+        return WeightScheme(self.bits, self.group_size, self.symmetric, activation_bits=0, scale_bits=self.scale_bits)
 
     def requires(self, program: Program) -> None:
         """Scheme and algorithm are known."""
@@ -95,12 +99,12 @@ class QuantizeEmbedding:
         name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
         fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
         if rows >= self.min_rows:
-            fitted = fit(self.scheme, width, lookup_kernels(width))
+            fitted = fit(self.scheme, width, (*lookup_kernels(width), *self.kernels))
         return decide(name, "embedding", (rows, width), self.scheme, fitted)
 
     def ensures(self, program: Program) -> None:
         """Every table that was to be quantised is read as integers."""
         lookups = nodes_of(program.graph, aten.embedding.default)
-        quantized = sum(isinstance(n.args[0], Node) and n.args[0].target is DEQUANTIZE for n in lookups)
+        quantized = sum(isinstance(n.args[0], Node) and n.args[0].target in WEIGHT_FORMS for n in lookups)
         decided = [d for d in decisions_of(program.graph) if d.role == "embedding" and d.used]
         assert quantized >= len(decided)

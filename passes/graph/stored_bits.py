@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from edgec.ir.attributes import attribute
 from edgec.ir.lut_form import DEQUANTIZE_LUT
+from edgec.ir.minimum_form import DEQUANTIZE_MINIMUM
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import DEQUANTIZE
 
@@ -49,6 +50,8 @@ def _packed(user: Node, leaf: Node, program: Program) -> int:
     given: Any = user.args
     if user.target is DEQUANTIZE and given[0] is leaf:
         return int(given[6] - given[5] + 1).bit_length() - 1
+    if user.target is DEQUANTIZE_MINIMUM and given[0] is leaf:
+        return int(attribute(program.graph, str(leaf.target)).max()).bit_length()
     if user.target is DEQUANTIZE_LUT and given[0] is leaf:
         table: Tensor = attribute(program.graph, str(given[1].target))
         return table.shape[1].bit_length() - 1

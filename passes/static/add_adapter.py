@@ -27,7 +27,7 @@ from edgec.errors import InputError
 from edgec.ir.attributes import read_shared
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
-from edgec.ir.quantized_form import DEQUANTIZE, decisions_of, parameter_name, parameter_of
+from edgec.ir.quantized_form import WEIGHT_FORMS, decisions_of, parameter_name, parameter_of
 from edgec.passes.contract import nodes_of
 from edgec.passes.prefill.last_logits import lm_head_linear
 
@@ -159,6 +159,6 @@ def _names(linear: Node, owners: Mapping[str, str], makes_logits: bool) -> Itera
 def _leaf(linear: Node) -> Node | None:
     """The tensor that holds the values, integers or indices of a layer's weight."""
     weight = linear.args[1]
-    if isinstance(weight, Node) and weight.target in (DEQUANTIZE, DEQUANTIZE_LUT):
+    if isinstance(weight, Node) and weight.target in (*WEIGHT_FORMS, DEQUANTIZE_LUT):
         weight = weight.args[0]
     return parameter_of(weight)

@@ -25,7 +25,7 @@ from torch.fx import GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.attributes import attribute, set_buffer, set_parameter
 from edgec.ir.program import Effect, Interface, Program
-from edgec.ir.quantized_form import DEQUANTIZE, QUANTIZE, decisions_of
+from edgec.ir.quantized_form import DEQUANTIZE, QUANTIZE, WEIGHT_FORMS, decisions_of
 from edgec.ir.weight_decision import Decision
 from edgec.passes.contract import nodes_of
 from edgec.passes.train.straight_through import fake_input
@@ -118,7 +118,7 @@ def _integer_layers(graph: GraphModule) -> Mapping[Node, Decision]:
     readers: dict[str, list[Node]] = {}
     for linear in nodes_of(graph, aten.linear.default):
         weight = linear.args[1]
-        if isinstance(weight, Node) and weight.target is DEQUANTIZE:
+        if isinstance(weight, Node) and weight.target in WEIGHT_FORMS:
             readers.setdefault(str(weight.args[0].target), []).append(linear)  # type: ignore[union-attr]
     return {layers[0]: decided[name] for name, layers in readers.items() if name in decided and len(layers) == 1}
 
@@ -144,7 +144,7 @@ def _rounded_from(node: Node) -> Node | None:
 def _unpack(graph: GraphModule) -> None:
     """Replace integers by the values that they stand for, and rounded inputs by ones that gradients pass."""
     values: dict[str, str] = {}
-    for node in nodes_of(graph, DEQUANTIZE):
+    for node in nodes_of(graph, *WEIGHT_FORMS):
         source = _rounded_from(node)
         with graph.graph.inserting_before(node):
             if source is None:
@@ -162,5 +162,5 @@ def _unpacked(graph: GraphModule, node: Node, values: dict[str, str]) -> str:
     if integers not in values:
         values[integers] = f"{integers}_values"
         stored = (attribute(graph, str(arg.target)) if isinstance(arg, Node) else arg for arg in node.args)
-        set_buffer(graph, values[integers], DEQUANTIZE(*stored).float())
+        set_buffer(graph, values[integers], node.target(*stored).float())  # type: ignore[operator]
     return values[integers]

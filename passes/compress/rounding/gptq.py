@@ -92,19 +92,23 @@ class RoundingGrid(Protocol):
 
 @dataclass(frozen=True)
 class ScaleGrid:
-    """Integers times a scale for each group of columns: ``scale`` float32 [N, K / group]."""
+    """Integers times a scale for each group of columns, float32 [N, K / group], plus its minimum where there is one."""
 
     scale: Tensor
     group: int
     bounds: tuple[int, int]
+    minimum: Tensor | None = None
 
     def codes(self, values: Tensor, column: int) -> Tensor:
         """Integers within the bounds, as floats."""
-        return (values / self.scale[:, column // self.group]).round_().clamp_(*self.bounds)
+        scale = self.scale[:, column // self.group]
+        above = values if self.minimum is None else values - self.minimum[:, column // self.group]
+        return (above / torch.where(scale == 0, 1.0, scale)).round_().clamp_(*self.bounds)
 
     def values(self, codes: Tensor, column: int) -> Tensor:
-        """The integers times their scale."""
-        return codes * self.scale[:, column // self.group]
+        """What the integers stand for."""
+        values = codes * self.scale[:, column // self.group]
+        return values if self.minimum is None else values + self.minimum[:, column // self.group]
 
 
 @dataclass(frozen=True)
@@ -168,8 +172,9 @@ def gptq_integers(weight: Tensor, scheme: WeightScheme, curvature: Curvature, na
         InputError: as ``quantize_weight``.
     """
     start = quantize_weight(weight, scheme, "mse", name, curvature.moments)
-    grid = ScaleGrid(start.scale, scheme.block(weight.shape[1]), scheme.bounds)
-    return QuantizedWeight(assign(weight, grid, curvature).to(torch.int8), start.scale, start.zero_point)
+    minimum = None if scheme.symmetric else start.beside
+    grid = ScaleGrid(start.scale, scheme.block(weight.shape[1]), scheme.bounds, minimum)
+    return QuantizedWeight(assign(weight, grid, curvature).to(torch.int8), start.scale, start.beside)
 
 
 def gptq_balanced(weight: Tensor, scheme: WeightScheme, curvature: Curvature, name: str = "") -> QuantizedWeight:
@@ -177,7 +182,7 @@ def gptq_balanced(weight: Tensor, scheme: WeightScheme, curvature: Curvature, na
     start = balanced_integers(weight, scheme, name)
     grid = TableGrid(start.scale * torch.tensor([-3.0, -1.0, 1.0, 3.0]))
     integers = assign(weight, grid, curvature).mul_(2).sub_(3).to(torch.int8)
-    return QuantizedWeight(integers, start.scale, start.zero_point)
+    return QuantizedWeight(integers, start.scale, start.beside)
 
 
 def gptq_table(weight: Tensor, scheme: WeightScheme, curvature: Curvature, name: str = "") -> WeightTable:

@@ -17,9 +17,14 @@ from edgec.passes.compress.rounding.weight_tables import balanced_integers
 
 
 def place_integers(
-    graph: GraphModule, parameter: Node, decision: Decision, algorithm: str, curvature: Curvature | None = None
+    graph: GraphModule,
+    parameter: Node,
+    decision: Decision,
+    algorithm: str,
+    curvature: Curvature | None = None,
+    moments: Tensor | None = None,
 ) -> Decision:
-    """Register integers, scales and zero points of a parameter; those of a tied matrix of the same scheme serve both.
+    """Register integers, scales and zero points (or minimums) of a parameter; those of a tied matrix of the same scheme serve both.
 
     Args:
         graph: where they are registered.
@@ -27,6 +32,7 @@ def place_integers(
         decision: how it is stored.
         algorithm: how scales are chosen.
         curvature: of the layer's inputs, for the algorithms that need it.
+        moments: mean square of each of them, float32 [K], where nothing more is known.
 
     Raises:
         InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
@@ -34,19 +40,27 @@ def place_integers(
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
     learned = learned_scale(graph, decision)
     algorithm = algorithm if learned is None else LEARNED
-    decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point"), algorithm)
+    assert decision.used is not None
+    beside = "zero_point" if decision.used.symmetric else "minimum"
+    decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_{beside}"), algorithm)
     twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
     weight = matrix(graph, parameter)
-    grid = _rounded(weight, decision, curvature) if learned is None else on_learned_grid(weight, learned, decision)
-    for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
+    grid = (
+        _rounded(weight, decision, curvature, moments)
+        if learned is None
+        else on_learned_grid(weight, learned, decision)
+    )
+    for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.beside), strict=True):
         set_buffer(graph, name, tensor)
     return decision
 
 
-def _rounded(weight: Tensor, decision: Decision, curvature: Curvature | None) -> QuantizedWeight:
-    """A weight on the grid that the decided algorithm chooses, on the curvature of its inputs where it is known."""
+def _rounded(
+    weight: Tensor, decision: Decision, curvature: Curvature | None, moments: Tensor | None
+) -> QuantizedWeight:
+    """A weight on the grid that the decided algorithm chooses, by what is known of its inputs."""
     asked, used = decision.requested, decision.used
     assert asked is not None and used is not None
     if asked.kind == BALANCED_SET:
@@ -55,4 +69,4 @@ def _rounded(weight: Tensor, decision: Decision, curvature: Curvature | None) ->
         return gptq_balanced(weight, asked, curvature, decision.name)
     if curvature is not None:
         return gptq_integers(weight, used, curvature, decision.name)
-    return quantize_weight(weight, used, decision.algorithm, decision.name)
+    return quantize_weight(weight, used, decision.algorithm.partition(",")[0], decision.name, moments)

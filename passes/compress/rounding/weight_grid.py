@@ -1,7 +1,7 @@
 """Find integers and scales for one weight matrix: pure functions, one tensor at a time, rows in blocks.
 
 A weight w is stored as the integer q and read back as q * scale, one scale for each group of values along a row. The
-zero point is always 0. There are three ways to choose scales:
+zero point is always 0, or groups have minimums (lifted_grid.py). There are three ways to choose scales:
 
 - ``rtn``: the largest magnitude of the group maps to the end of the grid; bit for bit what torchao does.
 - ``hqq``: alternate between rounding and the least-squares scale (torchao's scale-only HQQ).
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from edgec.errors import InputError
 from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.rounding.lifted_grid import lifted_groups
 
 # Large enough that calling torch costs little compared with its work: 20 ns of CPU time a weight, 27 with 1 << 16.
 _BLOCK_VALUES = 1 << 18
@@ -33,17 +34,23 @@ _STEPS = (0.036, 0.018, 0.009)
 
 @dataclass(frozen=True)
 class QuantizedWeight:
-    """A matrix on a grid: ``integers`` int8 [N, K], ``scale`` float32 [N, K/g], ``zero_point`` int8 zeros [N, K/g]."""
+    """A matrix on a grid.
+
+    Attributes:
+        integers: int8 [N, K].
+        scale: float32 [N, K/g].
+        beside: int8 zeros [N, K/g], the zero points; or float32 [N, K/g], the minimums.
+    """
 
     integers: Tensor
     scale: Tensor
-    zero_point: Tensor
+    beside: Tensor
 
     def dequantize(self) -> Tensor:
         """The values the integers stand for, float32 [N, K]."""
         rows, width = self.integers.shape
         groups = self.integers.float().view(rows, self.scale.shape[1], -1)
-        return (groups * self.scale.unsqueeze(-1)).view(rows, width)
+        return (groups * self.scale.unsqueeze(-1)).add_(self.beside.unsqueeze(-1)).view(rows, width)
 
 
 Scales = Callable[[Tensor, WeightScheme], Tensor]
@@ -73,6 +80,8 @@ def quantize_weight(
             fix="choose a group size that divides the width, or 0 for per channel",
             code="E174",
         )
+    if not scheme.symmetric:
+        return _lifted(weight, scheme, name, moments)
     integers = torch.empty((rows, width), dtype=torch.int8)
     scale = torch.empty((rows, width // group), dtype=torch.float32)
     step = max(1, _BLOCK_VALUES // width)
@@ -87,24 +96,39 @@ def quantize_weight(
     return QuantizedWeight(integers, scale, torch.zeros_like(scale, dtype=torch.int8))
 
 
+def _lifted(weight: Tensor, scheme: WeightScheme, name: str, moments: Tensor | None) -> QuantizedWeight:
+    """A matrix whose groups have minimums; there is one way to choose them."""
+    (rows, width), group = weight.shape, scheme.group_size
+    shared = None if moments is None else moments.view(-1, group)
+    integers = torch.empty((rows, width), dtype=torch.int8)
+    scale, minimum = torch.empty((2, rows, width // group))
+    for start in range(0, rows, max(1, _BLOCK_VALUES // width)):
+        part = slice(start, start + max(1, _BLOCK_VALUES // width))
+        block = _finite(weight[part].to(torch.float32), name).view(-1, width // group, group)
+        chosen = lifted_groups(block, scheme, shared)
+        scale[part], minimum[part] = chosen.scale, chosen.minimum
+        integers[part] = chosen.codes(block, scheme.bounds[1]).view(-1, width).to(torch.int8)
+    return QuantizedWeight(integers, scale, minimum)
+
+
 def require_algorithm(algorithm: str, where: str) -> None:
     """Refuse an unknown algorithm.
 
     Raises:
         InputError: E174.
     """
-    if algorithm not in (*ALGORITHMS, GPTQ):
+    if algorithm not in (*ALGORITHMS, *WITH_INPUTS):
         raise InputError(
             what=f"unknown quantisation algorithm {algorithm!r}",
             where=where,
-            fix=f"use one of {', '.join((*ALGORITHMS, GPTQ))}",
+            fix=f"use one of {', '.join((*ALGORITHMS, *WITH_INPUTS))}",
             code="E174",
         )
 
 
 def without_inputs(algorithm: str) -> str:
-    """The algorithm for a tensor whose inputs are not known: GPTQ's own choice of scales in place of GPTQ."""
-    return "mse" if algorithm == GPTQ else algorithm
+    """The algorithm for a tensor whose inputs are not known."""
+    return "mse" if algorithm in WITH_INPUTS else algorithm
 
 
 def _finite(block: Tensor, name: str) -> Tensor:
@@ -212,4 +236,7 @@ class _BestScale:
 
 GPTQ = "gptq"
 """The algorithm with the scales of ``mse``, and integers chosen column by column on calibration text (``gptq.py``)."""
+IMPORTANCE = "importance"
+"""The algorithm with the scales of ``mse``, where errors count as inputs are large on calibration text."""
+WITH_INPUTS = (IMPORTANCE, GPTQ)
 ALGORITHMS: dict[str, Scales] = {"rtn": _absmax, "hqq": _hqq, "mse": _mse}

@@ -19,7 +19,7 @@ from torch.fx.node import map_arg
 
 from edgec.ir.experts import EXPERTS
 from edgec.ir.operators import CACHED_ATTENTION, RMS_NORM, ROPE
-from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
+from edgec.ir.quantized_form import CHOOSE, QUANTIZE, WEIGHT_FORMS
 from edgec.passes.prefill.rows.row_shapes import Rows
 
 aten = torch.ops.aten
@@ -254,7 +254,7 @@ RULES: Mapping[object, RowRule] = {
     aten.stack.default: _stacked,
     aten.transpose.int: _transposed,
     aten.permute.default: _permuted,
-    **dict.fromkeys((CHOOSE, QUANTIZE, DEQUANTIZE), _blocks),
+    **dict.fromkeys((CHOOSE, QUANTIZE, *WEIGHT_FORMS), _blocks),
     RMS_NORM: _last("x"),
     ROPE: _rotated,
     CACHED_ATTENTION: _attended,
