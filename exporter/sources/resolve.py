@@ -11,6 +11,9 @@ from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
+from edgec.exporter.sources.gguf_file import gguf_in_folder
+from edgec.exporter.sources.gguf_folder import read_gguf_folder
+from edgec.exporter.sources.gguf_header import is_gguf
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.image_patches import Size
@@ -25,7 +28,7 @@ from edgec.exporter.sources.model_forms import (
 )
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.module_state import own_copy
-from edgec.exporter.sources.plain_files import plain_files
+from edgec.exporter.sources.plain_files import is_plain, plain_files
 from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
@@ -47,7 +50,7 @@ def resolve(
     """Find a model and check that its files fit together.
 
     Args:
-        model: a local folder, a config.json, a Hugging Face id, or ``package.module:factory``. Local
+        model: a local folder, a config.json, a GGUF file, a Hugging Face id, or ``package.module:factory``. Local
             files and folders take precedence.
         random_weights: seeded random weights in place of stored ones.
         revision: branch, tag or commit on the hub.
@@ -59,8 +62,8 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E124, E125, E145 to E149, for vision-language models E650, E721 and E722, and for
-            speech-language models E750 and E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811, for vision-language models
+            E650, E721 and E722, and for speech-language models E750 and E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -78,6 +81,8 @@ def resolve(
 def _from_path(model: str, path: Path, options: Options) -> ModelSource:
     if path.is_dir():
         return _from_folder(model, path, None, options)
+    if is_gguf(path):
+        return _from_gguf(model, path, options)
     if path.suffix != ".json":
         raise refuse_file(path)
     source = _from_folder(model, path.parent, path, options)
@@ -103,10 +108,24 @@ def _from_factory(model: str, options: Options) -> ModelSource:
 
 def _from_folder(model: str, folder: Path, config_file: Path | None, options: Options) -> ModelSource:
     if config_file is None:
+        if not is_plain(folder / CONFIG) and (inside := gguf_in_folder(folder)) is not None:
+            return _from_gguf(model, inside, options)
         refuse_foreign_folder(folder)
     described = read_folder(folder, config_file)
     if not options.random_weights:
         refuse_quantized(folder, described.config)
+    return _described(model, described, options)
+
+
+def _from_gguf(model: str, path: Path, options: Options) -> ModelSource:
+    """A model in one file, or in the parts of one."""
+    file, described = read_gguf_folder(path)
+    source = _described(model, described, options)
+    return replace(source, name=short_name(file.name))
+
+
+def _described(model: str, described: ModelFolder, options: Options) -> ModelSource:
+    folder = described.path
     config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
     if options.task == SEEING_TASK:
         refuse_unknown_eyes(config, folder)
