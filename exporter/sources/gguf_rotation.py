@@ -82,9 +82,9 @@ def _long(numbers: Numbers, rotated: int) -> Scaling:
         "short_factor": _factors(numbers, SHORT, rotated).tolist(),
     }
     original = numbers.count("rope.scaling.original_context_length")
-    attention = {"attention_factor": numbers.real("rope.scaling.attn_factor")}
-    stated = attention if numbers.has("rope.scaling.attn_factor") else {}
-    return {"rope_type": "longrope", "original_max_position_embeddings": original, **tables, **stated}
+    stated = numbers.has("rope.scaling.attn_factor")
+    attention = {"attention_factor": numbers.real("rope.scaling.attn_factor")} if stated else {}
+    return {"rope_type": "longrope", "original_max_position_embeddings": original, **tables, **attention}
 
 
 def _llama3(numbers: Numbers, base: float, factors: NDArray[np.float32], rotated: int) -> Scaling:
