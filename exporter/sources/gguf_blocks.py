@@ -64,7 +64,7 @@ class IntegerBlocks:
 
     def with_rows(self, order: torch.Tensor) -> IntegerBlocks:
         """The same with its rows in another order: [rows] int64, the row that comes to each place."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        held: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: value[order] for name, value in held.items() if isinstance(value, torch.Tensor)})
 
 
@@ -117,7 +117,7 @@ def _nibbles(packed: Bytes) -> Bytes:
 
 def _fifth(blocks: Bytes, at: int) -> Bytes:
     """The fifth bit of 32 codes, one bit after the other in four bytes."""
-    return np.unpackbits(np.ascontiguousarray(blocks[:, at : at + 4]), axis=1, bitorder="little") << 4
+    return np.unpackbits(np.ascontiguousarray(blocks[:, at : at + 4]), axis=1, bitorder="little") << np.uint8(4)
 
 
 def _signed(codes: Array, offset: int) -> Array:

@@ -49,19 +49,29 @@ class Numbers:
 
     def fault(self, why: str) -> InputError:
         """The error E810, for a reason."""
-        return gguf_error(
-            "E810",
-            self.file.files[0],
-            "The metadata of the GGUF file does not describe a model that edgec reads.",
-            why,
-            "Convert the model again with a current llama.cpp, or pass the model that it was made from.",
-        )
+        return _fault(self.file, why)
 
     def _value(self, key: str, default: Any) -> Any:
         value = self.file.metadata.get(f"{self.prefix}.{key}", default)
         if value is None:
             raise self.fault(f"{self.prefix}.{key} is absent")
         return value
+
+
+def undescribed(file: GgufFile, error: InputError) -> InputError:
+    """The error E810 for one that says of the file's config or weights that they do not make a model."""
+    named = f"{error.where}; " if error.where and not error.where.startswith("/") else ""
+    return _fault(file, f"{named}{error.why}")
+
+
+def _fault(file: GgufFile, why: str) -> InputError:
+    return gguf_error(
+        "E810",
+        file.files[0],
+        "The metadata of the GGUF file does not describe a model that edgec reads.",
+        why,
+        "Convert the model again with a current llama.cpp, or pass the model that it was made from.",
+    )
 
 
 def token_id(file: GgufFile, name: str) -> int | None:

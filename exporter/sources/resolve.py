@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.end_tokens import with_named_ends
+from edgec.errors import InputError
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
@@ -14,6 +15,7 @@ from edgec.exporter.sources.factory import call_factory, import_factory, is_fact
 from edgec.exporter.sources.gguf_file import gguf_in_folder
 from edgec.exporter.sources.gguf_folder import read_gguf_folder
 from edgec.exporter.sources.gguf_header import is_gguf
+from edgec.exporter.sources.gguf_metadata import undescribed
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.image_patches import Size
@@ -120,7 +122,10 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
 def _from_gguf(model: str, path: Path, options: Options) -> ModelSource:
     """A model in one file, or in the parts of one."""
     file, described = read_gguf_folder(path)
-    source = _described(model, described, options)
+    try:
+        source = _described(model, described, options)
+    except InputError as error:
+        raise undescribed(file, error) if error.code in ("E106", "E111") else error from error
     return replace(source, name=short_name(file.name))
 
 
