@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import psutil
 
 from edgec.errors import InputError
@@ -26,7 +24,8 @@ def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
     """Peak resident bytes of an export (estimated): while it packs, or while its ladder runs.
 
     Weights of files are mapped, and the system can take their pages back; random ones are in memory as they would be
-    stored, those of GGUF's blocks in float32. Measured with random weights in 4 bits, 2026-11-27: at most this, of SmolLM2-135M to Qwen3-4B.
+    stored, those of GGUF's blocks in float32. Measured with random weights in 4 bits, 2026-11-27: at most this, of
+    SmolLM2-135M to Qwen3-4B.
     """
     packing = _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * _largest(source)
     return _TOOLS_BYTES + max(packing, _ladder_bytes(source))
