@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from edgec.exporter.sources.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_rows import raw_rows
 
-Bytes = NDArray[np.uint8]
-Array = NDArray[Any]
+PackedBytes = NDArray[np.uint8]
+UnpackedArray = NDArray[Any]
 _AT_ONCE = 1 << 22
 
 
@@ -88,15 +88,15 @@ def integer_blocks(tensor: GgufTensor) -> IntegerBlocks | None:
     return IntegerBlocks(tensor.type, codes, d, s, dmin, m, codes.shape[1] // s.shape[1])
 
 
-def _joined(parts: tuple[Array | None, ...]) -> torch.Tensor | None:
+def _joined(parts: tuple[UnpackedArray | None, ...]) -> torch.Tensor | None:
     arrays = [part for part in parts if part is not None]
     return torch.from_numpy(np.concatenate(arrays)) if arrays else None
 
 
-Unpacked = tuple[Array, Array, Array | None, Array | None, Array | None]
+Unpacked = tuple[UnpackedArray, UnpackedArray, UnpackedArray | None, UnpackedArray | None, UnpackedArray | None]
 
 
-def _piece(raw: Bytes, size: int, unpack: Callable[[Bytes], Unpacked]) -> tuple[Array | None, ...]:
+def _piece(raw: PackedBytes, size: int, unpack: Callable[[PackedBytes], Unpacked]) -> tuple[UnpackedArray | None, ...]:
     """Codes, d, s, dmin and m of some rows, each [rows, ...]."""
     rows = len(raw)
     codes, d, s, dmin, m = unpack(np.ascontiguousarray(raw).reshape(-1, size))
@@ -105,53 +105,53 @@ def _piece(raw: Bytes, size: int, unpack: Callable[[Bytes], Unpacked]) -> tuple[
     return tuple(None if part is None else part.reshape(rows, -1) for part in parts)
 
 
-def _half(blocks: Bytes, at: int) -> Array:
+def _half(blocks: PackedBytes, at: int) -> UnpackedArray:
     """The float16 of each block at a byte: [blocks, 1]."""
     return np.ascontiguousarray(blocks[:, at : at + 2]).view(np.float16)
 
 
-def _nibbles(packed: Bytes) -> Bytes:
+def _nibbles(packed: PackedBytes) -> PackedBytes:
     """Low halves of all bytes, then high ones."""
     return np.concatenate([packed & 15, packed >> 4], axis=1)
 
 
-def _fifth(blocks: Bytes, at: int) -> Bytes:
+def _fifth(blocks: PackedBytes, at: int) -> PackedBytes:
     """The fifth bit of 32 codes, one bit after the other in four bytes."""
     return np.unpackbits(np.ascontiguousarray(blocks[:, at : at + 4]), axis=1, bitorder="little") << np.uint8(4)
 
 
-def _signed(codes: Array, offset: int) -> Array:
+def _signed(codes: UnpackedArray, offset: int) -> UnpackedArray:
     return (codes.astype(np.int16) - offset).astype(np.int8)
 
 
-def _q4_0(blocks: Bytes) -> Unpacked:
+def _q4_0(blocks: PackedBytes) -> Unpacked:
     return _signed(_nibbles(blocks[:, 2:]), 8), _half(blocks, 0), None, None, None
 
 
-def _q4_1(blocks: Bytes) -> Unpacked:
+def _q4_1(blocks: PackedBytes) -> Unpacked:
     return _nibbles(blocks[:, 4:]).view(np.int8), _half(blocks, 0), None, _half(blocks, 2), None
 
 
-def _q5_0(blocks: Bytes) -> Unpacked:
+def _q5_0(blocks: PackedBytes) -> Unpacked:
     return _signed(_nibbles(blocks[:, 6:]) | _fifth(blocks, 2), 16), _half(blocks, 0), None, None, None
 
 
-def _q5_1(blocks: Bytes) -> Unpacked:
+def _q5_1(blocks: PackedBytes) -> Unpacked:
     codes = _nibbles(blocks[:, 8:]) | _fifth(blocks, 4)
     return codes.view(np.int8), _half(blocks, 0), None, _half(blocks, 2), None
 
 
-def _q8_0(blocks: Bytes) -> Unpacked:
+def _q8_0(blocks: PackedBytes) -> Unpacked:
     return np.ascontiguousarray(blocks[:, 2:]).view(np.int8), _half(blocks, 0), None, None, None
 
 
-def _shifted(packed: Bytes, shifts: tuple[int, ...], width: int) -> Bytes:
+def _shifted(packed: PackedBytes, shifts: tuple[int, ...], width: int) -> PackedBytes:
     """Fields of a byte: of each ``width`` bytes all first fields, then all second ones and so on."""
     parts = packed.reshape(len(packed), -1, 1, width) >> np.array(shifts, np.uint8).reshape(1, 1, -1, 1)
     return parts.reshape(len(packed), -1)
 
 
-def _six_bits(blocks: Bytes, at: int) -> tuple[Array, Array]:
+def _six_bits(blocks: PackedBytes, at: int) -> tuple[UnpackedArray, UnpackedArray]:
     """Eight scales and eight minima of six bits in twelve bytes."""
     d, m, rest = (blocks[:, at + 4 * part : at + 4 * part + 4] for part in range(3))
     scales = np.concatenate([d & 63, (rest & 15) | ((d >> 2) & 48)], axis=1)
@@ -159,32 +159,32 @@ def _six_bits(blocks: Bytes, at: int) -> tuple[Array, Array]:
     return scales.view(np.int8), minima.view(np.int8)
 
 
-def _q4_k(blocks: Bytes) -> Unpacked:
+def _q4_k(blocks: PackedBytes) -> Unpacked:
     scales, minima = _six_bits(blocks, 4)
     return _shifted(blocks[:, 16:], (0, 4), 32).view(np.int8) & 15, _half(blocks, 0), scales, _half(blocks, 2), -minima
 
 
-def _q5_k(blocks: Bytes) -> Unpacked:
+def _q5_k(blocks: PackedBytes) -> Unpacked:
     scales, minima = _six_bits(blocks, 4)
     low = _shifted(blocks[:, 48:], (0, 4), 32) & 15
     high = _shifted(blocks[:, 16:48], tuple(range(8)), 32) & 1
     return (low | high << 4).view(np.int8), _half(blocks, 0), scales, _half(blocks, 2), -minima
 
 
-def _q6_k(blocks: Bytes) -> Unpacked:
+def _q6_k(blocks: PackedBytes) -> Unpacked:
     low = _shifted(blocks[:, :128], (0, 4), 64) & 15
     high = _shifted(blocks[:, 128:192], (0, 2, 4, 6), 32) & 3
     scales = np.ascontiguousarray(blocks[:, 192:208]).view(np.int8)
     return _signed(low | high << 4, 32), _half(blocks, 208), scales, None, None
 
 
-def _q2_k(blocks: Bytes) -> Unpacked:
+def _q2_k(blocks: PackedBytes) -> Unpacked:
     codes = _shifted(blocks[:, 16:80], (0, 2, 4, 6), 32) & 3
     scales, minima = (blocks[:, :16] & 15).view(np.int8), (blocks[:, :16] >> 4).view(np.int8)
     return codes.view(np.int8), _half(blocks, 80), scales, _half(blocks, 82), -minima
 
 
-def _q3_k(blocks: Bytes) -> Unpacked:
+def _q3_k(blocks: PackedBytes) -> Unpacked:
     low = _shifted(blocks[:, 32:96], (0, 2, 4, 6), 32) & 3
     # A bit of the mask that is not set takes four off.
     high = (_shifted(blocks[:, :32], tuple(range(8)), 32) & 1) ^ 1
@@ -194,7 +194,7 @@ def _q3_k(blocks: Bytes) -> Unpacked:
     return codes, _half(blocks, 108), _signed(fours | twos << 4, 32), None, None
 
 
-_UNPACKED: Mapping[str, Callable[[Bytes], Unpacked]] = {
+_UNPACKED: Mapping[str, Callable[[PackedBytes], Unpacked]] = {
     **{"Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0},
     **{"Q2_K": _q2_k, "Q3_K": _q3_k, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k},
 }

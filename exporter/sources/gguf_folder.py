@@ -21,7 +21,7 @@ from edgec.exporter.sources.gguf_config import gguf_config
 from edgec.exporter.sources.gguf_file import GgufFile, read_gguf
 from edgec.exporter.sources.gguf_metadata import ARCHITECTURE, token_id
 from edgec.exporter.sources.gguf_tokenizer import write_tokenizer
-from edgec.exporter.sources.gguf_vocabulary import Vocabulary, read_vocabulary
+from edgec.exporter.sources.gguf_vocabulary import GgufVocabulary, read_vocabulary
 from edgec.exporter.sources.model_folder import CONFIG, GENERATION_CONFIG, ModelFolder, read_folder
 from edgec.installation import cache_root
 
@@ -60,7 +60,7 @@ def _weights(file: GgufFile, model: Any) -> Any:
     return gguf_weights(file, model)
 
 
-def _write(folder: Path, file: GgufFile, config: Mapping[str, Any], vocabulary: Vocabulary | None) -> None:
+def _write(folder: Path, file: GgufFile, config: Mapping[str, Any], vocabulary: GgufVocabulary | None) -> None:
     _write_json(folder / CONFIG, config)
     _write_json(folder / GENERATION_CONFIG, _generation(file, vocabulary))
     if vocabulary is not None:
@@ -71,7 +71,7 @@ def _write_json(file: Path, content: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-def _generation(file: GgufFile, vocabulary: Vocabulary | None) -> dict[str, Any]:
+def _generation(file: GgufFile, vocabulary: GgufVocabulary | None) -> dict[str, Any]:
     """How texts begin and end, and how the file says that tokens are to be drawn."""
     ids = {"bos_token_id": token_id(file, "bos"), "pad_token_id": token_id(file, "padding")}
     ends = list(vocabulary.ends) if vocabulary else []

@@ -23,7 +23,7 @@ from edgec.exporter.sources.gguf_vocabulary import (
     NORMAL,
     UNKNOWN,
     USER_DEFINED,
-    Vocabulary,
+    GgufVocabulary,
     vocabulary_fault,
 )
 
@@ -45,7 +45,7 @@ class _Parts:
     begins: bool
 
 
-def write_tokenizer(vocabulary: Vocabulary, architecture: str, length: int, folder: Path) -> None:
+def write_tokenizer(vocabulary: GgufVocabulary, architecture: str, length: int, folder: Path) -> None:
     """Write tokenizer.json, tokenizer_config.json and the chat templates.
 
     Args:
@@ -74,7 +74,7 @@ def write_tokenizer(vocabulary: Vocabulary, architecture: str, length: int, fold
     _write_templates(vocabulary, folder)
 
 
-def _write_templates(vocabulary: Vocabulary, folder: Path) -> None:
+def _write_templates(vocabulary: GgufVocabulary, folder: Path) -> None:
     metadata = vocabulary.file.metadata
     if isinstance(whole := metadata.get(_TEMPLATE), str):
         (folder / "chat_template.jinja").write_bytes(whole.encode())
@@ -87,7 +87,7 @@ def _write_templates(vocabulary: Vocabulary, folder: Path) -> None:
             (folder / "additional_chat_templates" / f"{name}.jinja").write_bytes(text.encode())
 
 
-def _tokenizer(vocabulary: Vocabulary, architecture: str) -> Any:
+def _tokenizer(vocabulary: GgufVocabulary, architecture: str) -> Any:
     from tokenizers import Tokenizer
 
     parts = (_byte_level if vocabulary.model == "gpt2" else _sentence_pieces)(vocabulary)
@@ -102,7 +102,7 @@ def _tokenizer(vocabulary: Vocabulary, architecture: str) -> Any:
     return tokenizer
 
 
-def _byte_level(vocabulary: Vocabulary) -> _Parts:
+def _byte_level(vocabulary: GgufVocabulary) -> _Parts:
     """BPE over bytes that are written as letters, after the text was cut as the file says."""
     from tokenizers import decoders, models
 
@@ -121,7 +121,7 @@ def _byte_level(vocabulary: Vocabulary) -> _Parts:
     return _Parts(model, None, _pre_tokenizer(split), decoders.ByteLevel(), split.begins)
 
 
-def _pair(vocabulary: Vocabulary, merge: str) -> tuple[str, str]:
+def _pair(vocabulary: GgufVocabulary, merge: str) -> tuple[str, str]:
     left, space, right = merge.partition(" ")
     if not left or not space or not right or " " in right:
         raise vocabulary_fault(vocabulary.file, f"the merge {merge[:60]!r} is not a pair of tokens")
@@ -135,7 +135,7 @@ def _pre_tokenizer(split: Split) -> Any:
     return pre_tokenizers.Sequence([*cuts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def _sentence_pieces(vocabulary: Vocabulary) -> _Parts:
+def _sentence_pieces(vocabulary: GgufVocabulary) -> _Parts:
     """SentencePiece's BPE: the pair that makes the token of the best score goes first, bytes stand for the rest."""
     from tokenizers import decoders, models, normalizers
     from transformers.tokenization_utils_base import generate_merges
@@ -156,7 +156,7 @@ def _sentence_pieces(vocabulary: Vocabulary) -> _Parts:
     return _Parts(model, normalizer, None, decoder, True)
 
 
-def _add_whole_tokens(tokenizer: Any, vocabulary: Vocabulary, architecture: str) -> None:
+def _add_whole_tokens(tokenizer: Any, vocabulary: GgufVocabulary, architecture: str) -> None:
     """Tokens that are found in the text as they are, before it is cut: special ones, and those of the user."""
     from tokenizers import AddedToken
 
@@ -170,7 +170,7 @@ def _add_whole_tokens(tokenizer: Any, vocabulary: Vocabulary, architecture: str)
     tokenizer.add_tokens([token for token in added if not token.special])
 
 
-def _surrounded(vocabulary: Vocabulary, begins: bool) -> Any:
+def _surrounded(vocabulary: GgufVocabulary, begins: bool) -> Any:
     """What puts the first and the last token around a text, where the file asks for it."""
     from tokenizers import processors
 

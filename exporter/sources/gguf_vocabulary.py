@@ -26,7 +26,7 @@ _ENDS = (
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class GgufVocabulary:
     """What a tokenizer is made of.
 
     Attributes:
@@ -62,7 +62,7 @@ class Vocabulary:
         return tuple(dict.fromkeys(i for i in (*named, *marked) if i is not None and i < len(self.tokens)))
 
 
-def read_vocabulary(file: GgufFile) -> Vocabulary | None:
+def read_vocabulary(file: GgufFile) -> GgufVocabulary | None:
     """The file's vocabulary; None where it has none.
 
     Raises:
@@ -81,7 +81,7 @@ def read_vocabulary(file: GgufFile) -> Vocabulary | None:
         raise vocabulary_fault(file, f"it holds {counts}")
     _check(file, tokens, kinds, scores)
     merges = _list(file, "merges", str)
-    return Vocabulary(file, str(model), tokens, kinds, scores, merges, _special(file, tokens))
+    return GgufVocabulary(file, str(model), tokens, kinds, scores, merges, _special(file, tokens))
 
 
 def vocabulary_fault(file: GgufFile, why: str) -> InputError:

@@ -94,7 +94,7 @@ CASES: dict[str, tuple[str, bytes]] = {
     "a dimension of 0": ("E805", whole(row("w", (0,)), tensors=1, data=32)),
     "a dimension of 2^63": ("E805", whole(row("w", (1 << 63,)), tensors=1, data=32)),
     "dimensions whose product wraps": ("E805", whole(row("w", (1 << 32, 1 << 32, 1 << 32)), tensors=1, data=32)),
-    "a width that is no block": ("E805", whole(row("w", (33, 2), kind=2), tensors=1, data=64)),
+    "a width that is not whole blocks": ("E805", whole(row("w", (33, 2), kind=2), tensors=1, data=64)),
     "a tensor twice": ("E805", whole(F32, row("w", (8,), offset=32), tensors=2, data=64)),
     "a type that was removed": ("E806", whole(row("w", (32,), kind=4), tensors=1, data=32)),
     "a type that nobody has": ("E806", whole(row("w", (32,), kind=1 << 31), tensors=1, data=32)),

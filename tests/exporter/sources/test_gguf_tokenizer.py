@@ -156,7 +156,7 @@ FAULTS: Mapping[str, tuple[dict[str, Any], str]] = {
     "a score that is not a number": ({**SPM, "scores": [float("nan"), *SPM["scores"][1:]]}, "a score is infinite"),
     "an unknown kind of token": ({**SPM, "token_type": [77, *SPM["token_type"][1:]]}, "of kind 77"),
     "a special token beyond the end": ({**SPM, "eos_token_id": 9999}, "the id 9999"),
-    "a merge that is no pair": (_bpe(merges=["hello"]), "'hello' is not a pair"),
+    "a merge that is not a pair": (_bpe(merges=["hello"]), "'hello' is not a pair"),
     "a merge of what is not there": (_bpe(merges=["h q!"]), "q!"),
     "a flag that is a number": ({**SPM, "add_bos_token": 1}, "not a truth value"),
 }
