@@ -64,8 +64,9 @@ class IntegerBlocks:
 
     def with_rows(self, order: torch.Tensor) -> IntegerBlocks:
         """The same with its rows in another order: [rows] int64, the row that comes to each place."""
-        held: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: value[order] for name, value in held.items() if isinstance(value, torch.Tensor)})
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {n: value[order] for n, value in held.items() if isinstance(value, torch.Tensor)}
+        return replace(self, **moved)
 
 
 def _spread(large: torch.Tensor, small: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,9 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.exporter.sources.gguf_faults import gguf_error
-from edgec.exporter.sources.gguf_header import GgufHeader, GgufTensor, read_gguf_header
+from edgec.exporter.sources.gguf_header import GgufHeader, GgufTensor, is_gguf, read_gguf_header
 from edgec.exporter.sources.gguf_values import shortened
+from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.plain_files import is_plain, plain_files
 
 _COUNT, _NUMBER, _TENSORS = "split.count", "split.no", "split.tensors.count"
@@ -59,6 +60,17 @@ def read_gguf(file: Path) -> GgufFile:
         if _count(part) != count or part.metadata.get(_NUMBER) != number:
             raise _parts_fault(part.file, f"it says that it is part {part.metadata.get(_NUMBER)} of {_count(part)}")
     return GgufFile(tuple(part.file for part in parts), parts[0].metadata, _joined(parts))
+
+
+def gguf_of(path: Path) -> Path | None:
+    """The GGUF file that a path stands for: itself, or the one model of a folder without a config.json; else None.
+
+    Raises:
+        InputError: E114, the folder holds several.
+    """
+    if path.is_dir():
+        return None if is_plain(path / CONFIG) else gguf_in_folder(path)
+    return path if is_gguf(path) else None
 
 
 def gguf_in_folder(folder: Path) -> Path | None:

@@ -12,9 +12,8 @@ from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
-from edgec.exporter.sources.gguf_file import gguf_in_folder
+from edgec.exporter.sources.gguf_file import gguf_of
 from edgec.exporter.sources.gguf_folder import read_gguf_folder
-from edgec.exporter.sources.gguf_header import is_gguf
 from edgec.exporter.sources.gguf_metadata import undescribed
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
@@ -30,7 +29,7 @@ from edgec.exporter.sources.model_forms import (
 )
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.module_state import own_copy
-from edgec.exporter.sources.plain_files import is_plain, plain_files
+from edgec.exporter.sources.plain_files import plain_files
 from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
@@ -76,15 +75,15 @@ def resolve(
     if not is_hub_id(model):
         raise no_such_path(model)
     folder = fetch_snapshot(model, revision=revision, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
-    source = _from_folder(model, folder, None, options)
+    source = _from_path(model, folder, options)
     return replace(source, name=short_name(model.rpartition("/")[2]), revision=folder.name)
 
 
 def _from_path(model: str, path: Path, options: Options) -> ModelSource:
+    if (file := gguf_of(path)) is not None:
+        return _from_gguf(model, file, options)
     if path.is_dir():
         return _from_folder(model, path, None, options)
-    if is_gguf(path):
-        return _from_gguf(model, path, options)
     if path.suffix != ".json":
         raise refuse_file(path)
     source = _from_folder(model, path.parent, path, options)
@@ -110,8 +109,6 @@ def _from_factory(model: str, options: Options) -> ModelSource:
 
 def _from_folder(model: str, folder: Path, config_file: Path | None, options: Options) -> ModelSource:
     if config_file is None:
-        if not is_plain(folder / CONFIG) and (inside := gguf_in_folder(folder)) is not None:
-            return _from_gguf(model, inside, options)
         refuse_foreign_folder(folder)
     described = read_folder(folder, config_file)
     if not options.random_weights:

@@ -17,6 +17,7 @@ from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
 from edgec.exporter.sources.gguf_header import READ_TYPES
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_models import FAMILIES, Family, finish, model_writer, tiny_model, write_model
 
@@ -180,3 +181,15 @@ def test_floats_of_blocks_are_forecast_as_memory_and_mapped_ones_are_not(tmp_pat
     # Rows of queries and keys are put in order, which takes memory in any type: 2 bytes a value in F16, 4 in Q8_0.
     turned = sum(v.numel() for n, v in model.named_parameters() if n.endswith(("q_proj.weight", "k_proj.weight")))
     assert forecasts[1] - forecasts[0] == 4 * matrices - 2 * turned
+
+
+def test_a_plan_reads_the_config_alone(tmp_path: Path) -> None:
+    family = FAMILIES["llama, tied"]
+    file = write_model(tmp_path / "tiny.gguf", family, tiny_model(family))
+    for model in (file, tmp_path):
+        config = read_config(model)
+        assert (config["model_type"], config["vocab_size"], config["head_dim"]) == ("llama", 320, 32)
+    shape = decoder_shape(read_config(file))
+    weights = resolve(str(file)).weights
+    assert weights is not None
+    assert {parameter.name for parameter in shape.parameters} == set(weights.names())
