@@ -21,6 +21,7 @@ KINDS: Mapping[str, str] = {
     "runner": "compiled engines",
     "executed": "notes that an artifact ran here",
     "fingerprints": "checksums of model files",
+    "gguf": "configs and tokenizers of GGUF files",
 }
 _DAY_S = 86_400.0
 

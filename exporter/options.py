@@ -26,7 +26,8 @@ class ExportOptions:
     """The options of one export; None stands for the default described below.
 
     Attributes:
-        model: Hugging Face id, local folder, config.json (with ``random_weights``) or ``package.module:factory``.
+        model: Hugging Face id, local folder, GGUF file, config.json (with ``random_weights``) or
+            ``package.module:factory``.
         target: a name from ``edgec targets``, ``host`` by default; ``iphone`` is the oldest iPhone that the model fits.
         recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
             under, else ``4bit``.

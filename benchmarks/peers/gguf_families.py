@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import gguf  # type: ignore[import-not-found]
+import gguf
 import numpy as np
 from numpy.typing import NDArray
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import gguf  # type: ignore[import-not-found]
+import gguf
 import llama_cpp as lib  # type: ignore[import-not-found]
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,7 @@ def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, ND
         for key in file.keys():  # noqa: SIM118  (a file is not a mapping)
             for named, tensor in family.forms(config, key, file.get_tensor(key)):
                 name = names.get_name(named, try_suffixes=(".weight", ".bias"))
+                assert name is not None, named
                 small = tensor.ndim == 1 or name.endswith((*_FLOAT32, ".bias"))
                 yield name, np.ascontiguousarray(tensor, np.float32 if small else np.float16)
 

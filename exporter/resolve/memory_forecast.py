@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import psutil
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.gguf_weights import GgufWeights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.weights import RandomWeights
+from edgec.exporter.sources.weight_conversion import ConvertedWeights
+from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.weights import RandomWeights, Weights
 
 # Python with torch, transformers and ExecuTorch's exporter loaded: measured 0.9 GB.
 _TOOLS_BYTES = 900_000_000
@@ -23,7 +24,8 @@ def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
     """Peak resident bytes of an export (estimated): while it packs, or while its ladder runs.
 
     Weights of files are mapped, and the system can take their pages back; random ones are in memory as they would be
-    stored. Measured with random weights in 4 bits, 2026-11-27: at most this, of SmolLM2-135M to Qwen3-4B.
+    stored, those of GGUF's blocks in float32. Measured with random weights in 4 bits, 2026-11-27: at most this, of
+    SmolLM2-135M to Qwen3-4B.
     """
     packing = _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * _largest(source)
     return _TOOLS_BYTES + max(packing, _ladder_bytes(source))
@@ -36,9 +38,16 @@ def _largest(source: ModelSource) -> int:
 def _ladder_bytes(source: ModelSource) -> int:
     """Weights that are in memory, products of linear layers, and half of the largest matrix in float32."""
     entries = [] if source.weights is None else list(source.weights.names().values())
-    stored = sum(prod(entry.shape) * entry.dtype.itemsize for entry in entries)
+    made = sum(entry.nbytes for entry in entries if entry.file is None) if _makes_values(source.weights) else 0
     products = _PRODUCT_BYTES * sum(entry.shape[0] for entry in entries if len(entry.shape) == 2)
-    return (stored if isinstance(source.weights, RandomWeights) else 0) + products + 2 * _largest(source)
+    return made + products + 2 * _largest(source)
+
+
+def _makes_values(weights: Weights | None) -> bool:
+    """Whether values are made and then held: random ones, and those of GGUF's blocks; other files are mapped."""
+    while isinstance(weights, BoundWeights | ConvertedWeights):
+        weights = weights.base
+    return isinstance(weights, RandomWeights | GgufWeights)
 
 
 def expected_artifact_bytes(source: ModelSource, recipe: Recipe, float_bits: int = 32) -> int:

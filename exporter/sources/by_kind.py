@@ -227,7 +227,11 @@ def _as_sentence_encoder(
 def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[ModelWeights, tuple[Path, ...]]:
     if options.random_weights:
         return random_weights(shell, options.seed, described.config), ()
-    stored = stored_weights(described.path, options.allow_pickle, described.config.get(_NAMED))
+    stored = (
+        described.stored(shell)
+        if described.stored is not None
+        else stored_weights(described.path, options.allow_pickle, described.config.get(_NAMED))
+    )
     return bind_weights(shell, stored, described.config), stored.files
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class ModelFolder:
         tokenizer_files: the tokenizer's files that are present, in a fixed order.
         licence: as the model card or a licence file names it, or None.
         files: every file read here, for the fingerprint.
+        stored: opens the weights for a model, where they do not lie in the folder (GGUF).
     """
 
     path: Path
@@ -48,6 +50,7 @@ class ModelFolder:
     tokenizer_files: tuple[Path, ...]
     licence: str | None
     files: tuple[Path, ...]
+    stored: Callable[[Any], Any] | None = None
 
 
 def read_folder(path: Path, config_file: Path | None = None) -> ModelFolder:

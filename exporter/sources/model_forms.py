@@ -53,8 +53,6 @@ def no_such_path(model: str) -> InputError:
 
 def refuse_file(file: Path) -> InputError:
     """The error for a single file that is not a model description."""
-    if file.suffix == ".gguf":
-        return _gguf(file)
     advice = {
         ".safetensors": "Pass the folder that holds it together with config.json.",
         ".py": "Pass package.module:factory, for example my_model:make.",
@@ -64,7 +62,7 @@ def refuse_file(file: Path) -> InputError:
     return InputError(
         what=f"edgec does not take {file.suffix or 'such'} files as a MODEL.",
         where=str(file),
-        why="a MODEL is a folder, a config.json, a Hugging Face id or package.module:factory",
+        why="a MODEL is a folder, a config.json, a GGUF file, a Hugging Face id or package.module:factory",
         fix=advice.get(file.suffix, "Pass one of those."),
         code="E145",
     )
@@ -74,23 +72,13 @@ def refuse_foreign_folder(folder: Path) -> None:
     """Refuse folders that hold something other than a transformers model; with a config.json, do nothing.
 
     Raises:
-        InputError: E145 (an adapter, a bundle) or E114 (GGUF).
+        InputError: E145, an adapter or a bundle.
     """
     if (folder / CONFIG).exists():
         return
     for pattern, make in _FOREIGN:
         if any(folder.glob(pattern)):
             raise make(folder)
-
-
-def _gguf(where: Path) -> InputError:
-    return InputError(
-        what="GGUF models cannot be exported.",
-        where=str(where),
-        why="a GGUF file holds weights that are quantised already, in llama.cpp's layouts",
-        fix="Pass the model it was made from (the base_model on its hub page); edgec quantises that itself.",
-        code="E114",
-    )
 
 
 def _adapter(where: Path) -> InputError:
@@ -114,7 +102,6 @@ def _bundle(where: Path) -> InputError:
 
 
 _FOREIGN: tuple[tuple[str, Callable[[Path], InputError]], ...] = (
-    ("*.gguf", _gguf),
     (ADAPTER_CONFIG, _adapter),
     ("manifest.json", _bundle),
 )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from edgec.devices.prediction.parameters import DecoderShape, Kind, Parameter
 from edgec.exporter.sources.decoder_spec import model_spec, text_config
 from edgec.exporter.sources.expert_counts import chosen_share
+from edgec.exporter.sources.gguf_config import gguf_config
+from edgec.exporter.sources.gguf_file import gguf_of, read_gguf
 from edgec.exporter.sources.hub import fetch_config
 from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.exporter.sources.model_forms import is_hub_id
@@ -20,14 +22,16 @@ if TYPE_CHECKING:
 
 
 def read_config(model: str | Path) -> dict[str, Any]:
-    """The config of a model: from a folder with a ``config.json``, the file itself, or a hub id.
+    """The config of a model: from a folder with a ``config.json``, the file itself, a GGUF file or a hub id.
 
     Raises:
-        InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub.
+        InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub; E800 to E810, GGUF.
     """
     path = Path(model).expanduser()
     if not path.exists() and is_hub_id(str(model)):
         return read_json(fetch_config(str(model)))
+    if (file := gguf_of(path)) is not None:
+        return gguf_config(read_gguf(file))
     return read_json(path / CONFIG if path.is_dir() else path)
 
 

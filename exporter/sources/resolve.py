@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.end_tokens import with_named_ends
+from edgec.errors import InputError
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
+from edgec.exporter.sources.gguf_file import gguf_of
+from edgec.exporter.sources.gguf_folder import read_gguf_folder
+from edgec.exporter.sources.gguf_metadata import undescribed
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.image_patches import Size
@@ -47,7 +51,7 @@ def resolve(
     """Find a model and check that its files fit together.
 
     Args:
-        model: a local folder, a config.json, a Hugging Face id, or ``package.module:factory``. Local
+        model: a local folder, a config.json, a GGUF file, a Hugging Face id, or ``package.module:factory``. Local
             files and folders take precedence.
         random_weights: seeded random weights in place of stored ones.
         revision: branch, tag or commit on the hub.
@@ -59,8 +63,8 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E124, E125, E145 to E149, for vision-language models E650, E721 and E722, and for
-            speech-language models E750 and E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811, for vision-language models
+            E650, E721 and E722, and for speech-language models E750 and E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -71,11 +75,13 @@ def resolve(
     if not is_hub_id(model):
         raise no_such_path(model)
     folder = fetch_snapshot(model, revision=revision, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
-    source = _from_folder(model, folder, None, options)
+    source = _from_path(model, folder, options)
     return replace(source, name=short_name(model.rpartition("/")[2]), revision=folder.name)
 
 
 def _from_path(model: str, path: Path, options: Options) -> ModelSource:
+    if (file := gguf_of(path)) is not None:
+        return _from_gguf(model, file, options)
     if path.is_dir():
         return _from_folder(model, path, None, options)
     if path.suffix != ".json":
@@ -107,6 +113,21 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     described = read_folder(folder, config_file)
     if not options.random_weights:
         refuse_quantized(folder, described.config)
+    return _described(model, described, options)
+
+
+def _from_gguf(model: str, path: Path, options: Options) -> ModelSource:
+    """A model in one file, or in the parts of one."""
+    file, described = read_gguf_folder(path)
+    try:
+        source = _described(model, described, options)
+    except InputError as error:
+        raise undescribed(file, error) if error.code in ("E106", "E111") else error from error
+    return replace(source, name=short_name(file.name))
+
+
+def _described(model: str, described: ModelFolder, options: Options) -> ModelSource:
+    folder = described.path
     config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
     if options.task == SEEING_TASK:
         refuse_unknown_eyes(config, folder)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from edgec.errors import InputError
+from edgec.exporter.sources.gguf_weights import GgufWeights
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.model_forms import ADAPTER_CONFIG
 from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
@@ -31,7 +32,7 @@ from edgec.exporter.sources.weights import (
     shard_files,
 )
 
-StoredWeights = WeightFiles | PickledWeights
+StoredWeights = WeightFiles | PickledWeights | GgufWeights
 _PICKLE = "pytorch_model.bin"
 _INDEX_SUFFIX = ".index.json"
 _SAFE_SUFFIX = ".safetensors"

@@ -1,7 +1,8 @@
 """The errors a user sees: what went wrong, where, why, and what to do about it.
 
-Every error carries a stable code (``E1xx`` input, ``E2xx`` budget, ``E3xx`` tool missing, ``E6xx`` signature) and the
-exit code of its class: 1 user error, 2 budget missed, 3 tool missing. 70 is left for bugs.
+Every error carries a stable code (``E1xx`` input, ``E2xx`` budget, ``E3xx`` tool missing, ``E6xx`` signature, ``E8xx``
+quantised checkpoints) and the exit code of its class: 1 user error, 2 budget missed, 3 tool missing. 70 is left for
+bugs.
 """
 
 from __future__ import annotations

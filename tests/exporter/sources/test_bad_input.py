@@ -127,8 +127,9 @@ CASES: dict[str, tuple[str, Make]] = {
     "an unknown activation": ("E111", lambda f: str(write_llama(f / "m", {"hidden_act": "wobble"}))),
     "no weights": ("E112", lambda f: _weightless(f / "m")),
     "a missing shard": ("E112", lambda f: _missing_shard(f / "m")),
-    "a GGUF file": ("E114", lambda f: _write(f / "m", x__gguf=b"GGUF") + "/x.gguf"),
-    "a folder of GGUF files": ("E114", lambda f: _write(f / "m", x__gguf=b"GGUF")),
+    "a GGUF file that ends at once": ("E802", lambda f: _write(f / "m", x__gguf=b"GGUF") + "/x.gguf"),
+    "a folder of such a file": ("E802", lambda f: _write(f / "m", x__gguf=b"GGUF")),
+    "a folder of two GGUF files": ("E114", lambda f: _write(f / "m", x__gguf=b"GGUF", y__gguf=b"GGUF")),
     "quantised already": (
         "E147",
         lambda f: str(write_llama(f / "m", {"quantization_config": {"quant_method": "gptq"}})),

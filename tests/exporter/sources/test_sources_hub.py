@@ -51,10 +51,11 @@ def test_a_model_that_is_not_cached_offline(cache: Path) -> None:
     assert "HF_HUB_OFFLINE" in caught.value.fix
 
 
-def test_a_cached_repository_of_gguf_files_is_refused_as_such(cache: Path) -> None:
+def test_a_cached_repository_of_several_gguf_files_needs_a_choice(cache: Path) -> None:
     folder = _snapshot(cache)
     folder.mkdir(parents=True)
-    (folder / "tiny-Q4_K_M.gguf").write_bytes(b"GGUF")
+    for name in ("tiny-Q4_K_M.gguf", "tiny-Q8_0.gguf"):
+        (folder / name).write_bytes(b"GGUF")
     with pytest.raises(InputError, match="E114"):
         resolve("owner/tiny")
 
