@@ -3,8 +3,8 @@
     weight_int int8 [N,K] from 0 on, weight_scale float32 [N,K/g], weight_minimum float32 [N,K/g]
       -> edgec::dequantize_minimum([1,g]) -> aten.linear | aten.embedding
 
-A value is ``int * scale + minimum``. torchao's ``dequantize_affine`` subtracts whole numbers before it multiplies, which
-holds neither GGUF's Q4_1 and K types nor a least-squares fit.
+A value is ``int * scale + minimum``. torchao's ``dequantize_affine`` subtracts whole numbers before it multiplies,
+which holds neither GGUF's Q4_1 and K types nor a least-squares fit.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     weight_int int8 [N,K], weight_scale float32 [N,K/g], weight_zero_point int8 [N,K/g]
       -> torchao.dequantize_affine([1,g], qmin, qmax) -> aten.linear | aten.embedding
 
-Groups with minimums are ``edgec::dequantize_minimum``'s (minimum_form.py). The others are, argument by argument, the nodes that torch.export prints for torchao's own quantised layers.
+Groups with minimums are ``edgec::dequantize_minimum``'s (minimum_form.py). The others are, argument by argument, the
+nodes that torch.export prints for torchao's own quantised layers.
 """
 
 from __future__ import annotations

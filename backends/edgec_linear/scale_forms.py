@@ -1,8 +1,8 @@
 """How the scales and minimums of a matrix are stored beside its codes (devices/runner/kernels/linear/matrix.h).
 
-A value is ``whole number * scale + minimum``, with a scale and perhaps a minimum for each group. Which form holds them is
-read off the numbers: the graph says float32, and what a checkpoint or an algorithm put on a grid of fewer bits is found
-to lie there, exactly.
+A value is ``whole number * scale + minimum``, with a scale and perhaps a minimum for each group. Which form holds
+them is read off the numbers: the graph says float32, and what a checkpoint or an algorithm put on a grid of fewer bits
+is found to lie there, exactly.
 
     bfloat16         scales that bfloat16 holds                                 edgec's recipes without minimums
     row              one float32 scale a row
@@ -88,21 +88,26 @@ def form_of(affine: Affine, width: int, bits: int, centred: bool) -> ScaleForm |
         bits: of a code.
         centred: whether a code of 2^(bits - 1) stands for 0.
     """
-    group = width // affine.scales.shape[1]
-    if affine.minimums is None and affine.scales.shape[1] == 1:
+    scales, group = affine.scales, width // affine.scales.shape[1]
+    if affine.minimums is None and scales.shape[1] == 1:
         return ScaleForm.ROW if bits in _IN_PLACE else None
     if group == SLICE // 2:
-        return ScaleForm.EIGHT_BITS if bits == 6 and centred and _has_steps(affine.scales, 16, _EIGHT) else None
-    if group % SLICE or group > _LARGEST_GROUP or not affine.scales.isfinite().all():
+        return ScaleForm.EIGHT_BITS if bits == 6 and centred and _has_steps(scales, 16, _EIGHT) else None
+    if group % SLICE or group > _LARGEST_GROUP or not scales.isfinite().all():
         return None
-    if affine.minimums is None:
-        if bits in _IN_PLACE and _holds(affine.scales, torch.bfloat16):
-            return ScaleForm.BFLOAT16
-        return ScaleForm.FLOAT16 if _holds(affine.scales, torch.float16) else None
-    negative = -affine.minimums
-    if group == SLICE and _has_steps(affine.scales, 8, _SIX) and _has_steps(negative, 8, _SIX):
+    return _around_zero(scales, bits) if affine.minimums is None else _with_minimums(scales, affine.minimums, group)
+
+
+def _around_zero(scales: Tensor, bits: int) -> ScaleForm | None:
+    if bits in _IN_PLACE and _holds(scales, torch.bfloat16):
+        return ScaleForm.BFLOAT16
+    return ScaleForm.FLOAT16 if _holds(scales, torch.float16) else None
+
+
+def _with_minimums(scales: Tensor, minimums: Tensor, group: int) -> ScaleForm | None:
+    if group == SLICE and _has_steps(scales, SUPER_SLICES, _SIX) and _has_steps(-minimums, SUPER_SLICES, _SIX):
         return ScaleForm.SIX_BITS
-    both = _holds(affine.scales, torch.float16) and _holds(affine.minimums, torch.float16)
+    both = _holds(scales, torch.float16) and _holds(minimums, torch.float16)
     return ScaleForm.FLOAT16_MINIMUM if both else None
 
 

@@ -4,8 +4,8 @@
     weight_int, weight_scale, weight_minimum -> dequantize_minimum -> aten.linear        ==>      the same
 
 Legality: symmetric integers, or integers from 0 on with minimums; scales and minimums that one of the forms of
-scale_forms.py holds exactly (edgec's recipes and GGUF round them so); the input is float32 [., ., width], or such a value
-quantised to 8 bits, 32 values at a time.
+scale_forms.py holds exactly (edgec's recipes and GGUF round them so); the input is float32 [., ., width], or such a
+value quantised to 8 bits, 32 values at a time.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     ==>
     x -> choose_qparams/quantize/dequantize (int8) -> linear(dequantize_affine(W_int, scale, 0))
 
-Inputs of edgec's kernels, float32 [1, tokens, width], are rounded in groups of 32 values, each with its scale: trained
+KnownInputs of edgec's kernels, float32 [1, tokens, width], are rounded in groups of 32 values, each with its scale: trained
 models have a few huge channels, and one scale for a whole token drowns the others. Other inputs have a scale and a zero
 point for each token, as XNNPACK reads them.
 
@@ -109,7 +109,7 @@ class Quantize:
             role = "vocabulary" if linear is lm_head else "linear"
             parameter = parameter_of(linear.args[1])
             assert parameter is not None
-            known = Inputs(curvature, moments.get(str(parameter.target)))
+            known = KnownInputs(curvature, moments.get(str(parameter.target)))
             decisions[linear] = self._quantize(graph, Weight(linear, 1), role, known)
 
         if self.algorithm == GPTQ:
@@ -119,13 +119,13 @@ class Quantize:
                 visit(linear, None)
         # No inputs are seen for experts: which of them a token reaches depends on the text.
         for node, view in experts.items():
-            decisions[node] = self._quantize(graph, Weight(view, 0), "linear", Inputs())
+            decisions[node] = self._quantize(graph, Weight(view, 0), "linear", KnownInputs())
         layers = [*linears, *experts]
         record(graph, [decisions[layer] for layer in layers])
         _quantize_inputs(graph, {layer: decisions[layer] for layer in layers})
         return program.interface
 
-    def _quantize(self, graph: GraphModule, weight: Weight, role: str, known: Inputs) -> Decision:
+    def _quantize(self, graph: GraphModule, weight: Weight, role: str, known: KnownInputs) -> Decision:
         """Let a layer read integers; its input stays as it is."""
         reader, old = weight.reader, weight.reader.args[weight.place]
         parameter = parameter_of(old)
@@ -183,7 +183,7 @@ class Quantize:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class KnownInputs:
     """What is known of a layer's inputs: their curvature, or the mean square of each, float32 [K]."""
 
     curvature: Curvature | None = None
@@ -198,7 +198,7 @@ class Weight:
     place: int
 
 
-def _algorithm(asked: WeightScheme | None, algorithm: str, known: Inputs) -> str:
+def _algorithm(asked: WeightScheme | None, algorithm: str, known: KnownInputs) -> str:
     """The algorithm that finds a layer's integers, as it is recorded."""
     chosen = BALANCED_SET if asked and asked.kind == BALANCED_SET else without_inputs(algorithm)
     if known.curvature is None and known.moments is None:

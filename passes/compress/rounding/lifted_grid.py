@@ -1,14 +1,15 @@
-"""Find integers, scales and minimums for one matrix: w is stored as the integer q from 0 on and read as q * scale + minimum.
+"""Find integers, scales and minimums for one matrix: w is stored as q, counted from 0, and read as q * scale + minimum.
 
-A group of 32 weights spans what lies between its smallest and its largest value, not twice its largest magnitude: at 4
-bits that is a bit more of resolution. Scales and minimums are multiples, by 0..63, of a float16 number that 8 groups share
-(``scale_bits`` 6: half a bit a weight for both, as llama.cpp's K types store them), or float16 numbers themselves (16).
+A group of 32 weights spans what lies between its smallest and its largest value, not twice its largest magnitude: at
+4 bits that is a bit more of resolution. Scales and minimums are multiples, by 0..63, of a float16 number that 8 groups
+share (``scale_bits`` 6: half a bit a weight for both, as llama.cpp's K types store them), or float16 numbers (16).
 
-    1. For a few shares of the span: round, and solve the two least-squares equations for scale and minimum. The best wins.
+    1. For a few shares of the span: round, and solve the least-squares equations for scale and minimum; the best wins.
     2. Put both on their grid, then try their neighbours on it, which takes back most of what the grid costs.
     3. Round the weights once more.
 
-Errors count as inputs are large where ``moments`` are known.
+Errors count as inputs are large where ``moments`` are known. Measured on SmolLM2-135M-Instruct, linear layers in 4.5
+bits, novel and chat: KL 0.071 with moments, 0.162 without; symmetric groups of the same size 0.21 and 0.37.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ def place_integers(
     curvature: Curvature | None = None,
     moments: Tensor | None = None,
 ) -> Decision:
-    """Register integers, scales and zero points (or minimums) of a parameter; those of a tied matrix of the same scheme serve both.
+    """Register integers, scales and zero points (or minimums) of a parameter.
+
+    Those of a tied matrix of the same scheme serve both.
 
     Args:
         graph: where they are registered.

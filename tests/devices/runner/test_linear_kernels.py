@@ -45,7 +45,7 @@ DECODED = (
 FORMS = (*((grid, None) for grid in IN_PLACE), *DECODED)
 """Codes, and the form of scales; None: bfloat16, or one scale a row."""
 # A float32 sum of up to 113 slices (226 halves, or minimums as well), each of them rounded once or twice before: to 24
-# bits of the largest intermediate value, which is at most the sizes of codes, scales and minimums times those of the token.
+# bits of the largest intermediate value, at most the sizes of codes, scales and minimums times those of the token.
 TOLERANCE = 228 * 2.0**-24
 # In float, a value passes through 8 sums of a slice, 2 that join these, and one for each of up to 226 halves.
 FLOAT_TOLERANCE = 238 * 2.0**-24
@@ -211,6 +211,7 @@ def documented(shape: PackedMatrix, numbers: Drawn) -> Tensor:
     for start in range(0, shape.width if numbers.minimums is not None else 0, 32):
         fours = [x[:, start + j : start + 32 : 4].cumsum(1, dtype=np.float32)[:, -1] for j in range(4)]
         total = (fours[0] + fours[1]) + (fours[2] + fours[3])
+        assert numbers.minimums is not None
         sums = fma(total[:, None], numbers.minimums.numpy()[:, start // shape.group], sums)
     return torch.from_numpy(sums)
 

@@ -37,8 +37,8 @@ def test_integers_stay_on_the_grid_and_shapes_fit(case: tuple[torch.Tensor, Weig
     low, high = scheme.bounds
     assert grid.integers.dtype == torch.int8 and grid.integers.shape == weight.shape
     assert int(grid.integers.min()) >= low and int(grid.integers.max()) <= high
-    assert grid.scale.shape == grid.zero_point.shape == (weight.shape[0], groups)
-    assert grid.scale.dtype == torch.float32 and bool((grid.scale > 0).all()) and not grid.zero_point.any()
+    assert grid.scale.shape == grid.beside.shape == (weight.shape[0], groups)
+    assert grid.scale.dtype == torch.float32 and bool((grid.scale > 0).all()) and not grid.beside.any()
 
 
 @settings(max_examples=examples(60), deadline=None)
