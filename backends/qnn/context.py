@@ -22,7 +22,7 @@ from torch import Tensor
 
 from edgec.backends.onnx.methods import OnnxMethods, cpu_session, open_sessions
 from edgec.backends.onnx.onnx_form import WrittenNorms
-from edgec.backends.onnx.translate import TABLES, translated
+from edgec.backends.onnx.translate import TABLES, WHOLE_NORMS, translated
 from edgec.backends.onnx.weight_file import WEIGHTS, folder_layout, write_models
 from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import FloatRun, calibrated, exemplified
@@ -94,7 +94,7 @@ def _write_part(
     for name, (_, npu) in here.items():
         with TemporaryDirectory(dir=quantised) as scratch:
             source = Path(scratch) / "float"
-            model = translated(run_pass(npu, FloatWeights()), name, TABLES)
+            model = translated(run_pass(npu, FloatWeights()), name, TABLES, WHOLE_NORMS)
             work.accelerated.setdefault(name, []).append(work_of(model))
             write_models({name: model}, source)
             feeds, weights = run.feeds(f"{name}_{index}"), grids(npu)
