@@ -111,6 +111,19 @@ class _Feeds:
         return None if feed is None else {name: value.numpy() for name, value in feed.items()}
 
 
+def fixed_feed(feed: Mapping[str, Tensor], states: Mapping[str, ValueRange]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs of a call as arrays, for the float model and for the fixed-point one, whose states are bytes."""
+    import numpy as np
+
+    floats = {name: value.numpy() for name, value in feed.items()}
+    grids = {name: _bytes(states[name]) for name in floats if name in states}
+    held = {
+        name: (np.round(floats[name] / grid["scale"]) + grid["zero_point"]).clip(0, _STEPS).astype(np.uint8)
+        for name, grid in grids.items()
+    }
+    return floats, {**floats, **held}
+
+
 def _states_as_bytes(graph: Any, states: Sequence[str]) -> None:
     """Make states and new rows the integers that the graph computes with anyway."""
     for name in states:

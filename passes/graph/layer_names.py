@@ -1,7 +1,9 @@
 """The name of the layer that a value inside a graph belongs to, for messages about it.
 
     down_proj -> (+) -> norm -> ...            the sum belongs to model.layers.3.mlp.down_proj
-    gate_proj -> silu -> (*) -> down_proj      the product to model.layers.3.mlp.gate_proj
+    gate_proj -> silu -> (*) -> down_proj      the product to model.layers.3.mlp.gate_proj or up_proj
+
+Names are those of the checkpoint's parameters, without what passes added to them.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ _SUFFIX = re.compile(r"\.weight.*$")
 
 def layer_name(node: Node) -> str:
     """The nearest layer at or before a node by its parameter's name without ``.weight``; the node's own if none is."""
+    order = {each: place for place, each in enumerate(node.graph.nodes)}
     reached, seen = [node], {node}
     while reached:
         # Of two layers equally near, the later one made the value what it is.
-        names = [(matrix_name(each), each) for each in reached if each.target in _WEIGHT]
-        if names:
-            return max(names, key=lambda pair: _place(pair[1]))[0]
-        reached = list(dict.fromkeys(source for each in reached for source in each.all_input_nodes if source not in seen))
+        layers = [each for each in reached if each.target in _WEIGHT]
+        if layers:
+            return matrix_name(max(layers, key=lambda each: order[each]))
+        further = (source for each in reached for source in each.all_input_nodes)
+        reached = list(dict.fromkeys(source for source in further if source not in seen))
         seen.update(reached)
     return node.name
 
@@ -41,9 +45,5 @@ def matrix_name(layer: Node) -> str:
 
 
 def plain_name(parameter: str) -> str:
-    """A parameter's name without what passes and ``.weight`` added to the layer's."""
+    """A parameter's name without what the capture, passes and ``.weight`` added to the layer's."""
     return _SUFFIX.sub("", parameter.removeprefix("decoder."))
-
-
-def _place(node: Node) -> int:
-    return list(node.graph.nodes).index(node)
