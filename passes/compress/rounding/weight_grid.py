@@ -104,7 +104,12 @@ def require_algorithm(algorithm: str, where: str) -> None:
 
 def without_inputs(algorithm: str) -> str:
     """The algorithm for a tensor whose inputs are not known: GPTQ's own choice of scales in place of GPTQ."""
-    return "mse" if algorithm == GPTQ else algorithm
+    return "mse" if algorithm in (GPTQ, GPTQ_OR_MSE) else algorithm
+
+
+def with_inputs(algorithm: str) -> str:
+    """The algorithm where a text shows what layers read."""
+    return GPTQ if algorithm == GPTQ_OR_MSE else algorithm
 
 
 def _finite(block: Tensor, name: str) -> Tensor:
@@ -210,6 +215,6 @@ class _BestScale:
         return _BestScale(self.scale.lerp(scale, better), self.saved.maximum(saved), self.share.lerp(share, better))
 
 
-GPTQ = "gptq"
+GPTQ, GPTQ_OR_MSE = "gptq", "gptq-or-mse"
 """The algorithm with the scales of ``mse``, and integers chosen column by column on calibration text (``gptq.py``)."""
 ALGORITHMS: dict[str, Scales] = {"rtn": _absmax, "hqq": _hqq, "mse": _mse}
