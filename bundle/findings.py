@@ -38,6 +38,8 @@ class Rung(JsonPart):
     passed: bool
     first_diverging_layer: int | None = None
     note: str = ""
+    # How the stage's values fit the range of its numbers, in words, where it has one: float16 or fixed point.
+    values: str = Field(default="", exclude_if=lambda value: not value)
 
 
 class Fallback(JsonPart):

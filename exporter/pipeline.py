@@ -69,7 +69,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     check_fallback(facts, request.max_fallback)
     progress.enter("verify")
     rewrite, logits = load_rewrite(rewritten)
-    rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits, progress))
+    rungs = (*rewrite.rungs, *with_values(stages.verify(artifact, rewrite, logits, progress), facts.largest))
     return_free_memory()
     ladder.gate(rungs)
     if request.emulation.runs:
@@ -79,6 +79,11 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
     return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample)
+
+
+def with_values(rungs: Sequence[Rung], values: str) -> list[Rung]:
+    """The rungs, of which the first says how large the artifact's values are, where that is known."""
+    return [rung.model_copy(update={"values": values}) if values and not i else rung for i, rung in enumerate(rungs)]
 
 
 def _sample(request: ExportRequest, artifact: Path, text: Sequence[int]) -> Sample | None:

@@ -4,7 +4,7 @@
     linear(x, dequantize_affine(w [N,K], s [N,K/g]))  ==>   matmul(x, edgec::dequantize_blocks(w^T [K,N], s^T [K/g,N]))
     embedding(dequantize_affine(w, s), ids)           ==>   embedding(w, ids) -> float -> * embedding(s, ids)
     embedding(W, ids), W also a layer's weight        ==>   columns of W^T
-    edgec::rms_norm(x, w, eps)                        ==>   x / sqrt(mean(x * x) + eps) * w
+    edgec::rms_norm(x, w, eps)                        ==>   x / sqrt(mean(x * x) + eps) * w, or whole, with a weight
     table[positions int32]                            ==>   table[positions int64]
 
 A transposition of constants at run time would hide a matrix from ONNX Runtime's kernels, and a dequantised table would
@@ -62,8 +62,13 @@ DEQUANTIZE_BLOCKS = torch.ops.edgec.dequantize_blocks.default
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """Linear layers, look-ups and norms as ONNX has them; exact."""
+    """Linear layers, look-ups and norms as ONNX has them; exact.
 
+    Attributes:
+        whole_norms: RMS norms stay one operator, which ONNX has from opset 23 on.
+    """
+
+    whole_norms: bool = False
     name: str = "onnx_form"
     effect: Effect = Effect.EXACT
 
@@ -73,18 +78,22 @@ class OnnxForm:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every linear layer, look-up and norm."""
         _rewrite(graph, _ONNX)
+        if self.whole_norms:
+            _give_weights(graph)
+        else:
+            _rewrite(graph, (RMS_NORM,))
         return program.interface
 
     def ensures(self, program: Program) -> None:
         """No layer is left that ONNX lacks."""
         graph = program.graph
         graph.graph.eliminate_dead_code()
-        assert not nodes_of(graph, aten.linear.default, RMS_NORM, DEQUANTIZE)
+        assert not nodes_of(graph, aten.linear.default, DEQUANTIZE, *(() if self.whole_norms else (RMS_NORM,)))
 
 
 @dataclass(frozen=True)
 class WrittenNorms:
-    """Norms in operators that every layout and format has; exact."""
+    """Layer norms in operators that every layout and format has; exact."""
 
     name: str = "written_norms"
     effect: Effect = Effect.EXACT
@@ -94,12 +103,12 @@ class WrittenNorms:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every norm."""
-        _rewrite(graph, (RMS_NORM, LAYER_NORM))
+        _rewrite(graph, (LAYER_NORM,))
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No norm is left whole."""
-        assert not nodes_of(program.graph, RMS_NORM, LAYER_NORM)
+        """No layer norm is left whole."""
+        assert not nodes_of(program.graph, LAYER_NORM)
 
 
 def _rewrite(graph: GraphModule, targets: Iterable[Any]) -> None:
@@ -179,6 +188,14 @@ def _multiplied(graph: GraphModule, table: Node) -> bool:
     return False
 
 
+def _give_weights(graph: GraphModule) -> None:
+    """Give ones to norms without a weight, since ONNX's operator reads one."""
+    for node in (each for each in nodes_of(graph, RMS_NORM) if each.args[1] is None):
+        width = int(node.meta["val"].shape[-1])
+        with graph.graph.inserting_before(node):
+            node.update_arg(1, _constant(graph, node, f"edgec_ones_{width}", torch.ones(width)))
+
+
 def _rms_norm(graph: GraphModule, emit: Emitter, node: Node) -> Node:
     given: Any = node.args
     x, weight, eps = given
@@ -220,4 +237,4 @@ _REWRITES: dict[Any, Any] = {
     RMS_NORM: _rms_norm,
     LAYER_NORM: _layer_norm,
 }
-_ONNX = (aten.linear.default, aten.embedding.default, aten.index.Tensor, RMS_NORM)
+_ONNX = (aten.linear.default, aten.embedding.default, aten.index.Tensor)

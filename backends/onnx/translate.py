@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, OnnxForm
+from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, RMS_NORM, OnnxForm
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
@@ -15,21 +15,23 @@ from edgec.quiet import quiet
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-OPSET = 21
+OPSET, WHOLE_NORMS = 21, 23
+"""ONNX's versions of operators: what runtimes in apps read, and the first with RMS norms."""
 FOUR_BITS = 22  # ONNX's number of the type INT4.
 FEW_VALUES, TABLES = 1 << 8, 1 << 18
 """What is folded: a table of positions is larger than its computation, which ONNX Runtime folds at load; NPUs have no
 operators for that computation."""
 
 
-def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> ir.Model:
-    """The method as ONNX (opset 21); names of inputs and outputs are the program's.
+def translated(program: Program, name: str, folded_values: int = FEW_VALUES, opset: int = OPSET) -> ir.Model:
+    """The method as ONNX; names of inputs and outputs are the program's.
 
     Args:
         program: the method.
         name: its name, for errors.
         folded_values: what is computed of constants alone is stored where it has at most so many values, or as few as
             those constants.
+        opset: version of the operators; from 23 on, an RMS norm is one of them.
 
     Raises:
         InputError: E581, ONNX cannot express something.
@@ -40,7 +42,7 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
     _check_tools()
     from onnxscript.optimizer import optimize
 
-    written = run_pass(program, OnnxForm())
+    written = run_pass(program, OnnxForm(whole_norms=opset >= WHOLE_NORMS))
     interface = written.interface
     with quiet():
         exported = reexport(written.graph, interface)
@@ -48,7 +50,7 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES) -> 
             made = torch.onnx.export(
                 exported,
                 dynamo=True,
-                opset_version=OPSET,
+                opset_version=opset,
                 custom_translation_table=_translations(),
                 optimize=False,
                 verbose=False,
@@ -118,7 +120,11 @@ def _translations() -> dict[Callable[..., Any], Callable[..., Any]]:
             return opset21.DequantizeLinear(held, scale, axis=1)
         return opset21.DequantizeLinear(held, scale, axis=0, block_size=depth // rows)
 
-    return {DEQUANTIZE_BLOCKS: dequantize}
+    def rms_norm(x: Any, weight: Any, eps: float) -> Any:
+        opset23: Any = onnxscript.opset23
+        return opset23.RMSNormalization(x, weight, axis=-1, epsilon=eps)
+
+    return {DEQUANTIZE_BLOCKS: dequantize, RMS_NORM: rms_norm}
 
 
 def _refused(method: str, error: Exception) -> InputError:

@@ -22,15 +22,16 @@ from torch import Tensor
 
 from edgec.backends.onnx.methods import OnnxMethods, cpu_session, open_sessions
 from edgec.backends.onnx.onnx_form import WrittenNorms
-from edgec.backends.onnx.translate import TABLES, translated
+from edgec.backends.onnx.translate import TABLES, WHOLE_NORMS, translated
 from edgec.backends.onnx.weight_file import WEIGHTS, folder_layout, write_models
 from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import FloatRun, calibrated, exemplified
-from edgec.backends.qnn.fixed_point import write_fixed_point
+from edgec.backends.qnn.fixed_point import fixed_feed, write_fixed_point
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
 from edgec.backends.qnn.hosted_work import HostedWork
 from edgec.backends.qnn.htp import compile_contexts
+from edgec.backends.qnn.layer_losses import layer_losses, load_losses, said, save_losses
 from edgec.backends.qnn.narrow_mask import NarrowMask
 from edgec.backends.static_artifact import Chip, LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import ArtifactLayout
@@ -91,14 +92,19 @@ def _write_part(
     write_models({f"host_{name}": model for name, model in hosts.items()}, folder)
     quantised = path.parent / FIXED_POINT / folder.name
     quantised.mkdir(parents=True, exist_ok=True)
+    first = next(iter(here))
     for name, (_, npu) in here.items():
         with TemporaryDirectory(dir=quantised) as scratch:
             source = Path(scratch) / "float"
-            model = translated(run_pass(npu, FloatWeights()), name, TABLES)
+            model = translated(run_pass(npu, FloatWeights()), name, TABLES, WHOLE_NORMS)
             work.accelerated.setdefault(name, []).append(work_of(model))
             write_models({name: model}, source)
             feeds, weights = run.feeds(f"{name}_{index}"), grids(npu)
-            write_fixed_point(source / f"{name}.onnx", quantised / f"{name}.onnx", feeds, weights, run.ranges)
+            both = source / f"{name}.onnx", quantised / f"{name}.onnx"
+            write_fixed_point(*both, feeds, weights, run.ranges)
+            if name == first:
+                feed = next(iter(run.feeds(f"{name}_{index}")))
+                save_losses(quantised, layer_losses(*both, fixed_feed(feed, run.ranges)))
 
 
 def _byte_states(interface: Interface) -> Interface:
@@ -187,6 +193,11 @@ def _hosts(path: Path) -> list[OnnxMethods]:
 def folders(path: Path) -> list[Path]:
     """The parts' folders in order."""
     return sorted(path.glob(f"{_PARTS}*"), key=lambda folder: int(folder.name.removeprefix(_PARTS)))
+
+
+def layer_values(path: Path) -> str:
+    """How far the fixed-point models' layers are from the graphs', in words."""
+    return said(load_losses(folders(path.parent / FIXED_POINT)))
 
 
 def layout(path: Path) -> ArtifactLayout:

@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from edgec.backends.qnn.block_scales import place_blocks
 from edgec.backends.qnn.float_weights import IntegerGrid
 
 ValueRange = tuple[float, float]
@@ -57,7 +58,10 @@ def write_fixed_point(
     # Otherwise what only moves values in front of the first layer, such as a state's transposition, stays float.
     config.extra_options["ForceQuantizeNoInputCheck"] = True
     quantize(model, str(target), config)
-    _states_as_bytes(target, list(held))
+    made = onnx.load(str(target))
+    place_blocks(made, onnx.load(str(source)), weights)
+    _states_as_bytes(made.graph, list(held))
+    onnx.save(made, str(target))
 
 
 def _overrides(graph: Any, weights: Mapping[str, IntegerGrid], states: Mapping[str, ValueRange]) -> dict[str, Any]:
@@ -74,13 +78,13 @@ def _overrides(graph: Any, weights: Mapping[str, IntegerGrid], states: Mapping[s
 
 
 def _channels(grid: IntegerGrid) -> list[dict[str, Any]]:
-    """A grid as the quantiser's overrides, one entry per channel."""
+    """A grid as the quantiser's overrides, one entry per channel; the coarsest block stands for all of a row."""
     import numpy as np
     from onnxruntime.quantization import QuantType
 
     kind = {4: QuantType.QInt4, 8: QuantType.QInt8}[grid.bits]
     common = {"quant_type": kind, "zero_point": np.array(0, np.int8)}
-    scales = [{**common, "scale": np.array(scale, np.float32)} for scale in grid.scale.tolist()]
+    scales = [{**common, "scale": np.array(scale, np.float32)} for scale in grid.scale.amax(1).tolist()]
     return [{**scales[0], "axis": 0}, *scales[1:]]
 
 
@@ -107,15 +111,24 @@ class _Feeds:
         return None if feed is None else {name: value.numpy() for name, value in feed.items()}
 
 
-def _states_as_bytes(path: Path, states: Sequence[str]) -> None:
-    """Make states and new rows the integers that the graph computes with anyway."""
-    import onnx
+def fixed_feed(feed: Mapping[str, Tensor], states: Mapping[str, ValueRange]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs of a call as arrays, for the float model and for the fixed-point one, whose states are bytes."""
+    import numpy as np
 
-    model = onnx.load(str(path))
+    floats = {name: value.numpy() for name, value in feed.items()}
+    grids = {name: _bytes(states[name]) for name in floats if name in states}
+    held = {
+        name: (np.round(floats[name] / grid["scale"]) + grid["zero_point"]).clip(0, _STEPS).astype(np.uint8)
+        for name, grid in grids.items()
+    }
+    return floats, {**floats, **held}
+
+
+def _states_as_bytes(graph: Any, states: Sequence[str]) -> None:
+    """Make states and new rows the integers that the graph computes with anyway."""
     for name in states:
-        _input_as_bytes(model.graph, name)
-        _output_as_bytes(model.graph, f"new_{name}")
-    onnx.save(model, str(path))
+        _input_as_bytes(graph, name)
+        _output_as_bytes(graph, f"new_{name}")
 
 
 def _input_as_bytes(graph: Any, name: str) -> None:

@@ -3,7 +3,8 @@
     conv2d(x, dequantize_affine(w, s))          ==>          conv2d(x, W)          and          W -> (bits, s)
 
 ONNX Runtime's quantiser takes a float model and lays its own grid over the weights; given ours, it finds the same
-integers again. Legality: one scale for each output channel, which is what Hexagon's convolutions read. Exact.
+integers again. Legality: one scale for each output channel, or for each block of a row of a convolution's 4-bit
+weights (``block_scales.py``), which is what Hexagon reads. Exact.
 """
 
 from __future__ import annotations
@@ -29,10 +30,15 @@ _FLOAT = "_float"
 
 @dataclass(frozen=True)
 class IntegerGrid:
-    """Integers of ``bits`` bits times ``scale`` [N], along the first dimension."""
+    """Integers of ``bits`` bits times ``scale`` [N, blocks]: for each output channel, for each block of its row."""
 
     bits: int
     scale: Tensor
+
+    @property
+    def blocks(self) -> int:
+        """Scales in a row."""
+        return int(self.scale.shape[1])
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,21 @@ class FloatWeights:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Require one scale for each output channel.
+        """Require one scale for each output channel, or 4-bit weights of a convolution.
 
         Raises:
             InputError: E591.
         """
         for node in nodes_of(program.graph, DEQUANTIZE):
-            integers, scale, _ = quantized_parts(node)
-            if attribute(program.graph, str(scale.target)).numel() != integers.meta["val"].shape[0]:
+            integers, scale, bits = quantized_parts(node)
+            shape = integers.meta["val"].shape
+            grouped = attribute(program.graph, str(scale.target)).numel() != shape[0]
+            if grouped and (bits != 4 or len(shape) != 4):
                 raise InputError(
-                    what="Hexagon's convolutions read one scale for each output channel",
+                    what="Hexagon reads a scale for each group of a row in 4-bit convolutions only",
                     where=str(integers.target),
-                    why="this recipe has a scale for each group of a row",
-                    fix="set group_size = 0, or use --recipe int4-channel",
+                    why=f"this recipe asks for {bits}-bit groups in a layer of {len(shape)} dimensions",
+                    fix="set group_size = 0 for it by a rule, or use --recipe int4-channel",
                     code="E591",
                 )
 
@@ -87,5 +95,5 @@ def grids(program: Program) -> Mapping[str, IntegerGrid]:
     for node in nodes_of(program.graph, DEQUANTIZE):
         integers, scale, bits = quantized_parts(node)
         held = attribute(program.graph, str(scale.target)).detach().float()
-        by_name[f"{integers.target}{_FLOAT}"] = IntegerGrid(bits, held.reshape(-1))
+        by_name[f"{integers.target}{_FLOAT}"] = IntegerGrid(bits, held.reshape(len(held), -1))
     return by_name

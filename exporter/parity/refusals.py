@@ -65,7 +65,7 @@ def _where(rung: Rung, *, lost: bool) -> str:
 def _why(rung: Rung) -> str:
     parts = [f"{name} {_shown(_figure(rung, name))} (budget {limit:.3g})" for name, limit in rung.budget.items()]
     where = f"over {rung.positions} positions" if rung.top1_agreement is not None else "on the example inputs"
-    return f"{', '.join(parts)} {where}"
+    return "; ".join(filter(None, [f"{', '.join(parts)} {where}", rung.values]))
 
 
 def _figure(rung: Rung, name: str) -> float | None:

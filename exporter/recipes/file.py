@@ -37,7 +37,7 @@ _TEXT: ValueCheck = ("a text", lambda value: isinstance(value, str))
 _TRUTH: ValueCheck = ("true or false", lambda value: isinstance(value, bool))
 _NUMBER: ValueCheck = ("a finite number", is_number)
 _SHARE: ValueCheck = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
-_ALGORITHM = _one_of("rtn", "hqq", "mse", "importance", "gptq")
+_ALGORITHM = _one_of("rtn", "hqq", "mse", "importance", "gptq", "gptq-or-mse")
 _GRID: dict[str, ValueCheck] = {
     "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
     "group_size": _whole(0),

@@ -53,30 +53,34 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
 
     Args:
         recipe: resolved for its backend (``for_backend``).
-        calibration: text or examples: errors are then weighted by the size of activations; ``gptq`` needs it.
+        calibration: text or examples: errors are then weighted by the size of activations; ``gptq`` needs it, and
+            ``gptq-or-mse`` is ``gptq`` with it.
     """
     from edgec.passes.compress.palettize import Palettize
     from edgec.passes.compress.quantize import Quantize
     from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
-    from edgec.passes.compress.rounding.weight_grid import GPTQ
+    from edgec.passes.compress.rounding.weight_grid import GPTQ, GPTQ_OR_MSE, with_inputs, without_inputs
     from edgec.passes.graph.calibration import Calibration
 
     rules, weights, lm_head, embedding = recipe.rules, recipe.weights, recipe.lm_head, recipe.embedding
     asked = (weights, lm_head, embedding, *(scheme for _, scheme in rules))
     wanted: list[Pass] = []
+    algorithm = recipe.algorithm
+    if algorithm == GPTQ_OR_MSE:
+        algorithm = with_inputs(algorithm) if calibration else without_inputs(algorithm)
     if any(scheme and _is_tabulated(scheme, recipe) for scheme in asked):
-        compensate = recipe.algorithm == GPTQ
+        compensate = algorithm == GPTQ
         wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
     if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
         support = support_of(recipe.backend, recipe.kernels)
         kernels = support.kernels if support else DYNAMIC_INT8_KERNELS
         own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
         defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
-        wanted.append(Quantize(own, *defaults, recipe.algorithm, kernels, calibration or Calibration()))
+        wanted.append(Quantize(own, *defaults, algorithm, kernels, calibration or Calibration()))
     if embedding and not embedding.is_table:
         support = support_of(recipe.backend, recipe.kernels)
         read = tuple(grid for grid in support.kernels if not grid.symmetric) if support else ()
-        grid = (embedding.bits, embedding.group_size, recipe.algorithm, embedding.scale_bits, embedding.symmetric)
+        grid = (embedding.bits, embedding.group_size, algorithm, embedding.scale_bits, embedding.symmetric)
         wanted.append(QuantizeEmbedding(*grid, read))
     return wanted
 

@@ -74,7 +74,7 @@ SUPPORT = {
         cache=("float32", "float16"),
     ),
     "qnn": Support(
-        kernels=(KernelGrid(4, (), 1), KernelGrid(8, (), 1)),
+        kernels=(KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)),
         lookup_bits=(8,),
         weight_only=True,
         why_not="activations are 16-bit fixed point, with ranges measured on text",

@@ -100,5 +100,5 @@ def _note(rung: Rung) -> str:
     layer = rung.first_diverging_layer
     own = rung.channel_relative
     channel = "" if own is None else f"differs by {own:.2g} of a channel's spread: {rung.place}"
-    notes = [rung.note, channel, "" if layer is None else f"first diverging layer: {layer}"]
+    notes = [rung.note, rung.values, channel, "" if layer is None else f"first diverging layer: {layer}"]
     return "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)

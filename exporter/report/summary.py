@@ -86,6 +86,7 @@ _COUNTED = ("coreml", "vulkan", "qnn")
 
 def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
+    lines += [f"values  {rung.stage}: {rung.values}" for rung in manifest.parity if rung.values]
     if manifest.ledger:
         size = manifest.ledger
         part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes

@@ -52,7 +52,7 @@ def calibration_tokens(
 
 def is_layerwise(recipe: Recipe) -> bool:
     """Whether a recipe fits one layer after another to what the model computes on text."""
-    return recipe.algorithm == "gptq" or not {"awq", "smooth"}.isdisjoint(recipe.prepare)
+    return recipe.algorithm in ("gptq", "gptq-or-mse") or not {"awq", "smooth"}.isdisjoint(recipe.prepare)
 
 
 def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:

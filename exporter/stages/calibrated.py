@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from edgec.backends.qnn.context import execute_on_cpu
+from edgec.backends.qnn.context import execute_on_cpu, layer_values
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import Stage, accepting, lowering_rung, quality_rung
@@ -46,8 +46,9 @@ class CalibratedDecoderStages(StaticDecoderStages):
         after = Stage(ARTIFACT, self._run(self.backend.execute(artifact)), Effect.EXACT)
         budget, trained = quality_budget(request.recipe), request.source.trained
         text = "the calibration text" if request.calibration else "the ladder's own text"
+        ranged = quality_rung(final, fixed, budget, gated=trained, note=f"ranges calibrated on {text}")
         return [
-            quality_rung(final, fixed, budget, gated=trained, note=f"ranges calibrated on {text}"),
+            ranged.model_copy(update={"values": layer_values(artifact)}),
             lowering_rung(
                 fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY
             ),
@@ -73,4 +74,5 @@ class CalibratedModuleStages(StaticModuleStages):
         lowering = partial(lowering_rung, budget=budget, rounded=True, note=self.backend.EXECUTED_BY)
         whole = partial(quality, gated=trained)
         pairs = ((final, fixed, ranged), (fixed, after, lowering), (reference, after, whole))
-        return [worst_output_rung(one, other, forms, compare) for one, other, compare in pairs]
+        first, *rest = (worst_output_rung(one, other, forms, compare) for one, other, compare in pairs)
+        return [first.model_copy(update={"values": layer_values(artifact)}), *rest]

@@ -44,7 +44,7 @@ class Rewrite(JsonPart):
 
 
 class Facts(JsonPart):
-    """Everything about a lowered artifact but its bytes."""
+    """Everything about a lowered artifact but its bytes; ``largest``: of its values, where it computes in float16."""
 
     passes: list[PassInfo]
     methods: list[MethodInfo]
@@ -56,6 +56,7 @@ class Facts(JsonPart):
     expected_weight_bytes: int
     lint: list[LintFinding] = Field(default=[])
     adapter_targets: AdapterTargets | None = None
+    largest: str = ""
 
 
 def save_facts(folder: Path, facts: Facts) -> None:

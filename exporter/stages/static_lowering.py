@@ -14,6 +14,7 @@ from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chi
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import LintFinding
 from edgec.errors import InputError
+from edgec.exporter.parity.half_range import Ranges, largest_value, refuse_overflow
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, passes_of, save_facts, state_info
@@ -45,20 +46,25 @@ def lower_methods(
         groups: the methods that were made of one program each, by its name; None where all were made of one.
 
     Raises:
-        InputError: E406, Core ML cannot express something.
+        InputError: E406, Core ML cannot express something; E830, float16 does not hold what the model computes.
     """
     form, groups = request.form, groups or {"": methods}
     progress.enter("lower")
     held = {name: static_weight_facts(group, form.half, form.index_bits) for name, group in groups.items()}
     weights = [fact for facts in held.values() for fact in facts]
-    lint = lint_findings(methods, weights, calls) if form.neural_engine else []
+    ranges = measured_ranges(methods, calls) if form.neural_engine or form.half else {}
+    lint = lint_findings(methods, weights, ranges) if form.neural_engine else []
+    largest = largest_value(methods, ranges) if form.half else None
+    if largest is not None:
+        refuse_overflow(largest)
     artifact = lower_artifact(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None
     under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}
     own = {name: each for name, each in artifact.interfaces.items() if name not in under}
     expected = sum(expected_bytes(held[name], _first(group)) for name, group in groups.items())
     facts = _facts(groups, replace(artifact, interfaces=own), limits, lint)
-    save_facts(folder, facts.model_copy(update={"weights": weights, "expected_weight_bytes": expected}))
+    found = {"weights": weights, "expected_weight_bytes": expected, "largest": str(largest or "")}
+    save_facts(folder, facts.model_copy(update=found))
 
 
 def _first(group: Mapping[str, Program]) -> Program:
@@ -66,20 +72,24 @@ def _first(group: Mapping[str, Program]) -> Program:
     return next(iter(group.values()))
 
 
+def measured_ranges(methods: Mapping[str, Program], calls: MethodCalls) -> Mapping[str, Ranges]:
+    """The largest magnitude of every value on the inputs of some calls, by method and node."""
+    return {name: activation_ranges(_with_own_states(methods[name]), each) for name, each in calls.items()}
+
+
 def lint_findings(
-    methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: MethodCalls
+    methods: Mapping[str, Program], weights: Sequence[WeightFact], ranges: Mapping[str, Ranges]
 ) -> list[LintFinding]:
     """What keeps operators off the Neural Engine, as the linter says.
 
     Args:
         methods: the graphs, after all passes.
         weights: the tensors that the artifact will hold.
-        calls: inputs of some calls by method, on which values are measured against float16's range.
+        ranges: ``measured_ranges``.
 
     Raises:
         InputError: E406, Core ML cannot express something.
     """
-    ranges = {name: activation_ranges(_with_own_states(methods[name]), each) for name, each in calls.items()}
     breaches = lint_methods(methods, stored_bytes=sum(weight.bytes for weight in weights), ranges=ranges)
     for breach in breaches:
         if breach.severity == "refused":

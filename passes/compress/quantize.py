@@ -4,7 +4,7 @@
     ==>
     x -> choose_qparams/quantize/dequantize (int8) -> linear(dequantize_affine(W_int, scale, 0))
 
-KnownInputs of edgec's kernels, float32 [1, tokens, width], are rounded in groups of 32 values, each with its scale: trained
+Inputs of edgec's kernels, float32 [1, tokens, width], are rounded in groups of 32 values, each with its scale: trained
 models have a few huge channels, and one scale for a whole token drowns the others. Other inputs have a scale and a zero
 point for each token, as XNNPACK reads them.
 

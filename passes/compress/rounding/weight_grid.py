@@ -131,6 +131,11 @@ def without_inputs(algorithm: str) -> str:
     return "mse" if algorithm in WITH_INPUTS else algorithm
 
 
+def with_inputs(algorithm: str) -> str:
+    """The algorithm where a text shows what layers read."""
+    return GPTQ if algorithm == GPTQ_OR_MSE else algorithm
+
+
 def _finite(block: Tensor, name: str) -> Tensor:
     if not all(math.isfinite(float(end)) for end in torch.aminmax(block)):
         raise InputError(
@@ -234,9 +239,9 @@ class _BestScale:
         return _BestScale(self.scale.lerp(scale, better), self.saved.maximum(saved), self.share.lerp(share, better))
 
 
-GPTQ = "gptq"
+GPTQ, GPTQ_OR_MSE = "gptq", "gptq-or-mse"
 """The algorithm with the scales of ``mse``, and integers chosen column by column on calibration text (``gptq.py``)."""
 IMPORTANCE = "importance"
 """The algorithm with the scales of ``mse``, where errors count as inputs are large on calibration text."""
-WITH_INPUTS = (IMPORTANCE, GPTQ)
+WITH_INPUTS = (IMPORTANCE, GPTQ, GPTQ_OR_MSE)
 ALGORITHMS: dict[str, Scales] = {"rtn": _absmax, "hqq": _hqq, "mse": _mse}
