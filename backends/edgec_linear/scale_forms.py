@@ -39,7 +39,7 @@ class ScaleForm(StrEnum):
 
     @property
     def decoded(self) -> bool:
-        """Whether the numbers stand behind all codes of a block and become floats before it is multiplied."""
+        """Whether the numbers lie after all codes of a block and become floats before it is multiplied."""
         return self not in (ScaleForm.BFLOAT16, ScaleForm.ROW)
 
     @property
@@ -149,7 +149,7 @@ def in_steps(numbers: Tensor, together: int, factors: range | tuple[int, ...]) -
 
 
 def pack_affine(form: ScaleForm, affine: Affine, block_rows: int) -> Tensor:
-    """What stands behind the codes of each block: uint8 [blocks, bytes]; rows are whole blocks.
+    """What lies after the codes of each block: uint8 [blocks, bytes]; rows are whole blocks.
 
     Scales of bfloat16 come group by group: uint8 [blocks, groups, 2 * block_rows].
     """

@@ -15,7 +15,14 @@ def test_options_are_data_and_not_the_text_of_python_objects() -> None:
     assert json.loads(json.dumps(told)) == told
     assert told["default"]["bits"] == 4 and told["default"]["group_size"] == 32
     assert told["kernels"] == [
-        {"bits": 4, "groups": [64, 32], "channel_multiple": 1, "coarsens": True, "activation_group": 0}
+        {
+            "bits": 4,
+            "groups": [64, 32],
+            "channel_multiple": 1,
+            "coarsens": True,
+            "activation_group": 0,
+            "symmetric": True,
+        }
     ]
     assert told["rules"] == [["a.*", None]]
     assert told["calibration"] == "0 calls"

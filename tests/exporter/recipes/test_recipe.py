@@ -38,6 +38,7 @@ REFUSED = {
     ("sparse-lut4", "xnnpack"),
     ("sparse-lut4", "coreai"),
     ("4bit-gptq", "qnn"),
+    *product(("5bit",), ("coreml", "coreai", "onnx", "qnn", "vulkan")),
     *product(("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
 }
 
@@ -79,7 +80,9 @@ def test_four_bits_are_tables_where_tables_are_better() -> None:
         assert resolved.weights == lut(4, 8) and resolved.kv_dtype == "float16"
         assert resolved.lm_head == replace(EIGHT, activation_bits=0)
         assert [rewrite.name for rewrite in passes_for(resolved)] == ["palettize", "quantize", "quantize_embedding"]
-    assert for_backend(recipe, "xnnpack") == replace(recipe, on={}, backend="xnnpack")
+    own = for_backend(recipe, "xnnpack")
+    assert (own.weights, own.algorithm) == (WeightScheme(4, 32, symmetric=False, scale_bits=6), "importance")
+    assert with_standard_kernels(own).weights == recipe.weights == WeightScheme(4, 32, scale_bits=16)
 
 
 def test_float_is_the_backends_own_float() -> None:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kTileRows = kVectors * kVectorRows;
 
-// Where a slice's scales stand: behind its run of codes as bfloat16, or decoded: of slices, or of their halves. Those of
+// Where a slice's scales lie: after its run of codes as bfloat16, or decoded: of slices, or of their halves. Those of
 // rows come later.
 enum class Shares { kRun, kRow, kSlice, kHalf };
 
