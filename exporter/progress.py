@@ -27,7 +27,8 @@ class Event:
     """One step of progress.
 
     Attributes:
-        stage: resolve, engine (where it is compiled first), text (where it is made), reference, capture, rewrite, lower, verify or bundle.
+        stage: resolve, engine (where it is compiled first), text (where it is made), reference, capture, rewrite,
+            lower, verify or bundle.
         fraction: of the stage, 0..1.
         overall: of the whole export, 0..1 (estimated).
         eta_s: seconds left (estimated), None at the beginning.

@@ -63,9 +63,7 @@ def make_text(request: ExportRequest, told: Told) -> MadeText:
     built_in = _built_in(request.tokenizer, request.spec.vocab_size)
     if why := _why_not(request.source):
         return MadeText(built_in=built_in, notice=why)
-    asked, notice = batches(
-        request.tokenizer, request.source.config, request.spec.vocab_size, request.limits.context
-    )
+    asked, notice = batches(request.tokenizer, request.source.config, request.spec.vocab_size, request.limits.context)
     try:
         written = _written(request.source, asked, told)
     except NotFiniteError:

@@ -54,9 +54,7 @@ def start_batch(tokenizer: Any, config: Mapping[str, Any], context: int, *, besi
     return Batch(((_first_token(tokenizer, config),),) * texts, min(length, context))
 
 
-def batches(
-    tokenizer: Any, config: Mapping[str, Any], vocab_size: int, context: int
-) -> tuple[Sequence[Batch], str]:
+def batches(tokenizer: Any, config: Mapping[str, Any], vocab_size: int, context: int) -> tuple[Sequence[Batch], str]:
     """What a model is to write, and a notice where its chat template failed."""
     notice, chat = "", None
     try:

@@ -104,7 +104,9 @@ class _Chooser:
         self.finite = self.finite and bool(scaled.logsumexp(-1).isfinite().all())
         drawn = torch.multinomial(_probabilities(scaled), 1, generator=self.generator)[:, 0].tolist()
         place = tokens.shape[1]
-        chosen = [start[place] if place < len(start) else token for start, token in zip(self.starts, drawn, strict=True)]
+        chosen = [
+            start[place] if place < len(start) else token for start, token in zip(self.starts, drawn, strict=True)
+        ]
         alone = torch.full_like(scaled, float("-inf"))
         alone[range(len(chosen)), chosen] = 0.0
         return alone
