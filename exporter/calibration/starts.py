@@ -16,7 +16,7 @@ PROMPTS = tuple((Path(__file__).parent / "prompts.txt").read_text().splitlines()
 ANSWER = 64
 """Tokens that a model writes after a question."""
 # One step of a batch of 16 or 32 reads the same weights as a step of one: wide batches are cheap, long texts are not.
-_CHATS, _CHAT_TOKENS = 16, 2048
+_CHATS, _CHAT_TOKENS, _LONGEST = 16, 2048, 512
 _ALONE, _BESIDE = (32, 65), (16, 49)
 
 
@@ -34,7 +34,7 @@ class Batch:
 
 
 def chat_batch(tokenizer: Any, vocab_size: int, context: int) -> Batch | None:
-    """Questions as the chat template writes them; None without a template, or where they fill the context.
+    """Questions as the chat template writes them; None without a template, or where they leave no room.
 
     Raises:
         EdgecError: the template refuses them or exceeds its limits.
@@ -42,7 +42,7 @@ def chat_batch(tokenizer: Any, vocab_size: int, context: int) -> Batch | None:
     if not getattr(tokenizer, "chat_template", None):
         return None
     asked = [_question(tokenizer, prompt) for prompt in PROMPTS]
-    length = min(max(map(len, asked)) + ANSWER, context)
+    length = min(max(map(len, asked)) + ANSWER, context, _LONGEST)
     usable = [start for start in asked if 0 < len(start) < length and max(start) < vocab_size]
     texts = max(1, min(_CHATS, _CHAT_TOKENS // length))
     return Batch(tuple(islice(cycle(usable), texts)), length) if usable else None
