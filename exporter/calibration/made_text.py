@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from torch import nn
 
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.manifest import CalibrationText
@@ -16,13 +17,14 @@ from edgec.errors import EdgecError, InputError
 from edgec.exporter.calibration.starts import Batch, batches
 from edgec.exporter.calibration.writing import NotFiniteError, Texts, write_texts
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.stages.capturing import eager_model, hold_weights
 from edgec.free_memory import return_free_memory
 
 SEED = 0
-MOST_BYTES = 4_000_000_000
-"""Float32 weights of the largest model that writes: 1e9 parameters take about a minute a core, and larger ones more."""
+MOST_BYTES = 2_500_000_000
+"""Float32 weights of the largest model that writes: all its steps read them, and casting 16 bits in each would take
+longer than the rest, so that they are held in float32 while it writes."""
 MOST_BUILT_IN = 1024
 PLAIN = Path(__file__).parent / "plain_text.txt"
 Told = Callable[[float], None]
@@ -94,8 +96,8 @@ def _why_not(source: ModelSource) -> str:
 
 
 def _written(source: ModelSource, asked: Sequence[Batch], told: Told) -> Texts:
-    """The texts of all batches, by transformers' own model over the weights as they are stored."""
-    model = eager_model(source, hold_weights(source))
+    """The texts of all batches, by transformers' own model in float32, which is let go before the export goes on."""
+    model = float_model(source)
     steps = [batch.length - min(map(len, batch.starts)) for batch in asked]
     texts: Texts = ()
     for number, batch in enumerate(asked):
@@ -104,6 +106,14 @@ def _written(source: ModelSource, asked: Sequence[Batch], told: Told) -> Texts:
     del model
     return_free_memory()
     return texts
+
+
+def float_model(source: ModelSource) -> nn.Module:
+    """Transformers' own model in float32; weights that are stored so are shared with their file."""
+    assert source.weights is not None
+    model: nn.Module = source.build_on("cpu")
+    put_weights(model, source.weights)
+    return model
 
 
 def _tell(told: Told, before: int, steps: int, step: int) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.own_code import own_code
 
 Texts = tuple[tuple[int, ...], ...]
@@ -33,10 +32,10 @@ def write_texts(
     seed: int,
     told: Callable[[int], None] = lambda _: None,
 ) -> Texts:
-    """Continue each beginning to a number of tokens, with the model's own cache, in float32.
+    """Continue each beginning to a number of tokens, with the model's own cache.
 
     Args:
-        model: transformers' own, which may hold its weights in 16 bits.
+        model: transformers' own, in float32.
         starts: token ids, at least one each and fewer than ``length``.
         length: tokens of each text, its beginning included.
         told: is told of each step of the batch.
@@ -52,7 +51,7 @@ def write_texts(
     shortest = min(map(len, starts))
     begun = torch.tensor([list(start[:shortest]) for start in starts])
     chooser = _Chooser(starts, seed, told)
-    with torch.no_grad(), InFloat32(), own_code(model, "a text that it writes"), _no_settings(model):
+    with torch.no_grad(), own_code(model, "a text that it writes"), _no_settings(model):
         written: Tensor = model.generate(  # type: ignore[operator]
             begun,
             attention_mask=torch.ones_like(begun),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from edgec.exporter.calibration import made_text
@@ -42,7 +43,7 @@ def test_without_a_tokenizer_the_model_writes_from_its_start(tiny_folder: Path) 
 
 
 def test_random_weights_write_nothing(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(made_text, "eager_model", _never)
+    monkeypatch.setattr(made_text, "float_model", _never)
     request = _request(tiny_folder, random_weights=True)
     assert str(_made(request).told) == "1,024 built-in tokens; random weights write no text"
     nothing = _made(replace(request, tokenizer=None))
@@ -52,7 +53,7 @@ def test_random_weights_write_nothing(tiny_folder: Path, monkeypatch: pytest.Mon
 def test_no_large_model_is_built_to_write(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = _request(tiny_folder)
     monkeypatch.setattr(made_text, "MOST_BYTES", 4 * sum(request.source.weight_sizes) - 1)
-    monkeypatch.setattr(made_text, "eager_model", _never)
+    monkeypatch.setattr(made_text, "float_model", _never)
     made = _made(request)
     assert not made.written and made.built_in and "too large to write here" in str(made.told)
 
@@ -63,6 +64,17 @@ def test_a_model_of_nan_reads_the_built_in_text(tiny_folder: Path, tmp_path: Pat
     weights["model.norm.weight"][0] = float("nan")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     assert str(_made(_request(folder)).told) == "1,024 built-in tokens; the model's logits are not finite"
+
+
+def test_weights_stored_in_16_bits_write_as_their_values_in_float32_do(tiny_folder: Path, tmp_path: Path) -> None:
+    made = []
+    for name, dtype in (("half", torch.bfloat16), ("wide", torch.float32)):
+        folder = shutil.copytree(tiny_folder, tmp_path / name)
+        weights = load_file(folder / "model.safetensors")
+        rounded = {key: value.bfloat16().to(dtype) for key, value in weights.items()}
+        save_file(rounded, folder / "model.safetensors", {"format": "pt"})
+        made.append(_made(_request(folder)))
+    assert made[0].written == made[1].written
 
 
 def test_a_template_that_fails_is_told(tiny_folder: Path) -> None:

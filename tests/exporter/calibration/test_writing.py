@@ -33,13 +33,6 @@ def test_almost_without_chance_it_says_what_the_model_says_without_a_cache(monke
     assert text[4:] == model_text(model, start, 36)
 
 
-def test_weights_in_16_bits_write_as_their_values_in_float32_do() -> None:
-    half = tiny_llama().to(torch.bfloat16)
-    wide = tiny_llama()
-    wide.load_state_dict({name: value.float() for name, value in half.state_dict().items()})
-    assert write_texts(half, STARTS, 16, seed=1) == write_texts(wide, STARTS, 16, seed=1)
-
-
 def test_logits_that_are_not_finite_are_told() -> None:
     model = tiny_llama()
     model.model.norm.weight.data[3] = float("nan")
