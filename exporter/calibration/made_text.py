@@ -17,14 +17,12 @@ from edgec.errors import EdgecError, InputError
 from edgec.exporter.calibration.starts import Batch, batches
 from edgec.exporter.calibration.writing import NotFiniteError, Texts, write_texts
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.memory_forecast import MOST_WRITING_BYTES
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.free_memory import return_free_memory
 
 SEED = 0
-MOST_BYTES = 2_500_000_000
-"""Float32 weights of the largest model that writes: all its steps read them, and casting 16 bits in each would take
-longer than the rest, so that they are held in float32 while it writes."""
 MOST_BUILT_IN = 1024
 PLAIN = Path(__file__).parent / "plain_text.txt"
 Told = Callable[[float], None]
@@ -92,7 +90,7 @@ def _why_not(source: ModelSource) -> str:
     size = 4 * sum(source.weight_sizes)
     if not source.trained:
         return "random weights write no text"
-    return f"the model is too large to write here ({size / 1e9:.1f} GB in float32)" if size > MOST_BYTES else ""
+    return f"the model is too large to write here ({size / 1e9:.1f} GB in float32)" if size > MOST_WRITING_BYTES else ""
 
 
 def _written(source: ModelSource, asked: Sequence[Batch], told: Told) -> Texts:

@@ -52,7 +52,7 @@ def test_random_weights_write_nothing(tiny_folder: Path, monkeypatch: pytest.Mon
 
 def test_no_large_model_is_built_to_write(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = _request(tiny_folder)
-    monkeypatch.setattr(made_text, "MOST_BYTES", 4 * sum(request.source.weight_sizes) - 1)
+    monkeypatch.setattr(made_text, "MOST_WRITING_BYTES", 4 * sum(request.source.weight_sizes) - 1)
     monkeypatch.setattr(made_text, "float_model", _never)
     made = _made(request)
     assert not made.written and made.built_in and "too large to write here" in str(made.told)
