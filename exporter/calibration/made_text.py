@@ -14,8 +14,8 @@ from torch import nn
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.manifest import CalibrationText
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.calibration.starts import Batch, batches
-from edgec.exporter.calibration.writing import NotFiniteError, Texts, write_texts
+from edgec.exporter.calibration.starts import WritingBatch, batches
+from edgec.exporter.calibration.writing import NotFiniteError, WrittenTexts, write_texts
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.memory_forecast import MOST_WRITING_BYTES
 from edgec.exporter.sources.model_build import put_weights
@@ -25,7 +25,7 @@ from edgec.free_memory import return_free_memory
 SEED = 0
 MOST_BUILT_IN = 1024
 PLAIN = Path(__file__).parent / "plain_text.txt"
-Told = Callable[[float], None]
+ShareTold = Callable[[float], None]
 
 
 class MadeText(BaseModel):
@@ -49,7 +49,7 @@ class MadeText(BaseModel):
         return CalibrationText(tokens=len(self.tokens), notice=self.notice, **sizes)
 
 
-def make_text(request: ExportRequest, told: Told) -> MadeText:
+def make_text(request: ExportRequest, told: ShareTold) -> MadeText:
     """Make the text for a decoder; it is the same for the same model, seed and machine.
 
     Args:
@@ -93,11 +93,11 @@ def _why_not(source: ModelSource) -> str:
     return f"the model is too large to write here ({size / 1e9:.1f} GB in float32)" if size > MOST_WRITING_BYTES else ""
 
 
-def _written(source: ModelSource, asked: Sequence[Batch], told: Told) -> Texts:
+def _written(source: ModelSource, asked: Sequence[WritingBatch], told: ShareTold) -> WrittenTexts:
     """The texts of all batches, by transformers' own model in float32, which is let go before the export goes on."""
     model = float_model(source)
     steps = [batch.length - min(map(len, batch.starts)) for batch in asked]
-    texts: Texts = ()
+    texts: WrittenTexts = ()
     for number, batch in enumerate(asked):
         share = partial(_tell, told, sum(steps[:number]), sum(steps))
         texts += write_texts(model, batch.starts, batch.length, SEED + number, share)
@@ -114,5 +114,5 @@ def float_model(source: ModelSource) -> nn.Module:
     return model
 
 
-def _tell(told: Told, before: int, steps: int, step: int) -> None:
+def _tell(told: ShareTold, before: int, steps: int, step: int) -> None:
     told((before + step) / steps)

@@ -21,7 +21,7 @@ _ALONE, _BESIDE = (32, 65), (16, 49)
 
 
 @dataclass(frozen=True)
-class Batch:
+class WritingBatch:
     """Texts that are written together.
 
     Attributes:
@@ -33,7 +33,7 @@ class Batch:
     length: int
 
 
-def chat_batch(tokenizer: Any, vocab_size: int, context: int) -> Batch | None:
+def chat_batch(tokenizer: Any, vocab_size: int, context: int) -> WritingBatch | None:
     """Questions as the chat template writes them; None without a template, or where they leave no room.
 
     Raises:
@@ -45,16 +45,18 @@ def chat_batch(tokenizer: Any, vocab_size: int, context: int) -> Batch | None:
     length = min(max(map(len, asked)) + ANSWER, context, _LONGEST)
     usable = [start for start in asked if 0 < len(start) < length and max(start) < vocab_size]
     texts = max(1, min(_CHATS, _CHAT_TOKENS // length))
-    return Batch(tuple(islice(cycle(usable), texts)), length) if usable else None
+    return WritingBatch(tuple(islice(cycle(usable), texts)), length) if usable else None
 
 
-def start_batch(tokenizer: Any, config: Mapping[str, Any], context: int, *, beside: bool) -> Batch:
+def start_batch(tokenizer: Any, config: Mapping[str, Any], context: int, *, beside: bool) -> WritingBatch:
     """The model's start, as often as there are to be texts; fewer and shorter ones ``beside`` those of a chat."""
     texts, length = _BESIDE if beside else _ALONE
-    return Batch(((_first_token(tokenizer, config),),) * texts, min(length, context))
+    return WritingBatch(((_first_token(tokenizer, config),),) * texts, min(length, context))
 
 
-def batches(tokenizer: Any, config: Mapping[str, Any], vocab_size: int, context: int) -> tuple[Sequence[Batch], str]:
+def batches(
+    tokenizer: Any, config: Mapping[str, Any], vocab_size: int, context: int
+) -> tuple[Sequence[WritingBatch], str]:
     """What a model is to write, and a notice where its chat template failed."""
     notice, chat = "", None
     try:

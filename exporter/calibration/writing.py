@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from edgec.exporter.parity.own_code import own_code
 
-Texts = tuple[tuple[int, ...], ...]
+WrittenTexts = tuple[tuple[int, ...], ...]
 # Measured on SmolLM2: at 1.0 a small model loses its thread within a sentence, greedy text repeats itself.
 TEMPERATURE = 0.8
 
@@ -31,7 +31,7 @@ def write_texts(
     length: int,
     seed: int,
     told: Callable[[int], None] = lambda _: None,
-) -> Texts:
+) -> WrittenTexts:
     """Continue each beginning to a number of tokens, with the model's own cache.
 
     Args:
@@ -42,7 +42,7 @@ def write_texts(
         seed: of all draws; the same seed, model and machine give the same texts.
 
     Returns:
-        Texts of ``length`` tokens each. A text goes on after an end token: chat models then write the next turn.
+        WrittenTexts of ``length`` tokens each. A text goes on after an end token: chat models then write the next turn.
 
     Raises:
         NotFiniteError: the model's logits are not finite.
