@@ -143,6 +143,29 @@ class TradeOffPoint(JsonPart):
     measured_kl: float
 
 
+class CalibrationText(JsonPart):
+    """The text that weights were calibrated on: a file's, or one that the export made.
+
+    ``file``: its name, where one was given; ``tokens``: of all of it; ``written``: of them, those that the model wrote
+    (the beginnings it was given included), ``built_in``: those of edgec's own text; ``notice``: why there is less than
+    usual.
+    """
+
+    file: str = ""
+    tokens: JsonCount
+    written: JsonCount = 0
+    built_in: JsonCount = 0
+    notice: str = ""
+
+    def __str__(self) -> str:
+        """In words, for reports."""
+        if self.file:
+            return f"{self.tokens:,} tokens of {self.file}"
+        written = f"{self.written:,} tokens that the model wrote" if self.written else ""
+        own = f"{self.built_in:,} built-in {'ones' if written else 'tokens'}" if self.built_in else ""
+        return "; ".join(filter(None, [" and ".join(filter(None, [written, own])), self.notice]))
+
+
 class BitSearch(JsonPart):
     """How the bits of the linear layers were chosen; the recipe's rules hold the result.
 
@@ -181,6 +204,7 @@ class Manifest(JsonPart):
     ``schemas``: the names of the JSON Schemas, regular expressions and grammars whose files lie in ``schemas/``.
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
+    ``calibration``: the text that weights were calibrated on; None where none was used.
     ``context_note``: how positions are rotated, where that depends on the context.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
@@ -212,6 +236,8 @@ class Manifest(JsonPart):
     delegation: Delegation | None = None
     device_checks: list[DeviceCheck] = Field(default=[])
     lint: list[LintFinding] = Field(default=[])
+    # Left out where there is none, likewise.
+    calibration: CalibrationText | None = Field(default=None, exclude_if=lambda value: value is None)
     bit_search: BitSearch | None = None
     ledger: Ledger | None = None
     runtime: Runtime

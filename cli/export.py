@@ -22,7 +22,7 @@ def export(
     task: Annotated[str | None, typer.Option(help="optimum's task name, for non-decoder models.")] = None,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
-    calibrate: Annotated[Path | None, typer.Option(help="Text to calibrate weights on.")] = None,
+    calibrate: Annotated[Path | None, typer.Option(help="Text to calibrate weights on, else made.")] = None,
     target_bits: Annotated[float | None, typer.Option(help="Average bits per weight to search for.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="System prompt to ship as KV state.")] = None,
     schema: Annotated[list[str] | None, typer.Option(help="NAME=FILE: a JSON Schema to ship; repeatable.")] = None,

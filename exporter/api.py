@@ -30,6 +30,7 @@ def export_bundle(options: ExportOptions) -> Path:
     from edgec.exporter.adapt.boundary import with_boundary
     from edgec.exporter.assemble.assemble import bundle_contents
     from edgec.exporter.bit_search.stage import with_bits
+    from edgec.exporter.calibration.stage import with_text
     from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
     from edgec.exporter.resolve.resolved import resolve_options
@@ -39,7 +40,8 @@ def export_bundle(options: ExportOptions) -> Path:
     progress.enter("resolve", str(options.model))
     resolved = resolve_options(options, progress)
     with StageCache() as cache:
-        request = with_bits(with_boundary(resolved.request, progress), options.target_bits, cache, progress)
+        request = with_text(resolved.request, cache, progress, searched=options.target_bits is not None)
+        request = with_bits(with_boundary(request, progress), options.target_bits, cache, progress)
         with naming_recipes(request.recipe, request.target):
             compiled = compile_model(request, cache, progress)
         progress.enter("bundle", str(resolved.out))

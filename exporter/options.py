@@ -48,7 +48,8 @@ class ExportOptions:
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
         calibrate: a file with text like what the model will see: rounding errors are then weighted by the size of
-            activations on that text; recipes that fit whole layers (``4bit-gptq``) need it.
+            activations on that text. Without it, recipes that use text (``4bit-gptq``, look-up tables) get the
+            model's own and a built-in one.
         target_bits: average bits per weight of the linear layers; the bits of each layer are searched for on the text
             of ``calibrate`` and written into the recipe as rules.
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it

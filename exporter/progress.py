@@ -12,6 +12,7 @@ from edgec.interruption import raise_if_interrupted
 STAGE_SHARES = {
     "engine": 0.0,
     "resolve": 0.05,
+    "text": 0.0,
     "reference": 0.02,
     "capture": 0.05,
     "rewrite": 0.15,
@@ -26,7 +27,8 @@ class Event:
     """One step of progress.
 
     Attributes:
-        stage: resolve, engine (where it is compiled first), reference, capture, rewrite, lower, verify or bundle.
+        stage: resolve, engine (where it is compiled first), text (where it is made), reference, capture, rewrite,
+            lower, verify or bundle.
         fraction: of the stage, 0..1.
         overall: of the whole export, 0..1 (estimated).
         eta_s: seconds left (estimated), None at the beginning.

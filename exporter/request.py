@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
-from edgec.bundle.manifest import BitSearch
+from edgec.bundle.manifest import BitSearch, CalibrationText
 from edgec.bundle.prefix import Files, SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.emulated import Emulation
@@ -42,6 +42,7 @@ class ExportRequest:
         prompt: the system prompt to ship, or None.
         schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
         calibration: tokens of the text that weights are calibrated on; may be empty.
+        calibration_text: which text that is, for reports; None where there is none. Stages do not depend on it.
         bit_search: how the bits of layers were chosen, if they were searched for.
         loras: the adapters that the artifact has functions for.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
@@ -57,6 +58,7 @@ class ExportRequest:
     prompt: SystemPrompt | None = None
     draft_heads: Path | None = None
     calibration: tuple[int, ...] = ()
+    calibration_text: CalibrationText | None = None
     bit_search: BitSearch | None = None
     schemas: Files = field(default_factory=dict, compare=False)
     loras: tuple[NamedLora, ...] = ()

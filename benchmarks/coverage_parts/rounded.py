@@ -38,11 +38,15 @@ def compared_with_rounded_graph(
 
 
 def _rounded_graph(options: ExportOptions) -> Program:
+    from edgec.exporter.calibration.stage import with_text
     from edgec.exporter.progress import Progress
     from edgec.exporter.resolve.resolved import resolve_options
+    from edgec.exporter.stage_cache import StageCache
     from edgec.exporter.stages.decoder import DecoderStages
 
-    return DecoderStages(resolve_options(options).request).rewrite_unmeasured(Progress())
+    with StageCache() as cache:
+        request = with_text(resolve_options(options).request, cache, Progress())
+    return DecoderStages(request).rewrite_unmeasured(Progress())
 
 
 def _execute(program: Program, calls: Sequence[ProbeCall]) -> Outputs:

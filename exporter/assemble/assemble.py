@@ -68,6 +68,7 @@ def bundle_contents(
     manifest = _manifest(request, compiled, name, ledger, seconds)
     checks = _device_checks(request, compiled)
     facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
+    facts["calibration"] = request.calibration_text
     if manifest.writing_limits:
         facts["context_note"] = context_note(request.spec, manifest.writing_limits.context)
     manifest = manifest.model_copy(update=facts)

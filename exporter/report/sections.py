@@ -61,6 +61,7 @@ def summary(manifest: Manifest) -> str:
         ("target", escape(manifest.target)),
         *([("why this target", escape(manifest.target_choice))] if manifest.target_choice else []),
         ("recipe", escape(manifest.recipe_name)),
+        *([("calibrated on", escape(str(manifest.calibration)))] if manifest.calibration else []),
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),
         ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),

@@ -29,6 +29,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "context_note": manifest.context_note,
         "limits": manifest.writing_limits.model_dump() if manifest.writing_limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
+        "calibration": manifest.calibration.model_dump() if manifest.calibration else None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
         "peak_bytes": manifest.build.peak_bytes,
@@ -87,6 +88,7 @@ _COUNTED = ("coreml", "vulkan", "qnn")
 def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     lines += [f"values  {rung.stage}: {rung.values}" for rung in manifest.parity if rung.values]
+    lines += [f"text    calibrated on {manifest.calibration}"] if manifest.calibration else []
     if manifest.ledger:
         size = manifest.ledger
         part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes

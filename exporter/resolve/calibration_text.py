@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from edgec.bundle.encoding import token_ids
+from edgec.bundle.manifest import CalibrationText
 from edgec.errors import InputError
+from edgec.exporter.recipes.calibrated import is_layerwise, reads_text
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import support_of
 from edgec.ir.kv_donors import AUTO
@@ -50,9 +53,12 @@ def calibration_tokens(
     return tuple(token_ids(tokenizer, text)[:count])
 
 
-def is_layerwise(recipe: Recipe) -> bool:
-    """Whether a recipe fits one layer after another to what the model computes on text."""
-    return recipe.algorithm in ("gptq", "gptq-or-mse") or not {"awq", "smooth"}.isdisjoint(recipe.prepare)
+def text_of_file(file: str | Path | None, tokens: Sequence[int]) -> CalibrationText | None:
+    """What reports say about the text of a file; None without one."""
+    if file is None:
+        return None
+    name = Path(file).name.encode(errors="backslashreplace").decode()
+    return CalibrationText(file=name, tokens=len(tokens))
 
 
 def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
@@ -62,8 +68,7 @@ def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
     reasons = {
         "the model has no tokenizer to read text with": tokenizer is None,
         f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not searched
-        and not is_layerwise(recipe)
-        and recipe.algorithm != "importance"
+        and not reads_text(recipe)
         and not ranged
         and not (recipe.shared_kv and recipe.boundary == AUTO)
         and not any(scheme and scheme.is_table for scheme in schemes),

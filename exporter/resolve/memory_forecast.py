@@ -5,6 +5,7 @@ from __future__ import annotations
 import psutil
 
 from edgec.errors import InputError
+from edgec.exporter.recipes.calibrated import reads_text
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.gguf_weights import GgufWeights
 from edgec.exporter.sources.model_source import ModelSource
@@ -18,17 +19,20 @@ _TOOLS_BYTES = 900_000_000
 _ARTIFACT_COPIES = 3
 # The ladder keeps each linear layer's products for as many tokens, in float32, for its next run.
 _PRODUCT_BYTES = 256 * 4
+MOST_WRITING_BYTES = 2_500_000_000
+"""Float32 weights of the largest model that writes its own calibration text: each step reads all of them, and casting
+16 bits in each would take longer than the rest, so that they are in float32 while it writes."""
 
 
 def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
-    """Peak resident bytes of an export (estimated): while it packs, or while its ladder runs.
+    """Peak resident bytes of an export (estimated): while it packs, its ladder runs, or the model writes text.
 
     Weights of files are mapped, and the system can take their pages back; random ones are in memory as they would be
     stored, those of GGUF's blocks in float32. Measured with random weights in 4 bits, 2026-11-27: at most this, of
     SmolLM2-135M to Qwen3-4B.
     """
     packing = _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * _largest(source)
-    return _TOOLS_BYTES + max(packing, _ladder_bytes(source))
+    return _TOOLS_BYTES + max(packing, _ladder_bytes(source), _writing_bytes(source, recipe))
 
 
 def _largest(source: ModelSource) -> int:
@@ -48,6 +52,15 @@ def _makes_values(weights: Weights | None) -> bool:
     while isinstance(weights, BoundWeights | ConvertedWeights):
         weights = weights.base
     return isinstance(weights, RandomWeights | GgufWeights)
+
+
+def _writing_bytes(source: ModelSource, recipe: Recipe) -> int:
+    """Weights that are cast to float32 while the model writes calibration text; those stored so stay in their file."""
+    writes = source.kind == "decoder" and source.trained and reads_text(recipe)
+    if not writes or source.weights is None or 4 * sum(source.weight_sizes) > MOST_WRITING_BYTES:
+        return 0
+    entries = source.weights.names().values()
+    return 4 * sum(prod(entry.shape) for entry in entries if entry.dtype.itemsize != 4)
 
 
 def expected_artifact_bytes(source: ModelSource, recipe: Recipe, float_bits: int = 32) -> int:

@@ -27,7 +27,7 @@ from edgec.exporter.recipes.support import STANDARD_KERNELS
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
 from edgec.exporter.resolve.asked_context import check_context
-from edgec.exporter.resolve.calibration_text import calibration_tokens
+from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
@@ -179,12 +179,14 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
     tokenizer = _load_tokenizer(source)
     source = replace(source, generation_config=with_tokenizer_ends(source.generation_config, tokenizer))
     prompt = read_system_prompt(Path(options.system_prompt), tokenizer) if options.system_prompt is not None else None
+    known = calibration_tokens(options.calibrate, recipe, tokenizer, searched=options.target_bits is not None)
     request = ExportRequest(
         source=source,
         target=target,
         recipe=recipe,
         draft_heads=_check_heads(options.draft_heads),
-        calibration=calibration_tokens(options.calibrate, recipe, tokenizer, searched=options.target_bits is not None),
+        calibration=known,
+        calibration_text=text_of_file(options.calibrate, known),
         context=check_context(source, options.context),
         text=_read_text(options.text),
         tokenizer=tokenizer,

@@ -73,7 +73,8 @@ def require_calibration(calibration: Calibration, where: str) -> None:
         raise InputError(
             what="this recipe needs calibration text, and none was given",
             where=where,
-            why="no --calibrate was given, or the model is not a decoder and reads no text",
+            why="no --calibrate was given, and none is made for a model that is not a decoder, "
+            "or has neither a tokenizer nor trained weights",
             fix='pass --calibrate FILE with text like what the model will see, or set algorithm = "mse"',
             code="E521",
         )

@@ -15,7 +15,9 @@ from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.file import load_recipe, parse_recipe
 from edgec.exporter.recipes.text import recipe_text
+from edgec.exporter.report.summary import summary_json
 from edgec.runtime_py.sessions.session import Session
+from tests.exporter.tiny_sources import write_config
 
 # Random weights: four bits flip many of their top tokens.
 LOOSE = {"kl_mean": 5.0, "top1_agreement": 0.0}
@@ -61,9 +63,22 @@ def test_every_way_ends_in_a_verified_bundle(head: str, tiny_folder: Path, text:
 
 
 @pytest.mark.long
-def test_text_is_asked_for(tiny_folder: Path, tmp_path: Path) -> None:
+def test_text_is_made_where_none_is_given(tiny_folder: Path, tmp_path: Path) -> None:
+    bundle = edgec.export(tiny_folder, recipe="4bit-gptq", out=tmp_path / "a.edgec", context=128, budgets=LOOSE)
+    manifest = read_manifest(bundle)
+    made = manifest.calibration
+    assert made is not None and made.written > 1024 and made.built_in and made.tokens == made.written + made.built_in
+    report = (bundle / "report.html").read_text()
+    assert "calibrated on" in report and str(made) in report
+    assert summary_json(manifest)["calibration"]["written"] == made.written
+    again = edgec.export(tiny_folder, recipe="4bit-gptq", out=tmp_path / "b.edgec", context=128, budgets=LOOSE)
+    assert read_manifest(again).digest == manifest.digest
+
+
+def test_text_is_asked_for_where_none_can_be_made(tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "model")
     with pytest.raises(InputError) as caught:
-        edgec.export(tiny_folder, recipe="4bit-gptq", out=tmp_path / "a.edgec", context=128, budgets=LOOSE)
+        edgec.export(folder, random_weights=True, recipe="4bit-gptq", out=tmp_path / "a.edgec", budgets=LOOSE)
     assert caught.value.code == "E521" and not (tmp_path / "a.edgec").exists()
 
 
@@ -107,9 +122,10 @@ def test_two_and_a_half_bits_run_here_and_are_what_the_file_takes(tmp_path: Path
     assert result == "equal", reason
 
 
-def test_a_search_needs_text(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_search_needs_text(tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "model")
     with pytest.raises(InputError) as caught:
-        edgec.export(tiny_folder, target_bits=5, out=tmp_path / "a.edgec", context=128, budgets=LOOSE)
+        edgec.export(folder, random_weights=True, target_bits=5, out=tmp_path / "a.edgec", budgets=LOOSE)
     assert caught.value.code == "E532"
 
 

@@ -1,0 +1,1 @@
+"""The text on which an export calibrates weights where it is given none."""
