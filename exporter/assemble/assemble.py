@@ -86,7 +86,7 @@ def bundle_contents(
         # A bit search's recipe, to repeat the export without searching.
         **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}),
     }
-    manifest, files = with_prefix(manifest, files, request, cache)
+    manifest, files = with_prefix(manifest, files, request, cache, compiled.noise)
     tokenizer = request.tokenizer
     decode = None if tokenizer is None else lambda ids: decode_tokens(tokenizer, ids)
     speed = _speed(request, compiled)

@@ -43,6 +43,11 @@ def _misses(name: str, figure: float | None, limit: float) -> bool:
     return figure is None or (figure < limit if name in AT_LEAST else figure > limit)
 
 
+def keeps_budget(rung: Rung) -> bool:
+    """Whether all figures of a rung are inside its budget."""
+    return not any(_misses(name, _figure(rung, name), limit) for name, limit in rung.budget.items())
+
+
 def used_share(rung: Rung, name: str, limit: float) -> float:
     """How much of a limit a rung's figure uses up: above 1 where it misses it."""
     figure = _figure(rung, name)
