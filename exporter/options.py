@@ -50,6 +50,9 @@ class ExportOptions:
             activations on that text; recipes that fit whole layers (``4bit-gptq``) need it.
         target_bits: average bits per weight of the linear layers; the bits of each layer are searched for on the text
             of ``calibrate`` and written into the recipe as rules.
+        max_kl: the most that the model may differ from the float one, nats per token: layers where a bit buys most get
+            more than the recipe gives them until it holds. Without it, and without a recipe or budgets, the default
+            recipe's own budget is reached so.
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
             need not compute it again.
         schemas: files with JSON Schemas by name, which the bundle ships compiled for apps and the runner.
@@ -85,6 +88,7 @@ class ExportOptions:
     text: str | Path | None = None
     calibrate: str | Path | None = None
     target_bits: float | None = None
+    max_kl: float | None = None
     system_prompt: str | Path | None = None
     schemas: Mapping[str, str | Path] | None = None
     regexes: Mapping[str, str] | None = None
@@ -109,6 +113,9 @@ class ExportOptions:
         for name in self.adapters or {}:
             if not ADAPTER_NAME.fullmatch(name):
                 raise misnamed_adapter(name, f"{name!r} cannot be part of a function's name")
+        if self.max_kl is not None and not (is_number(self.max_kl) and self.max_kl > 0):
+            fix = "give a finite number above 0, for example 0.05"
+            raise InputError(f"{self.max_kl!r} is not a divergence", "--max-kl", fix=fix, code="E115")
         if self.kernels not in (None, *KERNELS):
             fix = "use edgec or standard"
             raise InputError(f"{self.kernels!r} is not a set of kernels", "--kernels", fix=fix, code="E115")

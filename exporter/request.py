@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
-from edgec.bundle.manifest import BitSearch
+from edgec.bundle.manifest import BitSearch, MoreBits
 from edgec.bundle.prefix import Files, SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.emulated import Emulation
@@ -43,6 +43,7 @@ class ExportRequest:
         schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
         calibration: tokens of the text that weights are calibrated on; may be empty.
         bit_search: how the bits of layers were chosen, if they were searched for.
+        more_bits: which layers were given more bits than the recipe has. Stages depend on the recipe's rules.
         loras: the adapters that the artifact has functions for.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
@@ -58,6 +59,7 @@ class ExportRequest:
     draft_heads: Path | None = None
     calibration: tuple[int, ...] = ()
     bit_search: BitSearch | None = None
+    more_bits: MoreBits | None = None
     schemas: Files = field(default_factory=dict, compare=False)
     loras: tuple[NamedLora, ...] = ()
     emulation: Emulation = field(default_factory=Emulation)

@@ -32,6 +32,8 @@ from edgec.passes.contract import clone, nodes_of
 
 aten = torch.ops.aten
 SHARE = 1e-6
+# In place of an infinity, which JSON cannot hold.
+_MOST = 1e9
 _MADE = (aten.linear.default, aten.embedding.default, EXPERTS)
 # What joins layers. None of it returns memory of a state.
 _JOINING = (
@@ -64,7 +66,7 @@ class Second:
     def noise(self, program: Program, logits: Tensor, run: Callable[[Program], Tensor]) -> Noise:
         """How far the second execution is from the first, whose logits [P, V] are given; costs one run."""
         gap = difference(logits, run(self.disturb(program)), 0.0)
-        return Noise(kl_mean=gap.kl_mean, max_relative=gap.max_relative, how=self.how)
+        return Noise(kl_mean=min(gap.kl_mean, _MOST), max_relative=min(gap.max_relative, _MOST), how=self.how)
 
 
 def moved(program: Program) -> Program:

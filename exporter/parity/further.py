@@ -28,7 +28,10 @@ _MOST_LOGITS = 1 << 26
 
 
 class FurtherFigures(JsonPart):
-    """The quality of a graph at the further positions: KL of each, nats, and the share with the same top token."""
+    """The quality of a graph at the further positions: KL of each, nats, and the share with the same top token.
+
+    There is no KL where the graph gives numbers that are not finite.
+    """
 
     kl: list[float]
     top1_agreement: float
@@ -37,13 +40,8 @@ class FurtherFigures(JsonPart):
     def of(cls, reference: Tensor, logits: Tensor, epsilon: float = 0.25) -> FurtherFigures:
         """Compare logits [Q, V] with the float model's; top tokens as ``difference`` does."""
         gap = difference(reference, logits, epsilon)
-        kl = kl_rows(reference, logits).tolist() if math.isfinite(gap.kl_mean) else [math.inf]
+        kl = kl_rows(reference, logits).tolist() if math.isfinite(gap.kl_mean) else []
         return cls(kl=kl, top1_agreement=gap.top1_agreement)
-
-    @property
-    def finite(self) -> bool:
-        """Whether all of it are numbers."""
-        return all(map(math.isfinite, self.kl))
 
 
 def further_tokens(tokenizer: object, vocabulary: int, context: int) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ def with_further(rung: Rung, reference: Stage, final: Stage, executed: Stage, fu
         executed: the artifact.
         further: the graph's figures at Q further positions.
     """
-    if rung.kl_mean is None or rung.top1_agreement is None or not further.finite:
+    if rung.kl_mean is None or rung.top1_agreement is None or not further.kl:
         return rung
     mean, error = joined_kl(reference.logits, final.logits, executed.logits, further.kl)
     own, more = rung.positions, len(further.kl)
