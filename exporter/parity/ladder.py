@@ -46,7 +46,7 @@ ROUNDED_MODULE = {"max_relative": 0.1}
 # Of the divergence between two right executions (execution_noise.py). Over 87 positions its mean varies by a tenth from
 # one to the next, and the artifact is one more: half as much again is five times that, and what lies beyond is judged
 # with its own roundings (own_roundings.py). ALONE, where nothing judges again.
-MULTIPLE, ALONE = 1.5, 3.0
+MULTIPLE, ALONE = 1.5, 4.0
 # Sums in float32, and 16-bit keys that fall to the other side once in a text: at most 1e-6 nats on all models tried.
 FLOOR = 1e-5
 # Where two right executions differ by more than this, logits show no fault: only the artifact's own roundings do.

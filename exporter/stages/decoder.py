@@ -19,6 +19,7 @@ from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, 
 from edgec.exporter.parity.last_positions import last_positions, last_rung
 from edgec.exporter.parity.own_roundings import rung_with_roundings
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
+from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_calls
 from edgec.exporter.parity.quality import with_further
 from edgec.exporter.parity.sample import model_text
@@ -133,7 +134,8 @@ def rewrite_decoder(
     """
     weights = hold_weights(request.source)
     progress.enter("reference")
-    measure = decoder_measure(request, passes)
+    measure = decoder_measure(request.probe, request.recipe, request.source.trained)
+    measure = _with_executions(measure, request, passes)
     model = eager_model(request.source, weights)
     eager = eager_stage(model, request.probe, measure.memo, further=measure.further is not None)
     text = model_text(model, request.sample_start, request.limits.context)
@@ -155,17 +157,22 @@ def rewrite_decoder(
     return replace(done, text=text, rungs=(*last, *done.rungs))
 
 
-def decoder_measure(request: ExportRequest, passes: Sequence[Pass]) -> Measure:
+def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
     """How to measure a decoder: logits at the probe's compared positions; rounding is gated for trained models."""
-    memo, probe, trained = LinearMemo(), request.probe, request.source.trained
+    memo = LinearMemo()
     run = lambda program: run_program(program, probe.tokens, probe.plan, memo)  # noqa: E731
     layers = lambda program: program_layers(program, probe.tokens, probe.plan)  # noqa: E731
-    own = replace(logits_measure(run, layers, request.recipe, trained), memo=memo)
-    if trained and probe.further and any(each.effect is Effect.APPROXIMATE for each in passes):
-        own = replace(own, further=lambda program: run_program(program, probe.further, probe.further_plan))
+    return replace(logits_measure(run, layers, recipe, trained), memo=memo)
+
+
+def _with_executions(measure: Measure, request: ExportRequest, passes: Sequence[Pass]) -> Measure:
+    """The measure with a second execution of the last graph, and the further positions of a trained model."""
+    probe = request.probe
+    if request.source.trained and probe.further and any(each.effect is Effect.APPROXIMATE for each in passes):
+        measure = replace(measure, further=lambda program: run_program(program, probe.further, probe.further_plan))
     second = HALF if request.form.half and request.form.static else ROUNDED
     rounds = request.form.static or rounds_values(request.recipe)
-    return replace(own, second=second if rounds and request.form.executed else None)
+    return replace(measure, second=second if rounds and request.form.executed else None)
 
 
 def logits_measure(
