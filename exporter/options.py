@@ -61,6 +61,9 @@ class ExportOptions:
         adapters: folders of LoRA adapters that PEFT saved, by name, for the formats of Apple's Core ML and Core AI:
             each method exists once more under each adapter, over the same weights.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
+        compare_layers: lower a decoder for a CPU a second time, with its rounded activations as outputs, and compare
+            these with the graph's, layer by layer; otherwise that is done where the logits differ by more than two
+            right executions do.
         emulate: True, the phone's own runner must execute the artifact under qemu, as a rung of the ladder; False, it
             must not; by default it does for decoders on the CPU of a phone where ``edgec runner build --abi arm64`` has
             compiled it, qemu is installed and the model is small.
@@ -95,6 +98,7 @@ class ExportOptions:
     grammars: Mapping[str, str | Path] | None = None
     adapters: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
+    compare_layers: bool = False
     emulate: bool | None = None
     seed: int = 0
     progress: Listener = field(default=silent, compare=False)

@@ -74,12 +74,13 @@ class DecoderStages:
         """Execute the artifact and compare it with the graph it was made from, and with the float model."""
         request = self.request
         lowering, *quality = artifact_rungs(artifact, rewrite, logits, request)
-        return [lowering if lowering.passed else self._arbitrate(lowering, artifact, progress), *quality]
+        again = not lowering.passed or (request.compare_layers and rounds_values(request.recipe))
+        return [self._arbitrate(lowering, artifact, progress) if again else lowering, *quality]
 
     def _arbitrate(self, rung: Rung, artifact: Path, progress: Progress) -> Rung:
-        """Judge a failed rung again, the graph with the artifact's own roundings; costs a second lowering.
+        """Judge a rung again, the graph with the artifact's own roundings; costs a second lowering.
 
-        Where it fails again it says the first layer that differs.
+        Where it fails it says the first layer that differs.
         """
         from edgec.backends.xnnpack.lower import lower
 

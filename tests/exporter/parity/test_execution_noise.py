@@ -17,8 +17,9 @@ from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
-from edgec.passes.contract import clone, run_pass
+from edgec.passes.contract import run_pass
 from edgec.passes.kv.kv_cache import KvCache
+from tests.exporter.parity.planted_faults import LOST, ROWS_OFF, SWAPPED, damaged
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
 IDS, PLAN = tokens(40), call_plan(40, 12, ROWS)
@@ -69,29 +70,11 @@ def test_the_limit_follows_the_noise_and_never_hides_a_fault_behind_it() -> None
     assert half == {"kl_mean": ALONE * 1e-4 + FLOOR, "top1_agreement": 1.0}
 
 
-def damaged(program: Program, what: str) -> Program:
-    """The program with one matrix of its second layer stored otherwise."""
-    graph = clone(program.graph)
-    held = [(name, value) for name, value in graph.named_buffers() if "layers.1.mlp.down_proj" in name]
-    name, old = next((name, value) for name, value in held if value.dtype == torch.int8 and value.shape[1] > 2)
-    new = old.clone()
-    if what == "swapped blocks":
-        new.view(-1)[:512], new.view(-1)[512:1024] = old.view(-1)[512:1024], old.view(-1)[:512]
-    elif what == "a row off by one":
-        new = old.roll(1, 0)
-    else:
-        name, scales = next((name, value) for name, value in held if "scale" in name)
-        new = torch.ones_like(scales)
-    owner, _, leaf = name.rpartition(".")
-    setattr(graph.get_submodule(owner), leaf, new)
-    return Program(graph, program.interface, program.spec, program.history)
-
-
 def test_faults_differ_by_more_than_two_right_executions() -> None:
     program = rounded()
     logits = RUN(program)
     budget = measured(ladder.ROUNDED_LOWERING, noise(program), MULTIPLE)
     assert lowering_rung(Stage("graph", logits), Stage("again", RUN(moved(program))), budget, rounded=True).passed
-    for what in ("swapped blocks", "a row off by one", "lost scales"):
-        rung = lowering_rung(Stage("graph", logits), Stage(what, RUN(damaged(program, what))), budget, rounded=True)
-        assert not rung.passed, what
+    for fault in (SWAPPED, ROWS_OFF, LOST):
+        wrong = RUN(damaged(program, fault, "layers.1.mlp.down_proj"))
+        assert not lowering_rung(Stage("graph", logits), Stage(fault, wrong), budget, rounded=True).passed, fault
