@@ -45,6 +45,7 @@ class ExportRequest:
         bit_search: how the bits of layers were chosen, if they were searched for.
         more_bits: which layers were given more bits than the recipe has. Stages depend on the recipe's rules.
         loras: the adapters that the artifact has functions for.
+        spends_bits: a quality that is missed is answered by more bits. Stages do not depend on it.
         compare_layers: compare the artifact layer by layer even where its logits pass. Stages do not depend on it.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
@@ -64,6 +65,7 @@ class ExportRequest:
     schemas: Files = field(default_factory=dict, compare=False)
     loras: tuple[NamedLora, ...] = ()
     compare_layers: bool = False
+    spends_bits: bool = False
     emulation: Emulation = field(default_factory=Emulation)
 
     @property

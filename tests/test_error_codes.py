@@ -9,11 +9,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("ir", "bundle", "passes", "devices", "backends", "runtime_py", "exporter", "cli", "src/edgec")
-CODE = re.compile(r"E[1-7]\d\d")
+CODE = re.compile(r"E[1-8]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
 # E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures and structure, E7xx: adapters
-# where bundles run, eyes and schemas in bundles; of any class.
-ANY = ("E4", "E5", "E6", "E7")
+# where bundles run, eyes and schemas in bundles, E8xx: what trained models showed; of any class.
+ANY = ("E4", "E5", "E6", "E7", "E8")
 CLASSES = {"InputError": ("E1", *ANY), "BudgetError": ("E2", *ANY), "ToolError": ("E3", *ANY)}
 
 

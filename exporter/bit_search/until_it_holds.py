@@ -101,6 +101,7 @@ def compile_until_it_holds(
     """
     from edgec.exporter.pipeline import compile_model
 
+    request = replace(request, spends_bits=True)
     if wanted.kl is not None:
         request = replace(request, recipe=_limited(request, {"kl_mean": wanted.kl}))
     try:

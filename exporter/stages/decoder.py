@@ -173,6 +173,7 @@ def _with_executions(measure: Measure, request: ExportRequest, passes: Sequence[
         measure = replace(measure, further=lambda program: run_program(program, probe.further, probe.further_plan))
     second = HALF if request.form.half and request.form.static else ROUNDED
     rounds = request.form.static or rounds_values(request.recipe)
+    measure = replace(measure, locates_quality=not request.spends_bits)
     return replace(measure, second=second if rounds and request.form.executed else None)
 
 

@@ -44,6 +44,7 @@ class Measure:
         memo: what ``run`` may take from its last run, if it has one.
         method: the method that is measured, where a model has several.
         further: a program's logits at further positions, where quality is compared.
+        locates_quality: look for the first layer that differs where quality is missed, too; it repeats the passes.
         second: how the last graph is executed another time, where two right executions differ.
     """
 
@@ -55,6 +56,7 @@ class Measure:
     method: str = ""
     further: Callable[[Program], Tensor] | None = None
     second: Second | None = None
+    locates_quality: bool = True
 
     def named(self, rung: Rung) -> Rung:
         """A rung that says which method it is about."""
@@ -144,7 +146,8 @@ def rewrite(
             after, further = _with_further(after, program, reference.further, measure)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _compare(before, reference, after, measure, semantic):
-            if failed := rung.gated and not rung.passed:
+            located = rung.half == "lowering" or measure.locates_quality
+            if failed := rung.gated and not rung.passed and located:
                 progress.step(index / len(groups), LOCATING)
             told = _locate(rung, _replay(capture, groups[:index]), group, before, measure) if failed else rung
             rungs.append(measure.named(told))

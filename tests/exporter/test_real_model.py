@@ -102,5 +102,6 @@ def test_the_default_is_never_refused_and_knows_the_capital_of_france(real_model
     quality = [rung for rung in manifest.parity if rung.half == "quality"][-1]
     assert quality.passed and quality.kl_mean is not None and quality.kl_mean <= 0.2
     assert quality.kl_error is not None and quality.kl_error < 0.2 * quality.kl_mean
-    said = edgec.load(bundle).chat([{"role": "user", "content": "What is the capital of France?"}], temperature=0.0)
+    model = edgec.load(bundle)
+    said = model.chat().say("What is the capital of France?", model.request(max_new_tokens=24, temperature=0.0))
     assert "Paris" in said.text

@@ -71,6 +71,7 @@ class Request:
     recipe: Recipe
     target: Any
     more_bits: MoreBits | None = None
+    spends_bits: bool = False
 
 
 DEFAULT = Wanted(None, refuses=False)
