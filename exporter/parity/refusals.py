@@ -39,7 +39,7 @@ def refusal(rung: Rung, fix: str = "") -> BudgetError:
     missed = [name for name, limit in rung.budget.items() if _misses(name, _figure(rung, name), limit)]
     code, own_fix = _CODES.get(missed[0], ("", "")) if len(missed) == 1 else ("", "")
     own_fix = own_fix if rung.half == "lowering" else ""
-    missed_quality = rung.half == "quality" and not code
+    missed_quality = rung.half == "quality"
     return (partial(QualityMissed, rung=rung) if missed_quality else BudgetError)(
         what=f"the {rung.half} check failed: {rung.stage} differs from {rung.reference}",
         where=_where(rung, lost=code == "E202"),

@@ -126,7 +126,7 @@ def write_prefix(
     new_decoder: Callable[[], RestorableDecoder],
     question: Sequence[int],
     loose: bool,
-    budget: Mapping[str, float] = ladder.ROUNDED_LOWERING,
+    budget: Mapping[str, float] = ladder.FLOAT_LOWERING,
 ) -> None:
     """Compute the state, save it, and compare what follows it with what follows the computation.
 
