@@ -13,6 +13,7 @@ class Rung(JsonPart):
     """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
 
     KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
+    ``kl_error``: two standard errors of ``kl_mean`` over the positions, where texts are sampled: of quality.
     Outputs of a module have other figures: ``channel_relative``, the largest difference in a channel beside the
     channel's own spread, and ``place``, that channel in words; ``equal_share`` of integers and truth values.
     """
@@ -27,6 +28,7 @@ class Rung(JsonPart):
     reference_max_abs: float | None
     kl_mean: float | None
     kl_max: float | None
+    kl_error: float | None = Field(default=None, exclude_if=lambda value: value is None)
     top1_agreement: float | None
     # Left out where there are none, so that the bundles of other models stay as they were written.
     channel_relative: float | None = Field(default=None, exclude_if=lambda value: value is None)

@@ -24,13 +24,14 @@ def export_bundle(options: ExportOptions) -> Path:
 
     Raises:
         InputError: the model, an option or the output is at fault; nothing was written.
-        BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
+        BudgetError: E201 parity, E210 size, E220 fallback, E821 quality out of reach; nothing was written.
         ToolError: what the target needs is not installed; nothing was written.
     """
     from edgec.exporter.adapt.boundary import with_boundary
     from edgec.exporter.assemble.assemble import bundle_contents
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.calibration.stage import with_text
+    from edgec.exporter.bit_search.until_it_holds import compile_until_it_holds, wanted_quality
     from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
     from edgec.exporter.resolve.resolved import resolve_options
@@ -42,8 +43,12 @@ def export_bundle(options: ExportOptions) -> Path:
     with StageCache() as cache:
         request = with_text(resolved.request, cache, progress, searched=options.target_bits is not None)
         request = with_bits(with_boundary(request, progress), options.target_bits, cache, progress)
+        wanted = wanted_quality(options, request)
         with naming_recipes(request.recipe, request.target):
-            compiled = compile_model(request, cache, progress)
+            if wanted is None:
+                compiled = compile_model(request, cache, progress)
+            else:
+                request, compiled = compile_until_it_holds(request, wanted, cache, progress)
         progress.enter("bundle", str(resolved.out))
         name = resolved.out.name.removesuffix(".edgec")
         contents = bundle_contents(request, compiled, name, progress.seconds, cache, resolved.target_choice)

@@ -52,6 +52,9 @@ class ExportOptions:
             model's own and a built-in one.
         target_bits: average bits per weight of the linear layers; the bits of each layer are searched for on the text
             of ``calibrate`` and written into the recipe as rules.
+        max_kl: the most that the model may differ from the float one, nats per token: layers where a bit buys most get
+            more than the recipe gives them until it holds. Without it, and without a recipe or budgets, the default
+            recipe's own budget is reached so.
         system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
             need not compute it again.
         schemas: files with JSON Schemas by name, which the bundle ships compiled for apps and the runner.
@@ -60,6 +63,9 @@ class ExportOptions:
         adapters: folders of LoRA adapters that PEFT saved, by name, for the formats of Apple's Core ML and Core AI:
             each method exists once more under each adapter, over the same weights.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
+        compare_layers: lower a decoder for a CPU a second time, with its rounded activations as outputs, and compare
+            these with the graph's, layer by layer; otherwise that is done where the logits differ by more than two
+            right executions do.
         emulate: True, the phone's own runner must execute the artifact under qemu, as a rung of the ladder; False, it
             must not; by default it does for decoders on the CPU of a phone where ``edgec runner build --abi arm64`` has
             compiled it, qemu is installed and the model is small.
@@ -87,12 +93,14 @@ class ExportOptions:
     text: str | Path | None = None
     calibrate: str | Path | None = None
     target_bits: float | None = None
+    max_kl: float | None = None
     system_prompt: str | Path | None = None
     schemas: Mapping[str, str | Path] | None = None
     regexes: Mapping[str, str] | None = None
     grammars: Mapping[str, str | Path] | None = None
     adapters: Mapping[str, str | Path] | None = None
     draft_heads: str | Path | None = None
+    compare_layers: bool = False
     emulate: bool | None = None
     seed: int = 0
     progress: Listener = field(default=silent, compare=False)
@@ -111,6 +119,9 @@ class ExportOptions:
         for name in self.adapters or {}:
             if not ADAPTER_NAME.fullmatch(name):
                 raise misnamed_adapter(name, f"{name!r} cannot be part of a function's name")
+        if self.max_kl is not None and not (is_number(self.max_kl) and self.max_kl > 0):
+            fix = "give a finite number above 0, for example 0.05"
+            raise InputError(f"{self.max_kl!r} is not a divergence", "--max-kl", fix=fix, code="E115")
         if self.kernels not in (None, *KERNELS):
             fix = "use edgec or standard"
             raise InputError(f"{self.kernels!r} is not a set of kernels", "--kernels", fix=fix, code="E115")

@@ -19,6 +19,7 @@ from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.emulated import EMULATED, FIX, emulated_rung
+from edgec.exporter.parity.execution_noise import Noise
 from edgec.exporter.parity.sample import Sample, artifact_text
 from edgec.exporter.progress import Progress
 from edgec.exporter.provenance import EXECUTION, source_digest
@@ -42,6 +43,7 @@ class CompiledModel:
         rungs: the whole ladder.
         said: what it and the float model say next along the probe, for the report.
         sample: a short text of both, for the report.
+        noise: how far two right executions of its last graph differ, where that was measured.
     """
 
     artifact: Path
@@ -49,6 +51,7 @@ class CompiledModel:
     rungs: tuple[Rung, ...]
     said: NextTokens | None = None
     sample: Sample | None = None
+    noise: Noise | None = None
 
 
 @few_collections()
@@ -75,10 +78,10 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     if request.emulation.runs:
         progress.step(0.5, EMULATED)
         sizes = (request.limits.context, request.spec.vocab_size)
-        rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes))
+        rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes, rewrite.noise))
         ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
-    return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample)
+    return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample, rewrite.noise)
 
 
 def with_values(rungs: Sequence[Rung], values: str) -> list[Rung]:

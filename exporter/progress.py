@@ -45,6 +45,7 @@ class Event:
 
 
 LOCATING = "outputs differ: looking for the first layer that does"
+ARBITRATING = "comparing layer by layer, with the artifact's own roundings"
 """What a stage does once a rung has failed; it repeats work."""
 # The same where the engine is compiled first: two minutes on two cores, compared with 20 s for the rest.
 ENGINE_SHARE = 0.85

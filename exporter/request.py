@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
-from edgec.bundle.manifest import BitSearch, CalibrationText
+from edgec.bundle.manifest import BitSearch, CalibrationText, MoreBits
 from edgec.bundle.prefix import Files, SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.emulated import Emulation
@@ -44,7 +44,10 @@ class ExportRequest:
         calibration: tokens of the text that weights are calibrated on; may be empty.
         calibration_text: which text that is, for reports; None where there is none. Stages do not depend on it.
         bit_search: how the bits of layers were chosen, if they were searched for.
+        more_bits: which layers were given more bits than the recipe has. Stages depend on the recipe's rules.
         loras: the adapters that the artifact has functions for.
+        spends_bits: a quality that is missed is answered by more bits. Stages do not depend on it.
+        compare_layers: compare the artifact layer by layer even where its logits pass. Stages do not depend on it.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
 
@@ -60,8 +63,11 @@ class ExportRequest:
     calibration: tuple[int, ...] = ()
     calibration_text: CalibrationText | None = None
     bit_search: BitSearch | None = None
+    more_bits: MoreBits | None = None
     schemas: Files = field(default_factory=dict, compare=False)
     loras: tuple[NamedLora, ...] = ()
+    compare_layers: bool = False
+    spends_bits: bool = False
     emulation: Emulation = field(default_factory=Emulation)
 
     @property

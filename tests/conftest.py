@@ -132,6 +132,15 @@ def tiny_bundle(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.T
 
 
 @pytest.fixture(scope="session")
+def real_model() -> Path:
+    """The folder of a trained chat model that EDGEC_REAL_MODEL names."""
+    named = os.environ.get("EDGEC_REAL_MODEL", "")
+    if not named or not Path(named).is_dir():
+        pytest.skip("EDGEC_REAL_MODEL names no folder of a trained chat model")
+    return Path(named)
+
+
+@pytest.fixture(scope="session")
 def four_bits(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle of a random two-layer Llama with 4-bit matrices for edgec's kernels. Read only."""
     from tests.runtime_py.adapters.loras import RECIPE, exported

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from benchmarks.coverage_parts.rounded_activations import Followed, Outputs, follow
 from benchmarks.coverage_parts.spoken import NEW_TOKENS, PROMPT, behind, judged
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls, text_logits
+from edgec.exporter.parity.rounded_activations import NEAR, USUALLY_NEAR, Followed, Outputs, follow
 from edgec.ir.call_plan import Call
 
 if TYPE_CHECKING:
     from edgec.ir.program import Program
-
-# Of a row's largest value. A key or value that the cache rounds to float16 the other way moves what attention gives by
-# up to 2^-11 of it, in few rows; what is computed otherwise differs in most (a GELU by tanh by 3e-4).
-NEAR, USUALLY_NEAR = 1e-3, 5e-5
 
 
 def compared_with_rounded_graph(

@@ -69,6 +69,8 @@ def bundle_contents(
     checks = _device_checks(request, compiled)
     facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
     facts["calibration"] = request.calibration_text
+    if request.more_bits:
+        facts["more_bits"] = request.more_bits
     if manifest.writing_limits:
         facts["context_note"] = context_note(request.spec, manifest.writing_limits.context)
     manifest = manifest.model_copy(update=facts)
@@ -85,9 +87,9 @@ def bundle_contents(
         **_adapter_targets(compiled),
         **request.schemas,
         # A bit search's recipe, to repeat the export without searching.
-        **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}),
+        **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search or request.more_bits else {}),
     }
-    manifest, files = with_prefix(manifest, files, request, cache)
+    manifest, files = with_prefix(manifest, files, request, cache, compiled.noise)
     tokenizer = request.tokenizer
     decode = None if tokenizer is None else lambda ids: decode_tokens(tokenizer, ids)
     speed = _speed(request, compiled)

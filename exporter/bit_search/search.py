@@ -90,7 +90,7 @@ def _layers(
     """The cost of every width of every open layer, and the number of weights in these layers."""
     progress.step(0.0, "gradients")
     fisher = mean_square_gradients(program, known)
-    wanted, sizes = candidate_schemes(recipe), _open_layers(program, recipe)
+    wanted, sizes = candidate_schemes(recipe), open_layers(program, recipe)
 
     def schemes(name: str, shape: tuple[int, int]) -> Sequence[WeightScheme]:
         return schemes_for_layer(shape, wanted, recipe) if name in sizes else ()
@@ -181,7 +181,7 @@ def with_choice(recipe: Recipe, chosen: ChosenWidths, bits: float) -> Recipe:
     return replace(recipe, name=f"{recipe.name}, {bits:.2f} bits", rules=(*recipe.rules, *rules))
 
 
-def _open_layers(program: Program, recipe: Recipe) -> dict[str, int]:
+def open_layers(program: Program, recipe: Recipe) -> dict[str, int]:
     """The layers whose bits are open, with their number of weights."""
     lm_head, sizes = lm_head_linear(program.graph), dict[str, int]()
     for layer in nodes_of(program.graph, torch.ops.aten.linear.default):

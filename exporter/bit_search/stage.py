@@ -47,7 +47,7 @@ def with_bits(
 def _search(request: ExportRequest, target_bits: float, folder: Path, progress: Progress) -> None:
     from edgec.exporter.bit_search.search import search_bits
 
-    program, window = _program(request), request.limits.context
+    program, window = plain_program(request), request.limits.context
     recipe, search = search_bits(program, request.recipe, request.calibration, target_bits, window, progress)
     (folder / _RECIPE).write_text(recipe_text(recipe))
     (folder / _SEARCH).write_text(search.model_dump_json())
@@ -64,7 +64,7 @@ def _read(request: ExportRequest, folder: Path) -> ExportRequest:
     return replace(request, recipe=recipe, bit_search=search)
 
 
-def _program(request: ExportRequest) -> Program:
+def plain_program(request: ExportRequest) -> Program:
     """The decoder as it will be stored, with plain operators that have gradients."""
     from edgec.exporter.stages.capturing import capture, hold_weights
     from edgec.passes.cleanup.remove_noops import RemoveNoops

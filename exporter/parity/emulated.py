@@ -20,6 +20,7 @@ from edgec.devices.qemu.emulator import CPU, EMULATOR
 from edgec.errors import BudgetError, InputError
 
 if TYPE_CHECKING:
+    from edgec.exporter.parity.execution_noise import Noise
     from edgec.exporter.parity.probe import Probe
     from edgec.exporter.recipes.recipe import Recipe
     from edgec.ir.call_plan import Call
@@ -57,7 +58,9 @@ def fed_tokens(calls: Sequence[Call]) -> int:
     return sum(call.size for call in calls)
 
 
-def emulated_rung(artifact: Path, probe: Probe, recipe: Recipe, context: int, vocabulary: int) -> Rung:
+def emulated_rung(
+    artifact: Path, probe: Probe, recipe: Recipe, context: int, vocabulary: int, noise: Noise | None = None
+) -> Rung:
     """Execute a decoder's .pte by both sets of kernels and compare.
 
     Args:
@@ -66,6 +69,7 @@ def emulated_rung(artifact: Path, probe: Probe, recipe: Recipe, context: int, vo
         recipe: decides how far the two may differ.
         context: positions that the artifact serves.
         vocabulary: logits per position.
+        noise: how far two right executions of its graph differ; None where that was not measured.
 
     Raises:
         BudgetError: E538, the runner did not execute it.
@@ -74,7 +78,7 @@ def emulated_rung(artifact: Path, probe: Probe, recipe: Recipe, context: int, vo
     import torch
 
     from edgec.exporter.parity.execution import run_artifact
-    from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung
+    from edgec.exporter.parity.ladder import ALONE, Stage, executed_budget, lowering_rung
     from edgec.exporter.recipes.passes import rounds_values
     from edgec.runtime_py.verify.emulated import EmulatedRunner
 
@@ -84,7 +88,7 @@ def emulated_rung(artifact: Path, probe: Probe, recipe: Recipe, context: int, vo
     there = torch.from_numpy(_fed(EmulatedRunner.of_artifact(artifact, context, vocabulary), tokens, calls))
     rounded, same = rounds_values(recipe), "; the same bits" if torch.equal(here, there) else ""
     note = f"simulated: {EMULATED}, {len(tokens)} tokens in {len(calls)} calls{same}"
-    budget = executed_budget(recipe, rounded=rounded)
+    budget = executed_budget(recipe, rounded=rounded, noise=noise, multiple=ALONE)
     return lowering_rung(Stage("artifact", here), Stage(STAGE, there), budget, rounded=rounded, note=note)
 
 

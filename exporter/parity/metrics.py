@@ -24,6 +24,7 @@ class Difference:
         reference_max_abs: largest logit of the reference, the scale for ``max_abs``.
         kl_mean: mean over positions of KL(reference || candidate), nats.
         kl_max: largest of them.
+        kl_error: two standard errors of ``kl_mean``, nats.
         top1_agreement: share of positions with the same most likely token; a difference counts only where the
             reference's two best logits are further apart than ``epsilon``.
         epsilon: in units of logits.
@@ -39,6 +40,7 @@ class Difference:
     top1_agreement: float
     epsilon: float
     decided: int
+    kl_error: float = 0.0
 
     @property
     def max_relative(self) -> float:
@@ -61,7 +63,7 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
         scale = float(reference.abs().max())
         return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
     gap = (reference - candidate).abs()
-    kl = _kl(reference, candidate)
+    kl = kl_rows(reference, candidate)
     epsilon = max(epsilon, min(widest, tie_margin(float(kl.median()))))
     best = reference.topk(min(2, reference.shape[-1]), -1).values
     margin = best[:, 0] - best[:, -1]
@@ -76,6 +78,7 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
         top1_agreement=float(same.double().mean()),
         epsilon=epsilon,
         decided=int((margin > epsilon).sum()),
+        kl_error=error_of_mean(kl),
     )
 
 
@@ -102,7 +105,12 @@ def tie_margin(kl: float) -> float:
     return 6 * math.sqrt(max(kl, 0.0))
 
 
-def _kl(reference: Tensor, candidate: Tensor) -> Tensor:
+def error_of_mean(values: Tensor) -> float:
+    """Two standard errors of the mean of values [P]; infinite for a single one."""
+    return 2 * float(values.double().std()) / math.sqrt(len(values)) if len(values) > 1 else math.inf
+
+
+def kl_rows(reference: Tensor, candidate: Tensor) -> Tensor:
     """KL(reference || candidate) of each position, in float64, in blocks that fit a core's cache."""
     step = max(1, _BLOCK_VALUES // reference.shape[-1])
     pairs = zip(reference.split(step), candidate.split(step), strict=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
+from edgec.exporter.parity.further import further_plan, further_tokens, most_positions
 from edgec.ir.call_plan import Call, call_plan, compared_positions, static_plan
 
 TEXT = Path(__file__).parent / "probe_text.txt"
@@ -27,11 +28,15 @@ class Probe:
         tokens: ids.
         plan: the calls that feed them.
         source: where the tokens come from, in words.
+        further: ids of a longer text, where quality is measured; empty where there is none.
+        further_plan: the calls that feed it, each with the logits of all its tokens.
     """
 
     tokens: tuple[int, ...]
     plan: tuple[Call, ...]
     source: str
+    further: tuple[int, ...] = ()
+    further_plan: tuple[Call, ...] = ()
 
     @property
     def positions(self) -> int:
@@ -74,11 +79,19 @@ def make_probe(
     source = "text" if ids else "seeded random tokens"
     if text and 0 < len(ids) < min(_LEAST, length):
         raise _too_short(len(ids))
+    further = _further(tokenizer, vocab_size, context, tuple(ids[length:]) if text else None) if ids else ()
     ids = ids or _draw_tokens(vocab_size, length, padding)
     wanted = max(len(ids), beyond_window) if text else length
     ids = list(islice(cycle(ids), min(length, wanted)))
     plan = static_plan(len(ids), chunk, window) if static else call_plan(len(ids), chunk, rows)
-    return Probe(tuple(ids), plan, source)
+    return Probe(tuple(ids), plan, source, further, further_plan(len(further), chunk))
+
+
+def _further(tokenizer: object, vocabulary: int, context: int, rest: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The further tokens: the rest of the user's own text, or those of the built-in one."""
+    if rest is None:
+        return further_tokens(tokenizer, vocabulary, context)
+    return rest[: most_positions(vocabulary, context)]
 
 
 def _too_short(tokens: int) -> InputError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
@@ -25,12 +27,20 @@ _COUNTED = "return the scores that decide, too, so that they are compared; if th
 _CODES: Mapping[str, tuple[str, str]] = {"channel_relative": ("E202", _CHANNEL), "equal_share": ("E203", _COUNTED)}
 
 
+@dataclass
+class QualityMissed(BudgetError):
+    """A rounded model differs from the float one by more than its budget; ``rung``: what was measured."""
+
+    rung: Rung | None = None
+
+
 def refusal(rung: Rung, fix: str = "") -> BudgetError:
     """The error for a gated rung that missed its budget; ``fix``: what to do, where that is known better."""
     missed = [name for name, limit in rung.budget.items() if _misses(name, _figure(rung, name), limit)]
     code, own_fix = _CODES.get(missed[0], ("", "")) if len(missed) == 1 else ("", "")
     own_fix = own_fix if rung.half == "lowering" else ""
-    return BudgetError(
+    missed_quality = rung.half == "quality"
+    return (partial(QualityMissed, rung=rung) if missed_quality else BudgetError)(
         what=f"the {rung.half} check failed: {rung.stage} differs from {rung.reference}",
         where=_where(rung, lost=code == "E202"),
         why=_why(rung),
@@ -41,6 +51,11 @@ def refusal(rung: Rung, fix: str = "") -> BudgetError:
 
 def _misses(name: str, figure: float | None, limit: float) -> bool:
     return figure is None or (figure < limit if name in AT_LEAST else figure > limit)
+
+
+def keeps_budget(rung: Rung) -> bool:
+    """Whether all figures of a rung are inside its budget."""
+    return not any(_misses(name, _figure(rung, name), limit) for name, limit in rung.budget.items())
 
 
 def used_share(rung: Rung, name: str, limit: float) -> float:

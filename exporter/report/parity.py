@@ -24,12 +24,17 @@ def parity(manifest: Manifest) -> str:
     return section(
         "Parity ladder",
         intro,
+        _more_bits(manifest),
         _not_emulated(manifest.build.not_emulated),
         _ladder("Largest difference of a logit, as a share of the reference's largest", relative),
         _ladder("Mean KL divergence, nats per position", divergence),
         "<h3>All figures (measured)</h3>",
         _rung_table(rungs),
     )
+
+
+def _more_bits(manifest: Manifest) -> str:
+    return f"<p>More bits than the recipe has: {escape(manifest.more_bits.line)}.</p>" if manifest.more_bits else ""
 
 
 def _not_emulated(why: str) -> str:
@@ -80,7 +85,7 @@ def _rung_table(rungs: Sequence[Rung]) -> str:
             f"{rung.positions:,}",
             number(rung.max_abs),
             number(rung.mean_abs),
-            number(rung.kl_mean),
+            number(rung.kl_mean) + ("" if rung.kl_error is None else f" ± {number(rung.kl_error)}"),
             number(rung.kl_max),
             percent(rung.top1_agreement),
             _badge(rung),

@@ -30,6 +30,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "limits": manifest.writing_limits.model_dump() if manifest.writing_limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
         "calibration": manifest.calibration.model_dump() if manifest.calibration else None,
+        "more_bits": manifest.more_bits.line if manifest.more_bits else None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
         "peak_bytes": manifest.build.peak_bytes,
@@ -67,10 +68,16 @@ def _cells(rung: Rung) -> tuple[str, ...]:
         rung.stage,
         rung.reference.split()[0],
         _number(rung.max_abs),
-        "" if rung.top1_agreement is None else _number(rung.kl_mean),
+        "" if rung.top1_agreement is None else with_error(rung),
         "" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
         result,
     )
+
+
+def with_error(rung: Rung) -> str:
+    """The mean divergence of a rung, with its error where that is known: ``0.051 ± 0.006``."""
+    error = "" if rung.kl_error is None else f" ± {rung.kl_error:.1g}"
+    return f"{_number(rung.kl_mean)}{error}"
 
 
 def _number(value: float | None) -> str:
@@ -89,6 +96,7 @@ def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     lines += [f"values  {rung.stage}: {rung.values}" for rung in manifest.parity if rung.values]
     lines += [f"text    calibrated on {manifest.calibration}"] if manifest.calibration else []
+    lines += [f"bits    {manifest.more_bits.line}"] if manifest.more_bits else []
     if manifest.ledger:
         size = manifest.ledger
         part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes

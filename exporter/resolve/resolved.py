@@ -192,6 +192,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
         prompt=prompt,
+        compare_layers=options.compare_layers,
         schemas=schema_files(options.schemas or {}, options.regexes or {}, options.grammars or {}, source, tokenizer),
     )
     if prompt is not None:

@@ -20,7 +20,7 @@ from edgec.exporter.parity.ladder import Stage, accepting, lowering_rung, qualit
 from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.decoder import quality_budget
+from edgec.exporter.stages.decoder import artifact_quality, quality_budget
 from edgec.exporter.stages.module import module_budget
 from edgec.exporter.stages.static_decoder import StaticDecoderStages
 from edgec.exporter.stages.static_module import StaticModuleStages
@@ -44,15 +44,16 @@ class CalibratedDecoderStages(StaticDecoderStages):
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         fixed = Stage(FIXED, self._run(execute_on_cpu(artifact)), Effect.APPROXIMATE)
         after = Stage(ARTIFACT, self._run(self.backend.execute(artifact)), Effect.EXACT)
-        budget, trained = quality_budget(request.recipe), request.source.trained
+        budget, trained, further = quality_budget(request.recipe), request.source.trained, rewrite.further
         text = "the calibration text" if request.calibration else "the ladder's own text"
         ranged = quality_rung(final, fixed, budget, gated=trained, note=f"ranges calibrated on {text}")
+        emulated = lowering_rung(
+            fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY
+        )
         return [
             ranged.model_copy(update={"values": layer_values(artifact)}),
-            lowering_rung(
-                fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY
-            ),
-            quality_rung(reference, after, budget, gated=trained),
+            emulated,
+            artifact_quality(reference, final, after, further, request),
         ]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from edgec.bundle.entry_points import Limits
 from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager
+from edgec.exporter.parity.finite_values import not_finite
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe import Probe
@@ -35,17 +37,25 @@ def eager_model(source: ModelSource, weights: Weights) -> nn.Module:
     return model
 
 
-def eager_stage(model: nn.Module, probe: Probe, memo: LinearMemo | None = None) -> Stage:
+def eager_stage(model: nn.Module, probe: Probe, memo: LinearMemo | None = None, *, further: bool = False) -> Stage:
     """Run transformers' own model on the probe, in float32.
 
-    ``memo``: keeps the products of linear layers for the captured program.
+    Args:
+        model: transformers' own.
+        probe: the ladder's.
+        memo: keeps the products of linear layers for the captured program.
+        further: run the probe's further positions, too, where it has any.
 
     Raises:
-        InputError: E769, the model's own code fails, as it does on sizes that no checkpoint has.
+        InputError: E769, the model's own code fails, as it does on sizes that no checkpoint has; E820, it gives
+            numbers that are not finite.
     """
     with own_code(model, "a text"):
+        more = run_eager(model, probe.further, probe.further_plan) if further and probe.further else None
         logits = run_eager(model, probe.tokens, probe.plan, memo)
-    return Stage("transformers float32", logits)
+    if not bool(torch.isfinite(logits).any(-1).all()) or bool(torch.isnan(logits).any()):
+        raise not_finite(model, probe.tokens)
+    return Stage("transformers float32", logits, further=more)
 
 
 def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limits) -> Program:

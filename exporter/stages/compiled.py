@@ -15,6 +15,8 @@ from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.findings import Delegation, LintFinding, Rung
 from edgec.bundle.manifest import PassInfo
 from edgec.bundle.part import JsonPart
+from edgec.exporter.parity.execution_noise import Noise
+from edgec.exporter.parity.further import FurtherFigures
 from edgec.ir.program import Change, Dynamic, Interface, Program, State, TensorType
 
 ARTIFACT = "model.pte"
@@ -35,12 +37,17 @@ class WeightFact(JsonPart):
 
 
 class Rewrite(JsonPart):
-    """What ``rewrite`` leaves: the rungs up to the last graph, the names of the stages to compare with, and a text."""
+    """What ``rewrite`` leaves: the rungs up to the last graph, the names of the stages to compare with, and a text.
+
+    ``noise``: how far two right executions of the last graph differ; ``further``: its quality at further positions.
+    """
 
     rungs: list[Rung]
     reference: str
     final: str
     text: list[int] = Field(default=[])
+    noise: Noise | None = None
+    further: FurtherFigures | None = None
 
 
 class Facts(JsonPart):

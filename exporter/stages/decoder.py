@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,17 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
+from edgec.exporter.parity.execution_noise import HALF, ROUNDED, noise_note
+from edgec.exporter.parity.further import FurtherFigures
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, quality_rung
 from edgec.exporter.parity.last_positions import last_positions, last_rung
+from edgec.exporter.parity.own_roundings import rung_with_roundings
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_calls
+from edgec.exporter.parity.quality import with_further
 from edgec.exporter.parity.sample import model_text
-from edgec.exporter.progress import LOCATING, Progress
+from edgec.exporter.progress import ARBITRATING, LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
@@ -69,17 +73,32 @@ class DecoderStages:
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact and compare it with the graph it was made from, and with the float model."""
         request = self.request
-        final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
-        trained = request.source.trained
-        lowering, *quality = artifact_rungs(artifact, final, reference, request.probe, request.recipe, trained)
-        return [lowering if lowering.passed else self._locate(lowering, progress), *quality]
+        lowering, *quality = artifact_rungs(artifact, rewrite, logits, request)
+        again = not lowering.passed or (request.compare_layers and rounds_values(request.recipe))
+        return [self._arbitrate(lowering, artifact, progress) if again else lowering, *quality]
 
-    def _locate(self, rung: Rung, progress: Progress) -> Rung:
-        """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
+    def _arbitrate(self, rung: Rung, artifact: Path, progress: Progress) -> Rung:
+        """Judge a rung again, the graph with the artifact's own roundings; costs a second lowering.
+
+        Where it fails it says the first layer that differs.
+        """
+        from edgec.backends.xnnpack.lower import lower
+
+        progress.step(0.5, ARBITRATING)
+        program = self.program or self.rewrite_unmeasured(Progress())
+        rows, probe = block_rows(self.request), self.request.probe
+        calls = text_calls(program.interface, probe.tokens, probe.plan)
+        executed = run_artifact(artifact, probe.tokens, probe.plan)
+        again = rung_with_roundings(
+            rung, program, calls, executed, lambda exposed: lower(exposed, block_rows=rows).artifact
+        )
+        return again if again.passed else self._locate(again, program, progress)
+
+    def _locate(self, rung: Rung, program: Program, progress: Progress) -> Rung:
+        """Add to a failed rung the first layer where the artifact differs from its graph; costs a lowering."""
         from edgec.backends.xnnpack.lower import lower
 
         progress.step(0.5, LOCATING)
-        program = self.program or self.rewrite_unmeasured(Progress())
         rows, probe = block_rows(self.request), self.request.probe
         calls = text_calls(program.interface, probe.tokens, probe.plan)
         layer = locate_in_artifact(program, calls, lambda exposed: lower(exposed, block_rows=rows).artifact)
@@ -117,8 +136,9 @@ def rewrite_decoder(
     weights = hold_weights(request.source)
     progress.enter("reference")
     measure = decoder_measure(request.probe, request.recipe, request.source.trained)
+    measure = _with_executions(measure, request, passes)
     model = eager_model(request.source, weights)
-    eager = eager_stage(model, request.probe, measure.memo)
+    eager = eager_stage(model, request.probe, measure.memo, further=measure.further is not None)
     text = model_text(model, request.sample_start, request.limits.context)
     del model  # it holds the weights
     at_last = last_positions(request.source, weights, request.limits.context)
@@ -146,6 +166,17 @@ def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
     return replace(logits_measure(run, layers, recipe, trained), memo=memo)
 
 
+def _with_executions(measure: Measure, request: ExportRequest, passes: Sequence[Pass]) -> Measure:
+    """The measure with a second execution of the last graph, and the further positions of a trained model."""
+    probe = request.probe
+    if request.source.trained and probe.further and any(each.effect is Effect.APPROXIMATE for each in passes):
+        measure = replace(measure, further=lambda program: run_program(program, probe.further, probe.further_plan))
+    second = HALF if request.form.half and request.form.static else ROUNDED
+    rounds = request.form.static or rounds_values(request.recipe)
+    measure = replace(measure, locates_quality=not request.spends_bits)
+    return replace(measure, second=second if rounds and request.form.executed else None)
+
+
 def logits_measure(
     run: Callable[[Program], Tensor], layers: Callable[[Program], Layers], recipe: Recipe, trained: bool
 ) -> Measure:
@@ -165,13 +196,25 @@ def quality_budget(recipe: Recipe) -> Mapping[str, float]:
 
 
 def artifact_rungs(
-    artifact: Path, final: Stage, reference: Stage, probe: Probe, recipe: Recipe, trained: bool
+    artifact: Path, rewrite: Rewrite, logits: Mapping[str, Tensor], request: ExportRequest
 ) -> list[Rung]:
     """Execute the artifact in ExecuTorch's runtime and compare it with its own graph and with the float model."""
+    probe, recipe = request.probe, request.recipe
+    final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
-    budget = executed_budget(recipe, rounded=loose)
-    rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
+    budget = executed_budget(recipe, rounded=loose, noise=rewrite.noise)
+    note = "; ".join(filter(None, ["executed by ExecuTorch on this machine", noise_note(rewrite.noise)]))
+    rungs = [lowering_rung(final, executed, budget, rounded=loose, note=note)]
     if loose:
-        rungs.append(quality_rung(reference, executed, quality_budget(recipe), gated=trained))
+        rungs.append(artifact_quality(reference, final, executed, rewrite.further, request))
     return rungs
+
+
+def artifact_quality(
+    reference: Stage, final: Stage, executed: Stage, further: FurtherFigures | None, request: ExportRequest
+) -> Rung:
+    """An executed artifact against the float model, at the further positions, too, where its graph was there."""
+    budget, gated = quality_budget(request.recipe), request.source.trained
+    rung = quality_rung(reference, executed, budget, gated=gated)
+    return rung if further is None else with_further(rung, reference, final, executed, further)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +19,7 @@ from edgec.bundle.part import JsonPart
 from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError, ToolError
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.execution_noise import Noise
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.provenance import source_digest
 from edgec.exporter.recipes.passes import rounds_values
@@ -77,7 +78,9 @@ def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
         raise _out_of_reach("edgec's engine cannot be compiled here")
 
 
-def with_prefix(manifest: Manifest, files: Files, request: ExportRequest, cache: StageCache) -> tuple[Manifest, Files]:
+def with_prefix(
+    manifest: Manifest, files: Files, request: ExportRequest, cache: StageCache, noise: Noise | None = None
+) -> tuple[Manifest, Files]:
     """Add the state of the request's system prompt to a bundle's manifest and files.
 
     Args:
@@ -85,6 +88,7 @@ def with_prefix(manifest: Manifest, files: Files, request: ExportRequest, cache:
         files: the artifact (as a path) and the tokenizer.
         request: the export's request.
         cache: keeps the state between exports.
+        noise: how far two right executions of the artifact's graph differ; None where that was not measured.
 
     Returns:
         The manifest with ``prefix`` and two more rungs, and all files.
@@ -103,10 +107,12 @@ def with_prefix(manifest: Manifest, files: Files, request: ExportRequest, cache:
         raise _out_of_reach("the artifact keeps its state among the activations")
     bundle = Bundle(artifact.parent, listed, files_checked=True)
     question = request.probe.tokens[:_QUESTION_TOKENS]
-    loose = rounds_values(request.recipe)
+    whole = ladder.FLOAT_LOWERING
+    if loose := rounds_values(request.recipe):
+        whole = ladder.measured(ladder.ROUNDED_LOWERING, noise, ladder.ALONE)
     folder = cache.put(
         _key(place, prompt, question),
-        lambda folder: write_prefix(folder, prompt, place, lambda: Session(bundle), question, loose),
+        lambda folder: write_prefix(folder, prompt, place, lambda: Session(bundle), question, loose, whole),
     )
     facts = PrefixFacts.model_validate_json((folder / _FACTS).read_text())
     changes = {"prefix": facts.info, "parity": [*manifest.parity, *facts.rungs]}
@@ -120,6 +126,7 @@ def write_prefix(
     new_decoder: Callable[[], RestorableDecoder],
     question: Sequence[int],
     loose: bool,
+    budget: Mapping[str, float] = ladder.FLOAT_LOWERING,
 ) -> None:
     """Compute the state, save it, and compare what follows it with what follows the computation.
 
@@ -130,6 +137,7 @@ def write_prefix(
         new_decoder: opens the artifact with an empty state.
         question: tokens to feed after the prompt; as many are used as one call and the context take.
         loose: the artifact rounds, so that other cuts into calls may differ by more than the order of sums.
+        budget: how far they may differ.
 
     Raises:
         BudgetError: E201.
@@ -142,7 +150,6 @@ def write_prefix(
     load_session(restored, place, folder / _STATE)
     after = Stage("prefix restored", _answer(restored, asked, start))
     whole = _at_once(new_decoder(), [*prompt.tokens, *asked], len(asked))
-    budget = ladder.ROUNDED_LOWERING if loose else ladder.FLOAT_LOWERING
     rungs = [
         lowering_rung(Stage("computed prefix", _answer(computed, asked, start)), after, _SAME_BITS),
         lowering_rung(Stage("whole prompt", whole), after, budget, rounded=loose),

@@ -19,6 +19,8 @@ from torch import Tensor
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, first_diverging_layer
+from edgec.exporter.parity.execution_noise import Noise, Second
+from edgec.exporter.parity.further import FurtherFigures
 from edgec.exporter.parity.ladder import Stage, quality_rung
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
@@ -41,6 +43,9 @@ class Measure:
         layers: a program's attention outputs on the probe, by layer.
         memo: what ``run`` may take from its last run, if it has one.
         method: the method that is measured, where a model has several.
+        further: a program's logits at further positions, where quality is compared.
+        locates_quality: look for the first layer that differs where quality is missed, too; it repeats the passes.
+        second: how the last graph is executed another time, where two right executions differ.
     """
 
     run: Callable[[Program], Tensor]
@@ -49,6 +54,9 @@ class Measure:
     layers: Callable[[Program], Layers]
     memo: LinearMemo = field(default_factory=LinearMemo)
     method: str = ""
+    further: Callable[[Program], Tensor] | None = None
+    second: Second | None = None
+    locates_quality: bool = True
 
     def named(self, rung: Rung) -> Rung:
         """A rung that says which method it is about."""
@@ -70,6 +78,8 @@ class Rewritten:
         final: the outputs of the last graph.
         reference: the outputs of the float model, or of the last semantic pass.
         text: what the float model says after the words of a sample, token ids; may be empty.
+        noise: how far a second right execution of the last graph is from the first.
+        further: the last graph's quality at further positions.
     """
 
     program: Program
@@ -77,6 +87,8 @@ class Rewritten:
     final: Stage
     reference: Stage
     text: tuple[int, ...] = ()
+    noise: Noise | None = None
+    further: FurtherFigures | None = None
 
     def noted(self, note: str) -> Rewritten:
         """The same with a note at its first rung, where there is something to say."""
@@ -87,7 +99,12 @@ class Rewritten:
     def save(self, folder: Path, others: Mapping[str, Tensor] | None = None) -> None:
         """Write names, rungs and outputs, for the verification of the artifact; ``others``: further outputs by name."""
         names = Rewrite(
-            rungs=list(self.rungs), reference=self.reference.name, final=self.final.name, text=list(self.text)
+            rungs=list(self.rungs),
+            reference=self.reference.name,
+            final=self.final.name,
+            text=list(self.text),
+            noise=self.noise,
+            further=self.further,
         )
         kept = {"final": self.final.logits, "reference": self.reference.logits, **(others or {})}
         save_rewrite(folder, names, kept)
@@ -115,8 +132,8 @@ def rewrite(
     """
     program = capture()
     progress.enter("rewrite")
-    reference = before = Stage("captured", measure.run_before(groups, program))
-    rungs = [measure.named(measure.lowering(eager, before))]
+    reference = before = Stage("captured", measure.run_before(groups, program), further=eager.further)
+    rungs, further = [measure.named(measure.lowering(eager, before))], None
     ladder.gate(rungs)
     for index, group in enumerate(groups):
         name = " + ".join(each.name for each in group)
@@ -125,16 +142,20 @@ def rewrite(
         program = run_passes(program, group, in_place=True)
         return_free_memory()
         after = Stage(name, measure.run_before(groups[index + 1 :], program), effect)
+        if reference.further is not None and _is_last_change(groups[index:], effect):
+            after, further = _with_further(after, program, reference.further, measure)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _compare(before, reference, after, measure, semantic):
-            if failed := rung.gated and not rung.passed:
+            located = rung.half == "lowering" or measure.locates_quality
+            if failed := rung.gated and not rung.passed and located:
                 progress.step(index / len(groups), LOCATING)
             told = _locate(rung, _replay(capture, groups[:index]), group, before, measure) if failed else rung
             rungs.append(measure.named(told))
         ladder.gate(rungs)
-        reference, before = semantic or reference, after
+        reference, before = semantic or reference, replace(after, further=None)
     require_rounded(program)
-    return Rewritten(program, tuple(rungs), before, reference)
+    noise = measure.second.noise(program, before.logits, measure.run) if measure.second else None
+    return Rewritten(program, tuple(rungs), before, reference, noise=noise, further=further)
 
 
 def group_exact_passes(passes: Sequence[Pass]) -> list[list[Pass]]:
@@ -155,6 +176,22 @@ def locate_layer(wanted: Layers, got: Layers, rung: Rung) -> Rung:
     return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, got, tolerance)})
 
 
+def _is_last_change(groups: Sequence[Sequence[Pass]], effect: Effect) -> bool:
+    """Whether a group changes the numbers for good: on purpose, or as the last one that rounds."""
+    later = (each.effect for group in groups[1:] for each in group)
+    return effect is Effect.SEMANTIC or (effect is Effect.APPROXIMATE and all(one is Effect.EXACT for one in later))
+
+
+def _with_further(
+    after: Stage, program: Program, reference: Tensor, measure: Measure
+) -> tuple[Stage, FurtherFigures | None]:
+    """A stage with its logits at the further positions, and its quality there."""
+    assert measure.further is not None
+    logits = measure.further(program)
+    figures = None if after.effect is Effect.SEMANTIC else FurtherFigures.of(reference, logits)
+    return replace(after, further=logits), figures
+
+
 def _replay(capture: Callable[[], Program], groups: Sequence[Sequence[Pass]]) -> Program:
     """The graph after some groups of passes, made again."""
     return run_passes(capture(), [each for group in groups for each in group], in_place=True)
@@ -171,7 +208,10 @@ def _semantic_reference(last: Pass, after: Stage, unrounded: Tensor | None) -> S
     """What a semantic pass makes of the model when it does not round: the reference for what follows."""
     if after.effect is not Effect.SEMANTIC:
         return None
-    return Stage(f"{last.name} in float", after.logits if unrounded is None else unrounded, Effect.SEMANTIC)
+    name = f"{last.name} in float"
+    if unrounded is not None:
+        return Stage(name, unrounded, Effect.SEMANTIC)
+    return Stage(name, after.logits, Effect.SEMANTIC, further=after.further)
 
 
 def _compare(before: Stage, reference: Stage, after: Stage, measure: Measure, semantic: Stage | None) -> list[Rung]:

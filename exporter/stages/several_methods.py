@@ -18,6 +18,7 @@ from torch import Tensor
 
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.execution_noise import ROUNDED, Noise
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, of_method, quality_rung
 from edgec.exporter.parity.outputs import worst_output_rung
 from edgec.exporter.parity.probed_method import Probed, ProbedMethod
@@ -88,14 +89,18 @@ class SeveralMethodsStages:
         probed = self.kind.read(self.request, logits)
         executed, methods = probed.execute(artifact), probed.methods()
         rungs = [
-            self._lowering(method, Stage("rewritten graph", logits[f"{name}.final"]), executed.alone[name], progress)
+            self._lowering(
+                method, Stage("rewritten graph", logits[f"{name}.final"]), executed.alone[name], rewrite.noise, progress
+            )
             for name, method in methods.items()
         ]
         whole = Stage(f"artifact, from {self.kind.reads} to logits", executed.whole)
         return [*rungs, _whole_rung(methods[FORWARD].wanted, whole, self.request)]
 
-    def _lowering(self, method: ProbedMethod, final: Stage, executed: Tensor, progress: Progress) -> Rung:
-        rung = _lowering_rung(method, final, Stage("artifact", executed), self.request.recipe)
+    def _lowering(
+        self, method: ProbedMethod, final: Stage, executed: Tensor, noise: Noise | None, progress: Progress
+    ) -> Rung:
+        rung = _lowering_rung(method, final, Stage("artifact", executed), self.request.recipe, noise)
         return of_method(rung if rung.passed else self._locate(rung, method, progress), method.name)
 
     def _locate(self, rung: Rung, method: ProbedMethod, progress: Progress) -> Rung:
@@ -134,6 +139,8 @@ def rewrite_methods(
     def rewritten(method: ProbedMethod) -> Rewritten:
         passes = kind.passes(request.recipe, request.limits)[method.name]
         measure = method_measure(method, request.recipe, request.source.trained)
+        if method.gives_logits and rounds_values(request.recipe) and not request.form.static:
+            measure = replace(measure, second=ROUNDED)
         eager = Stage(REFERENCE, method.wanted)
         return rewrite(partial(capture, method.name), eager, group_exact_passes(passes), measure, progress)
 
@@ -160,16 +167,17 @@ def keep_rewritten(folder: Path, done: Mapping[str, Rewritten], probed: Probed) 
     """Leave the rungs of all methods in ``folder``, their last outputs, and what their reference computed."""
     outputs = {f"{name}.final": each.final.logits for name, each in done.items()}
     rungs = [rung for each in done.values() for rung in each.rungs]
-    names = Rewrite(rungs=rungs, reference=REFERENCE, final=done[FORWARD].final.name)
+    decoder = done[FORWARD]
+    names = Rewrite(rungs=rungs, reference=REFERENCE, final=decoder.final.name, noise=decoder.noise)
     save_rewrite(folder, names, {**outputs, **probed.tensors(), "reference": done[FORWARD].reference.logits})
 
 
-def _lowering_rung(method: ProbedMethod, final: Stage, artifact: Stage, recipe: Recipe) -> Rung:
-    """An executed method against its graph."""
+def _lowering_rung(method: ProbedMethod, final: Stage, artifact: Stage, recipe: Recipe, noise: Noise | None) -> Rung:
+    """An executed method against its graph; ``noise``: how far two right executions of a decoder differ."""
     loose = rounds_values(recipe)
     compare = partial(lowering_rung, rounded=loose, note=_EXECUTED)
     if method.gives_logits:
-        return compare(final, artifact, executed_budget(recipe, rounded=loose))
+        return compare(final, artifact, executed_budget(recipe, rounded=loose, noise=noise, multiple=ladder.ALONE))
     budget = ladder.accepting(ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING, recipe)
     return worst_output_rung(final, artifact, method.forms, partial(compare, budget=budget))
 

@@ -19,9 +19,10 @@ from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
+from edgec.exporter.parity.execution_noise import Noise, noise_note
 from edgec.exporter.parity.held_matrices import hold_matrices
 from edgec.exporter.parity.known_text import knows_text
-from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
@@ -37,7 +38,7 @@ from edgec.exporter.stages.adapted_methods import (
 )
 from edgec.exporter.stages.capturing import capture_request, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.decoder import quality_budget, refuse_experts, rewrite_decoder
+from edgec.exporter.stages.decoder import artifact_quality, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer
 from edgec.exporter.stages.static_lowering import lower_methods
@@ -119,33 +120,44 @@ class StaticDecoderStages:
         recipe, reference = self.request.recipe, Stage(rewrite.reference, logits["reference"])
         methods = self.backend.execute(artifact)
         after = Stage("artifact", self._run(methods), Effect.EXACT)
-        rungs = [self._lowering(Stage(rewrite.final, logits["final"]), after, reference.logits)]
+        final = Stage(rewrite.final, logits["final"])
+        rungs = [self._lowering(final, after, reference.logits, rewrite.noise)]
         if rounds_weights(recipe):
-            trained = self.request.source.trained
-            rungs.append(quality_rung(reference, after, quality_budget(recipe), gated=trained))
+            rungs.append(artifact_quality(reference, final, after, rewrite.further, self.request))
         for name in (lora.name for lora in self.request.loras):
             final = Stage(rewrite.final, logits[final_name(name)])
             under = Stage("artifact", artifact_logits(methods, name, self.request), Effect.EXACT)
-            rungs.append(of_adapter(self._lowering(final, under, final.logits), name))
+            rungs.append(of_adapter(self._lowering(final, under, final.logits, None), name))
         return rungs
 
-    def _lowering(self, final: Stage, after: Stage, text: Tensor) -> Rung:
-        """The artifact against its graph; ``text``: the logits that say whether the model knows the probe's text."""
+    def _lowering(self, final: Stage, after: Stage, text: Tensor, noise: Noise | None) -> Rung:
+        """The artifact against its graph.
+
+        Args:
+            final: the graph.
+            after: the artifact.
+            text: the logits that say whether the model knows the probe's text.
+            noise: how far two right executions differ; None where that was not measured.
+        """
         untrained = not (self.request.source.trained and knows_text(text, self.request.probe))
-        budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained)
-        loose = untrained and rounds_weights(self.request.recipe) and self.request.form.half
-        note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else ""]))
+        budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained, noise=noise)
+        loose = noise is None and untrained and rounds_weights(self.request.recipe) and self.request.form.half
+        note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else "", noise_note(noise)]))
         return lowering_rung(final, after, budget, rounded=True, note=note)
 
 
-def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool) -> Mapping[str, float]:
+def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool, noise: Noise | None = None) -> Mapping[str, float]:
     """How far an artifact may differ from its graph.
 
     Args:
         recipe: what was rounded.
         half: the artifact computes in float16 and rounds no activations.
         untrained: the weights are random, or predict text no better than random ones.
+        noise: how far two right executions of the graph differ; constants bound what was not measured.
     """
+    if noise is not None:
+        own = ladder.measured(ladder.HALF_LOWERING if half else ladder.ROUNDED_LOWERING, noise, ladder.ALONE)
+        return ladder.accepting(own, recipe)
     if not rounds_weights(recipe):
         return {**ladder.HALF_LOWERING, **recipe.budgets}
     if not half:

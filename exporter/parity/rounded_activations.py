@@ -26,6 +26,9 @@ from edgec.ir.quantized_form import QUANTIZE
 from edgec.passes.contract import clone, last_placeholder, nodes_of
 
 Outputs = Sequence[Sequence[Tensor]]
+# Of a row's largest value. A key or value that the cache rounds to float16 the other way moves what attention gives by
+# up to 2^-11 of it, in few rows; what is computed otherwise differs in most (a GELU by tanh by 3e-4).
+NEAR, USUALLY_NEAR = 1e-3, 5e-5
 Execute = Callable[[Program, Sequence[ProbeCall]], Outputs]
 
 

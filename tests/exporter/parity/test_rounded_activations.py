@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torchao.quantization.quant_primitives import MappingType, choose_qparams_affine, dequantize_affine, quantize_affine
 
-from benchmarks.coverage_parts.rounded import NEAR, with_activations
-from benchmarks.coverage_parts.rounded_activations import Followed, follow
+from benchmarks.coverage_parts.rounded import with_activations
 from edgec.exporter.parity.probe_calls import ProbeCall
+from edgec.exporter.parity.rounded_activations import NEAR, Followed, follow
 from edgec.ir.attributes import attribute
 from edgec.ir.graph_run import run_calls
 from edgec.ir.program import Interface, Program, TensorType
