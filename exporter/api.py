@@ -30,8 +30,8 @@ def export_bundle(options: ExportOptions) -> Path:
     from edgec.exporter.adapt.boundary import with_boundary
     from edgec.exporter.assemble.assemble import bundle_contents
     from edgec.exporter.bit_search.stage import with_bits
-    from edgec.exporter.calibration.stage import with_text
     from edgec.exporter.bit_search.until_it_holds import compile_until_it_holds, wanted_quality
+    from edgec.exporter.calibration.stage import with_text
     from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
     from edgec.exporter.resolve.resolved import resolve_options

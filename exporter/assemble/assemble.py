@@ -67,7 +67,11 @@ def bundle_contents(
     ledger = size_ledger(compiled, request.form)
     manifest = _manifest(request, compiled, name, ledger, seconds)
     checks = _device_checks(request, compiled)
-    facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
+    facts: dict[str, object] = {
+        "target_choice": target_choice,
+        "device_checks": checks,
+        "bit_search": request.bit_search,
+    }
     facts["calibration"] = request.calibration_text
     if request.more_bits:
         facts["more_bits"] = request.more_bits

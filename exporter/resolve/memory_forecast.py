@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import psutil
 
 from edgec.errors import InputError

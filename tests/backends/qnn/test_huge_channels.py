@@ -43,7 +43,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         normal: Tensor = torch.ops.edgec.rms_norm(x, self.weight, 1e-5)
-        return self.proj(normal)  # type: ignore[no-any-return]
+        return self.proj(normal)
 
 
 def hidden(largest: float) -> Tensor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from edgec.exporter.recipes.calibrated import is_layerwise
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import for_backend
-from edgec.exporter.resolve.calibration_text import is_layerwise
 from edgec.passes.compress.palettize import Palettize
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.graph.calibration import Calibration
