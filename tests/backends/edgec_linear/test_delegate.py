@@ -128,6 +128,31 @@ def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, 
     assert torch.equal(results[0], results[1]), "a layout changes the numbers"
 
 
+# Every width of codes with minimums, and both ways to read a token.
+LIFTED: tuple[SchemeRule, ...] = tuple(
+    (f"*{name}_proj*", WeightScheme(bits, 32, False, activation_bits, scale_bits))
+    for name, bits, activation_bits, scale_bits in [
+        *(("q", 2, 8, 6), ("k", 3, 0, 6), ("v", 6, 0, 16), ("o", 4, 8, 16)),
+        *(("gate", 5, 8, 6), ("up", 4, 8, 6), ("down", 6, 8, 6)),
+    ]
+)
+
+
+@pytest.mark.long
+def test_minimums_are_computed_as_the_graph_says_in_either_layout(tmp_path: Path) -> None:
+    program = quantised("llama", LIFTED)
+    wanted, results = run_program(program, tokens(24), PLAN), []
+    for rows in BlockRows:
+        lowered = lower(program, block_rows=rows)
+        (tmp_path / "model.pte").write_bytes(lowered.artifact)
+        results.append(run_artifact(tmp_path / "model.pte", tokens(24), PLAN).clone())
+        encodings = {constant.encoding for constant in lowered.stored}
+        assert encodings >= {"int2", "int3", "int4", "int5", "int6"} and lowered.delegation.delegates == 4
+    errors = (results[0] - wanted).abs().amax(-1) / wanted.abs().max()
+    assert float(errors.quantile(0.25)) <= TOLERANCE and float(errors.max()) <= STEP
+    assert torch.equal(results[0], results[1]), "a layout changes the numbers"
+
+
 @pytest.mark.long
 def test_activations_in_float_are_groups_of_their_own() -> None:
     program = quantised(rules=IN_FLOAT, lm_head=FLOAT_EIGHT)
