@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
     STATIC_ENCODER_DECODER_METHODS,
@@ -182,6 +183,7 @@ class Manifest(JsonPart):
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
     ``context_note``: how positions are rotated, where that depends on the context.
+    ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -213,6 +215,8 @@ class Manifest(JsonPart):
     device_checks: list[DeviceCheck] = Field(default=[])
     lint: list[LintFinding] = Field(default=[])
     bit_search: BitSearch | None = None
+    # Left out where it is empty, so that the bundles of other models stay as they were written.
+    checkpoint: list[CheckpointMatrix] = Field(default=[], exclude_if=lambda value: not value)
     ledger: Ledger | None = None
     runtime: Runtime
     tools: dict[str, str]

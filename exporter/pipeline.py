@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
@@ -42,6 +43,7 @@ class CompiledModel:
         rungs: the whole ladder.
         said: what it and the float model say next along the probe, for the report.
         sample: a short text of both, for the report.
+        stored: what became of the matrices that the checkpoint stores as integers.
     """
 
     artifact: Path
@@ -49,6 +51,7 @@ class CompiledModel:
     rungs: tuple[Rung, ...]
     said: NextTokens | None = None
     sample: Sample | None = None
+    stored: tuple[CheckpointMatrix, ...] = ()
 
 
 @few_collections()
@@ -78,7 +81,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes))
         ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
-    return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample)
+    return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample, tuple(rewrite.stored))
 
 
 def _sample(request: ExportRequest, artifact: Path, text: Sequence[int]) -> Sample | None:

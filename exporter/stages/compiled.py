@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from edgec.bundle.adapter_targets import AdapterTargets
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.findings import Delegation, LintFinding, Rung
 from edgec.bundle.manifest import PassInfo
@@ -35,12 +36,16 @@ class WeightFact(JsonPart):
 
 
 class Rewrite(JsonPart):
-    """What ``rewrite`` leaves: the rungs up to the last graph, the names of the stages to compare with, and a text."""
+    """What ``rewrite`` leaves: the rungs up to the last graph, the names of the stages to compare with, and a text.
+
+    ``stored``: what became of the matrices that the checkpoint stores as integers.
+    """
 
     rungs: list[Rung]
     reference: str
     final: str
     text: list[int] = Field(default=[])
+    stored: list[CheckpointMatrix] = Field(default=[])
 
 
 class Facts(JsonPart):

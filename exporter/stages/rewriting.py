@@ -16,6 +16,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, first_diverging_layer
@@ -70,6 +71,7 @@ class Rewritten:
         final: the outputs of the last graph.
         reference: the outputs of the float model, or of the last semantic pass.
         text: what the float model says after the words of a sample, token ids; may be empty.
+        stored: what became of the matrices that the checkpoint stores as integers.
     """
 
     program: Program
@@ -77,6 +79,7 @@ class Rewritten:
     final: Stage
     reference: Stage
     text: tuple[int, ...] = ()
+    stored: tuple[CheckpointMatrix, ...] = ()
 
     def noted(self, note: str) -> Rewritten:
         """The same with a note at its first rung, where there is something to say."""
@@ -87,7 +90,11 @@ class Rewritten:
     def save(self, folder: Path, others: Mapping[str, Tensor] | None = None) -> None:
         """Write names, rungs and outputs, for the verification of the artifact; ``others``: further outputs by name."""
         names = Rewrite(
-            rungs=list(self.rungs), reference=self.reference.name, final=self.final.name, text=list(self.text)
+            rungs=list(self.rungs),
+            reference=self.reference.name,
+            final=self.final.name,
+            text=list(self.text),
+            stored=list(self.stored),
         )
         kept = {"final": self.final.logits, "reference": self.reference.logits, **(others or {})}
         save_rewrite(folder, names, kept)
