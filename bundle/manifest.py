@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
     STATIC_ENCODER_DECODER_METHODS,
@@ -238,6 +239,7 @@ class Manifest(JsonPart):
     under an adapter they have the same inputs, outputs and states.
     ``calibration``: the text that weights were calibrated on; None where none was used.
     ``context_note``: how positions are rotated, where that depends on the context.
+    ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -272,6 +274,8 @@ class Manifest(JsonPart):
     calibration: CalibrationText | None = Field(default=None, exclude_if=lambda value: value is None)
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = Field(default=None, exclude_if=lambda value: value is None)
+    # Left out where it is empty, so that the bundles of other models stay as they were written.
+    checkpoint: list[CheckpointMatrix] = Field(default=[], exclude_if=lambda value: not value)
     ledger: Ledger | None = None
     runtime: Runtime
     tools: dict[str, str]

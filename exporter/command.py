@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgec.durations import time_left
 from edgec.exporter.options import ExportOptions
@@ -46,8 +46,8 @@ def _listener(as_json: bool) -> Iterator[Listener]:
 
     console = make_console(stderr=True)
     if not console.is_terminal:
-        lines = ProgressLines(lambda line: print(line, file=sys.stderr, flush=True))
-        yield lambda event: lines.tell(event.stage, _status(event))
+        lines = ProgressLines(_to_stderr)
+        yield lambda event: _to_stderr(event.detail) if event.noted else lines.tell(event.stage, _status(event))
         return
     columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=console) as bar:
@@ -55,7 +55,14 @@ def _listener(as_json: bool) -> Iterator[Listener]:
         yield lambda event: _show(bar, task, event)
 
 
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def _show(bar: Progress, task: TaskID, event: Event) -> None:
+    if event.noted:
+        bar.console.print(event.detail, highlight=False, soft_wrap=True)
+        return
     eta = f"about {time_left(event.eta_s)} to go" if event.eta_s is not None and event.stage != "done" else ""
     detail = "from the cache" if event.cached else event.detail
     bar.update(task, completed=event.overall, description=event.stage, eta=f"{eta}  {detail}")
@@ -71,7 +78,8 @@ def _status(event: Event) -> str:
 
 
 def _json_event(event: Event) -> None:
-    shown = {"stage": event.stage, "overall": round(event.overall, 3), "eta_s": event.eta_s, "cached": event.cached}
+    shown: dict[str, Any] = {"stage": event.stage, "overall": round(event.overall, 3), "eta_s": event.eta_s}
+    shown |= {"cached": event.cached, **({"note": event.detail} if event.noted else {})}
     print(json.dumps({"progress": shown}), file=sys.stderr, flush=True)
 
 

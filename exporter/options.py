@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
 
 KERNELS = ("edgec", "standard")
+REQUANTISE = ("never", "allow")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ExportOptions:
             ``package.module:factory``.
         target: a name from ``edgec targets``, ``host`` by default; ``iphone`` is the oldest iPhone that the model fits.
         recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
-            under, else ``4bit``.
+            under, else ``4bit``; on CPUs, the integers that a quantised checkpoint stores are then kept.
         out: path of the bundle; by default NAME-TARGET.edgec in the current folder.
         force: replace an existing bundle.
         random_weights: export an architecture with seeded random weights.
@@ -69,6 +70,8 @@ class ExportOptions:
         emulate: True, the phone's own runner must execute the artifact under qemu, as a rung of the ladder; False, it
             must not; by default it does for decoders on the CPU of a phone where ``edgec runner build --abi arm64`` has
             compiled it, qemu is installed and the model is small.
+        requantise: ``never``: refuse to round integers again that a quantised checkpoint stores; ``allow``, the
+            default: do so where the recipe asks for other bits or the target cannot read them, and say so.
         seed: seed of random weights.
         progress: called with an Event at every step.
     """
@@ -102,6 +105,7 @@ class ExportOptions:
     draft_heads: str | Path | None = None
     compare_layers: bool = False
     emulate: bool | None = None
+    requantise: str | None = None
     seed: int = 0
     progress: Listener = field(default=silent, compare=False)
 
@@ -125,6 +129,9 @@ class ExportOptions:
         if self.kernels not in (None, *KERNELS):
             fix = "use edgec or standard"
             raise InputError(f"{self.kernels!r} is not a set of kernels", "--kernels", fix=fix, code="E115")
+        if self.requantise not in (None, *REQUANTISE):
+            what = f"{self.requantise!r} does not say when integers may be rounded again"
+            raise InputError(what, "--requantise", fix="use never or allow", code="E115")
 
 
 def _check_budget(name: str, limit: float) -> None:

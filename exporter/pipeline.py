@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
@@ -44,6 +45,7 @@ class CompiledModel:
         said: what it and the float model say next along the probe, for the report.
         sample: a short text of both, for the report.
         noise: how far two right executions of its last graph differ, where that was measured.
+        stored: what became of the matrices that the checkpoint stores as integers.
     """
 
     artifact: Path
@@ -52,6 +54,7 @@ class CompiledModel:
     said: NextTokens | None = None
     sample: Sample | None = None
     noise: Noise | None = None
+    stored: tuple[CheckpointMatrix, ...] = ()
 
 
 @few_collections()
@@ -81,7 +84,9 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes, rewrite.noise))
         ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
-    return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample, rewrite.noise)
+    return CompiledModel(
+        artifact, facts, rungs, _said(request, facts, logits), sample, rewrite.noise, tuple(rewrite.stored)
+    )
 
 
 def with_values(rungs: Sequence[Rung], values: str) -> list[Rung]:

@@ -34,6 +34,7 @@ class Event:
         eta_s: seconds left (estimated), None at the beginning.
         detail: what is being worked on.
         cached: the stage's result came from the stage cache.
+        noted: ``detail`` is something to know of this export, rather than what is being worked on.
     """
 
     stage: str
@@ -42,6 +43,7 @@ class Event:
     eta_s: float | None
     detail: str = ""
     cached: bool = False
+    noted: bool = False
 
 
 LOCATING = "outputs differ: looking for the first layer that does"
@@ -108,6 +110,10 @@ class Progress:
         self._close()
         self._stage, self._stage_started = stage, time.perf_counter()
         self.step(0.0, detail, cached)
+
+    def note(self, text: str) -> None:
+        """Tell something that is worth knowing before the work starts."""
+        self.listener(Event(self._stage, 1.0, self.shares.get(self._stage, 0.0), None, text, noted=True))
 
     def step(self, fraction: float, detail: str = "", cached: bool = False) -> None:
         """Report how far the current stage is.

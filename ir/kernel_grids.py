@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from edgec.ir.stored_forms import KEPT_SCHEMES
 from edgec.ir.weight_scheme import LIFTED_BITS, WeightScheme
 
 
@@ -17,6 +18,7 @@ class KernelGrid:
         coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
         activation_group: values of a token that share a scale where activations have 8 bits; 0: the whole token.
         symmetric: whether integers lie around 0; else groups have minimums.
+        stored: the form of a checkpoint that is kept bit for bit; empty for all others.
     """
 
     bits: int
@@ -25,10 +27,11 @@ class KernelGrid:
     coarsens: bool = True
     activation_group: int = 0
     symmetric: bool = True
+    stored: str = ""
 
     def accepts(self, scheme: WeightScheme, width: int) -> bool:
         """Whether rows of ``width`` values may be stored by ``scheme``."""
-        if scheme.bits != self.bits or scheme.symmetric != self.symmetric:
+        if (scheme.bits, scheme.symmetric, scheme.stored) != (self.bits, self.symmetric, self.stored):
             return False
         if scheme.group_size:
             return scheme.group_size in self.groups and width % scheme.group_size == 0
@@ -61,6 +64,10 @@ LINEAR_KERNELS = (
     *LIFTED_KERNELS,
 )
 """What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
+STORED_KERNELS = tuple(
+    KernelGrid(each.bits, (each.group_size,), 0, False, 32, each.symmetric, name) for name, each in KEPT_SCHEMES.items()
+)
+"""The forms of checkpoints that edgec's kernels read bit for bit, embedding tables as well as matrices."""
 
 
 def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
@@ -92,7 +99,7 @@ def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[Weig
         # Around 0 a group takes 16 bits for its scale; more would be lost with fewer bits than the asked ones.
         scheme = replace(scheme, symmetric=True, scale_bits=16)
         candidates.append(scheme)
-    around_zero = (grid for grid in kernels if grid.bits >= scheme.bits and grid.symmetric)
+    around_zero = (grid for grid in kernels if grid.bits >= scheme.bits and grid.symmetric and not grid.stored)
     for grid in sorted(around_zero, key=lambda grid: grid.bits):
         smaller = [group for group in grid.groups if group <= scheme.group_size]
         candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]

@@ -7,6 +7,10 @@ from typing import Any
 
 from edgec.ir.weight_scheme import BALANCED_SET, WeightScheme, stored_bytes
 
+KEPT, RE_EXPRESSED, ROUNDED_AGAIN = "kept", "re-expressed", "rounded again"
+FATES = (KEPT, RE_EXPRESSED, ROUNDED_AGAIN)
+"""What becomes of integers that a checkpoint stores: kept bit for bit, other numbers for the same values, or others."""
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -23,6 +27,9 @@ class Decision:
         bytes: integers and scales as a device stores them (packed), bytes.
         buffers: names of the buffers in the graph of integers, scales, and zero points or minimums.
         algorithm: how the scales were chosen.
+        found: the form that a quantised checkpoint has it in (``Q4_1``); empty for floats.
+        fate: what became of that form, one of ``FATES``; empty where there was none, or it was not measured yet.
+        error: of what is stored against the checkpoint's own values, relative to their norm; None as ``fate``.
     """
 
     name: str
@@ -36,6 +43,9 @@ class Decision:
     bytes: int
     buffers: tuple[str, ...] = ()
     algorithm: str = ""
+    found: str = ""
+    fate: str = ""
+    error: float | None = None
 
     def placed(self, names: tuple[str, ...], algorithm: str) -> Decision:
         """This decision after its tensors were placed in the graph."""

@@ -35,6 +35,8 @@ class WeightScheme:
             wider container; 0 for all.
         activation_group: values of a token that share a scale there; 0: the whole token, with a zero point; None: as
             the kernels that read the weight round it.
+        stored: the checkpoint's name of the form (``Q4_1``) where the very integers, scales and minimums of the
+            checkpoint are kept; empty for all others. Their scales are in float16, or in ``scale_bits`` under it.
     """
 
     bits: int = 4
@@ -48,8 +50,11 @@ class WeightScheme:
     sparse_block: int = 0
     levels: int = 0
     activation_group: int | None = None
+    stored: str = ""
 
     def __str__(self) -> str:
+        if self.stored:
+            return f"{self.stored} as stored"
         if self.is_table:
             name = "balanced" if self.kind == "balanced" else "look-up table"
             share = f"per {self.group_rows} channels" if self.group_rows else "per tensor"
@@ -147,6 +152,8 @@ def stored_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
 
 def _scale_bytes(groups: int, scheme: WeightScheme) -> int:
     """Bytes of the scales, and minimums, of a row."""
+    if scheme.symmetric and scheme.scale_bits == 8:
+        return groups + 2 * -(-groups // 16)  # a float16 step for the scales of 16 groups
     if scheme.symmetric:
         return groups * scheme.scale_bits // 8
     shared = 4 * -(-groups // 8)  # a float16 step for scales and one for minimums

@@ -164,6 +164,7 @@ def _manifest(
         adapters=shipped_adapters(request),
         parity=list(compiled.rungs),
         delegation=facts.delegation,
+        checkpoint=list(compiled.stored),
         ledger=ledger,
         artifact=request.form.artifact,
         runtime=_runtime(compiled, request.form),

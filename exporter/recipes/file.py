@@ -86,6 +86,7 @@ _TOP: dict[str, ValueCheck] = {
     "prepare": _PREPARE,
     "kernels": _KERNELS,
     "allow_block_scales": _TRUTH,
+    "keep_stored": _TRUTH,
     "early_exit": _whole(1),
 }
 

@@ -71,17 +71,17 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
     if any(scheme and _is_tabulated(scheme, recipe) for scheme in asked):
         compensate = algorithm == GPTQ
         wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
-    if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
-        support = support_of(recipe.backend, recipe.kernels)
-        kernels = support.kernels if support else DYNAMIC_INT8_KERNELS
+    support, keeps = support_of(recipe.backend, recipe.kernels), recipe.keep_stored
+    stored = support.stored if support and keeps else ()
+    if keeps or any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
+        kernels = (*(support.kernels if support else DYNAMIC_INT8_KERNELS), *stored)
         own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
         defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
-        wanted.append(Quantize(own, *defaults, algorithm, kernels, calibration or Calibration()))
+        wanted.append(Quantize(own, *defaults, algorithm, kernels, calibration or Calibration(), keeps))
     if embedding and not embedding.is_table:
-        support = support_of(recipe.backend, recipe.kernels)
         read = tuple(grid for grid in support.kernels if not grid.symmetric) if support else ()
         grid = (embedding.bits, embedding.group_size, algorithm, embedding.scale_bits, embedding.symmetric)
-        wanted.append(QuantizeEmbedding(*grid, read))
+        wanted.append(QuantizeEmbedding(*grid, (*read, *stored), keeps=keeps))
     return wanted
 
 

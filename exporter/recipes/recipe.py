@@ -39,6 +39,8 @@ class Recipe:
         early_exit: how many of the first layers to keep, for a draft model; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         allow_block_scales: allow integers with a scale per block of a row where they are reported to be wrong.
+        keep_stored: keep the integers, scales and minimums of a quantised checkpoint where kernels read them bit for
+            bit and no rule says otherwise; ``weights``, ``lm_head`` and ``embedding`` are for the rest.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
         accepted: those of them that the caller gave for this export; where looser, they hold for lowering, too.
         on: the recipe on backends that express it differently.
@@ -64,6 +66,7 @@ class Recipe:
     early_exit: int | None = None
     kernels: str = "edgec"
     allow_block_scales: bool = False
+    keep_stored: bool = False
     budgets: Mapping[str, float] = field(default_factory=dict)
     accepted: Mapping[str, float] = field(default_factory=dict)
     on: Mapping[str, Recipe] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, LOOKUP_BITS, KernelGrid
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, LOOKUP_BITS, STORED_KERNELS, KernelGrid
 
 _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
 
@@ -27,6 +27,7 @@ class Support:
         block_scales: whether integers with a scale per block of a row are computed correctly, as far as is known.
         exact_scale_bits: the scale bits of groups that it stores exactly; 0 for any. Others are refused where
             activations stay in float.
+        stored: the forms of quantised checkpoints whose integers, scales and minimums it reads bit for bit.
     """
 
     kernels: tuple[KernelGrid, ...]
@@ -41,6 +42,7 @@ class Support:
     ranged: bool = False
     block_scales: bool = True
     exact_scale_bits: int = 0
+    stored: tuple[KernelGrid, ...] = ()
 
 
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
@@ -111,6 +113,7 @@ _OWN_KERNELS = {
         weight_only=True,
         why_not="edgec's linear kernels read float inputs as well as int8",
         exact_scale_bits=16,
+        stored=STORED_KERNELS,
     ),
 }
 """Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""

@@ -28,7 +28,8 @@ def recipe_text(recipe: Recipe) -> str:
 def _lines(recipe: Recipe) -> Iterator[str]:
     top = {"description": recipe.description, "algorithm": recipe.algorithm, "prepare": list(recipe.prepare)}
     blocks = recipe.allow_block_scales or None
-    yield from _pairs({**top, "kernels": recipe.kernels, "early_exit": recipe.early_exit, "allow_block_scales": blocks})
+    flags = {"allow_block_scales": blocks, "keep_stored": recipe.keep_stored or None}
+    yield from _pairs({**top, "kernels": recipe.kernels, "early_exit": recipe.early_exit, **flags})
     for name in ("weights", "lm_head", "embedding"):
         scheme = getattr(recipe, name)
         if scheme is not None:

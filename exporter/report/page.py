@@ -10,6 +10,7 @@ from edgec.bundle.manifest import Manifest
 from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report import sections
 from edgec.exporter.report.bits import bit_search
+from edgec.exporter.report.checkpoint import checkpoint
 from edgec.exporter.report.headline import headline
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
@@ -44,6 +45,7 @@ def render_report(
         parity(manifest),
         sections.bench(bench),
         bit_search(manifest),
+        checkpoint(manifest),
         ledger(manifest),
         sections.delegation(manifest),
         lint(manifest),

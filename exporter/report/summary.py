@@ -8,6 +8,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 
+from edgec.bundle.checkpoint_matrices import fates_in_words
 from edgec.bundle.findings import Rung
 from edgec.bundle.golden import read_golden
 from edgec.bundle.manifest import Manifest
@@ -31,6 +32,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
         "calibration": manifest.calibration.model_dump() if manifest.calibration else None,
         "more_bits": manifest.more_bits.line if manifest.more_bits else None,
+        "checkpoint": fates_in_words(manifest.checkpoint) or None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
         "peak_bytes": manifest.build.peak_bytes,
@@ -102,6 +104,8 @@ def _lines(manifest: Manifest) -> list[str]:
         part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes
         active = f", of which a token reads {size.active_bytes:,}" if part else ""
         lines.append(f"size    {size.artifact_bytes:,} bytes, of which weights {size.weight_bytes:,}{active}")
+    if manifest.checkpoint:
+        lines.append(f"stored  {fates_in_words(manifest.checkpoint)}")
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])

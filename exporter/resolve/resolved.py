@@ -32,6 +32,7 @@ from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_several_methods
+from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
@@ -87,7 +88,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     loras = read_loras(options.adapters)
     source = _find_source(options)
     check_modules(loras, source)
-    recipe = as_recorded(recipe, source.config)
+    recipe = as_stored(as_recorded(recipe, source.config), source, form_of(asked), options)
+    noted = check_requantise(options, recipe, source, form_of(asked))
     if source.kind == "decoder":
         check_held(source, recipe, form_of(asked))
         check_recurrences(source)
@@ -102,6 +104,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     check_output(out, options.force, expected_artifact_bytes(source, recipe) + added)
     check_memory(source, recipe)
     request = _request(options, source, target, recipe)
+    if progress and noted:
+        progress.note(noted)
     request = replace(
         request, loras=loras, emulation=choose_emulation(request, options.emulate, progress or Progress())
     )

@@ -7,7 +7,7 @@ float16 ``d`` and ``dmin`` for one or more groups, small integers ``s`` and ``m`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -64,13 +64,24 @@ class IntegerBlocks:
 
     def with_rows(self, order: torch.Tensor) -> IntegerBlocks:
         """The same with its rows in another order: [rows] int64, the row that comes to each place."""
+        return replace(self, **{name: value[order] for name, value in self.tensors.items()})
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """Its tensors by the names above; those that are None are left out."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved: dict[str, Any] = {n: value[order] for n, value in held.items() if isinstance(value, torch.Tensor)}
-        return replace(self, **moved)
+        return {name: value for name, value in held.items() if isinstance(value, torch.Tensor)}
 
 
 def _spread(large: torch.Tensor, small: torch.Tensor) -> torch.Tensor:
     return large.float().repeat_interleave(small.shape[1] // large.shape[1], dim=1) * small.float()
+
+
+def joined_blocks(parts: Sequence[IntegerBlocks], matrices: int) -> IntegerBlocks:
+    """Parts of one type, each so many matrices one after the other, joined along the rows of each matrix."""
+    split = [{name: value.unflatten(0, (matrices, -1)) for name, value in part.tensors.items()} for part in parts]
+    joined: dict[str, Any] = {name: torch.cat([part[name] for part in split], 1).flatten(0, 1) for name in split[0]}
+    return replace(parts[0], **joined)
 
 
 def integer_blocks(tensor: GgufTensor) -> IntegerBlocks | None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from edgec.exporter.sources.gguf_architectures import Architecture
-from edgec.exporter.sources.gguf_blocks import IntegerBlocks, integer_blocks
+from edgec.exporter.sources.gguf_blocks import IntegerBlocks, integer_blocks, joined_blocks
 from edgec.exporter.sources.gguf_config import architecture_of
 from edgec.exporter.sources.gguf_file import GgufFile
 from edgec.exporter.sources.gguf_header import GgufTensor
@@ -104,10 +104,11 @@ class GgufWeights:
         Rows of queries and keys are in the order of the parameter; dimensions beyond two are all rows but the last.
         """
         parameter = self.parameters[name]
-        parts = [integer_blocks(part) for part in parameter.parts]
-        if len(parts) != 1 or parts[0] is None or parameter.centred:
+        parts = [blocks for part in parameter.parts if (blocks := integer_blocks(part)) is not None]
+        if len(parts) != len(parameter.parts) or len({part.type for part in parts}) > 1 or parameter.centred:
             return None
-        return parts[0].with_rows(row_order(len(parts[0].codes), parameter.heads)) if parameter.heads else parts[0]
+        whole = parts[0] if len(parts) == 1 else joined_blocks(parts, parameter.parts[0].shape[0])
+        return whole.with_rows(row_order(len(whole.codes), parameter.heads)) if parameter.heads else whole
 
     @cached_property
     def _entries(self) -> dict[str, TensorEntry]:

@@ -17,11 +17,13 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.stored_parameters import stored_parameters
 from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.ir.spec import ModelSpec
 from edgec.passes.compress.rounding.learned_grids import record_grids
+from edgec.passes.compress.rounding.stored_integers import record_stored
 
 
 def hold_weights(source: ModelSource) -> HeldWeights:
@@ -63,6 +65,7 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
     skeleton = build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
     program = capture_decoder(skeleton, spec, weights, max(limits.context, 8))
     record_grids(program.graph, recorded_grids(source))
+    record_stored(program.graph, stored_parameters(source))
     return program
 
 

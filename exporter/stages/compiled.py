@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from edgec.bundle.adapter_targets import AdapterTargets
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.findings import Delegation, LintFinding, Rung
 from edgec.bundle.manifest import PassInfo
@@ -40,6 +41,7 @@ class Rewrite(JsonPart):
     """What ``rewrite`` leaves: the rungs up to the last graph, the names of the stages to compare with, and a text.
 
     ``noise``: how far two right executions of the last graph differ; ``further``: its quality at further positions.
+    ``stored``: what became of the matrices that the checkpoint stores as integers.
     """
 
     rungs: list[Rung]
@@ -48,6 +50,7 @@ class Rewrite(JsonPart):
     text: list[int] = Field(default=[])
     noise: Noise | None = None
     further: FurtherFigures | None = None
+    stored: list[CheckpointMatrix] = Field(default=[])
 
 
 class Facts(JsonPart):

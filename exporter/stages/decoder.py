@@ -34,6 +34,7 @@ from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_fold
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
+from edgec.exporter.stages.stored_fates import judge_stored
 from edgec.ir.experts import EXPERTS
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
@@ -155,7 +156,8 @@ def rewrite_decoder(
         return program
 
     done = rewrite(capture, eager, group_exact_passes(passes), measure, progress)
-    return replace(done, text=text, rungs=(*last, *done.rungs))
+    stored = judge_stored(done.program, request.form.static and request.form.half)
+    return replace(done, text=text, rungs=(*last, *done.rungs), stored=stored)
 
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, first_diverging_layer
@@ -80,6 +81,7 @@ class Rewritten:
         text: what the float model says after the words of a sample, token ids; may be empty.
         noise: how far a second right execution of the last graph is from the first.
         further: the last graph's quality at further positions.
+        stored: what became of the matrices that the checkpoint stores as integers.
     """
 
     program: Program
@@ -89,6 +91,7 @@ class Rewritten:
     text: tuple[int, ...] = ()
     noise: Noise | None = None
     further: FurtherFigures | None = None
+    stored: tuple[CheckpointMatrix, ...] = ()
 
     def noted(self, note: str) -> Rewritten:
         """The same with a note at its first rung, where there is something to say."""
@@ -105,6 +108,7 @@ class Rewritten:
             text=list(self.text),
             noise=self.noise,
             further=self.further,
+            stored=list(self.stored),
         )
         kept = {"final": self.final.logits, "reference": self.reference.logits, **(others or {})}
         save_rewrite(folder, names, kept)

@@ -46,6 +46,7 @@ from edgec.ir.weight_scheme import BALANCED_SET, CONTAINER, SchemeRule, WeightSc
 from edgec.passes.compress.expert_weights import flatten_experts, routers
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.compress.rounding.placement import place_integers
+from edgec.passes.compress.rounding.stored_integers import scheme_to_keep, unkept
 from edgec.passes.compress.rounding.weight_grid import (
     GPTQ,
     IMPORTANCE,
@@ -74,6 +75,7 @@ class Quantize:
             inputs are large on calibration text, or alike where there is none; ``gptq`` (see gptq).
         kernels: what the target's kernels can read, and so what may be stored.
         calibration: what ``importance`` runs the float graph on, and ``gptq`` layer by layer.
+        keeps: whether integers that the checkpoint stores, and kernels read, are kept where no rule says otherwise.
     """
 
     rules: tuple[SchemeRule, ...] = ()
@@ -82,6 +84,7 @@ class Quantize:
     algorithm: str = "mse"
     kernels: tuple[KernelGrid, ...] = DYNAMIC_INT8_KERNELS
     calibration: Calibration = field(default_factory=Calibration)
+    keeps: bool = False
     name: str = "quantize"
     effect: Effect = Effect.APPROXIMATE
 
@@ -143,9 +146,19 @@ class Quantize:
     def decision_for(self, graph: GraphModule, parameter: Node, role: str) -> Decision:
         """How a layer's weight will be stored."""
         name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
-        asked = self.scheme_for(name, role)
+        asked = self._asked(graph, name, role)
         packed_bits = 2 if asked and asked.kind == BALANCED_SET and self._reads_two_bits else 0
-        return decide(name, role, (rows, width), asked, self._fitted(asked, width), packed_bits)
+        used, reason = self._fitted(asked, width)
+        reason = reason or (unkept(graph, name, used) if self.keeps else "")
+        return decide(name, role, (rows, width), asked, (used, reason), packed_bits)
+
+    def _asked(self, graph: GraphModule, name: str, role: str) -> WeightScheme | None:
+        ruled = any(fnmatchcase(name, pattern) for pattern, _ in self.rules)
+        if self.keeps and not ruled:
+            kept = scheme_to_keep(graph, name, self.kernels, (self.default, self.lm_head))
+            if kept is not None:
+                return kept
+        return self.scheme_for(name, role)
 
     @property
     def _reads_two_bits(self) -> bool:

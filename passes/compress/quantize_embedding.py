@@ -32,6 +32,7 @@ from edgec.ir.quantized_form import (
 from edgec.ir.weight_decision import Decision, decide
 from edgec.ir.weight_scheme import WeightScheme, require_supported
 from edgec.passes.compress.rounding.placement import place_integers
+from edgec.passes.compress.rounding.stored_integers import scheme_to_keep
 from edgec.passes.compress.rounding.weight_grid import require_algorithm, without_inputs
 from edgec.passes.contract import nodes_of
 
@@ -50,6 +51,7 @@ class QuantizeEmbedding:
         symmetric: integers lie around 0; else groups have minimums.
         kernels: what is read besides the groups of ``lookup_kernels``.
         min_rows: smaller tables (token types, a few positions) stay in float.
+        keeps: whether integers that the checkpoint stores, and ``kernels`` read, are kept.
     """
 
     bits: int = 8
@@ -59,6 +61,7 @@ class QuantizeEmbedding:
     symmetric: bool = True
     kernels: tuple[KernelGrid, ...] = ()
     min_rows: int = 128
+    keeps: bool = False
     name: str = "quantize_embedding"
     effect: Effect = Effect.APPROXIMATE
 
@@ -97,6 +100,9 @@ class QuantizeEmbedding:
     def decision_for(self, graph: GraphModule, parameter: Node) -> Decision:
         """How a table will be stored."""
         name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
+        kept = scheme_to_keep(graph, name, self.kernels, (self.scheme,)) if self.keeps else None
+        if kept is not None and kept.stored:
+            return decide(name, "embedding", (rows, width), kept, fit(kept, width, self.kernels))
         fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
         if rows >= self.min_rows:
             fitted = fit(self.scheme, width, (*lookup_kernels(width), *self.kernels))

@@ -12,6 +12,7 @@ from edgec.ir.weight_decision import Decision
 from edgec.ir.weight_scheme import BALANCED_SET
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_balanced, gptq_integers
 from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, on_learned_grid
+from edgec.passes.compress.rounding.stored_integers import AS_STORED, stored_integers
 from edgec.passes.compress.rounding.weight_grid import QuantizedWeight, quantize_weight
 from edgec.passes.compress.rounding.weight_tables import balanced_integers
 
@@ -24,7 +25,7 @@ def place_integers(
     curvature: Curvature | None = None,
     moments: Tensor | None = None,
 ) -> Decision:
-    """Register integers, scales and zero points (or minimums) of a parameter.
+    """Register integers, scales and zero points (or minimums) of a parameter: learned, stored or rounded now.
 
     Those of a tied matrix of the same scheme serve both.
 
@@ -40,20 +41,21 @@ def place_integers(
         InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
     """
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
-    learned = learned_scale(graph, decision)
-    algorithm = algorithm if learned is None else LEARNED
     assert decision.used is not None
+    stored = bool(decision.used.stored)
+    learned = None if stored else learned_scale(graph, decision)
+    algorithm = AS_STORED if stored else algorithm if learned is None else LEARNED
     beside = "zero_point" if decision.used.symmetric else "minimum"
     decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_{beside}"), algorithm)
     twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
-    weight = matrix(graph, parameter)
-    grid = (
-        _rounded(weight, decision, curvature, moments)
-        if learned is None
-        else on_learned_grid(weight, learned, decision)
-    )
+    if stored:
+        grid = stored_integers(graph, decision)
+    elif learned is not None:
+        grid = on_learned_grid(matrix(graph, parameter), learned, decision)
+    else:
+        grid = _rounded(matrix(graph, parameter), decision, curvature, moments)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.beside), strict=True):
         set_buffer(graph, name, tensor)
     return decision

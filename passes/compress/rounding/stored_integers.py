@@ -1,0 +1,114 @@
+"""Keep stored integers: those of a quantised checkpoint, with its scales and minimums, bit for bit.
+
+``record_stored`` tells a captured graph which of its parameters a checkpoint stores as integers, and how to read them
+one at a time, so that nothing is held twice. A pass asks ``scheme_to_keep`` how to store a parameter, and
+``stored_integers`` for the numbers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+from torch.fx import GraphModule
+
+from edgec.ir.kernel_grids import KernelGrid
+from edgec.ir.stored_forms import FORM_BITS, KEPT_SCHEMES
+from edgec.ir.weight_decision import Decision
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
+
+STORED = "edgec_stored"
+AS_STORED = "as stored"
+
+
+@dataclass(frozen=True)
+class StoredForm:
+    """One parameter in a quantised checkpoint.
+
+    Attributes:
+        form: its name (``Q4_1``), a key of ``FORM_BITS``.
+        bytes: what it takes there.
+        whole: whether its integers are to be had as one matrix.
+    """
+
+    form: str
+    bytes: int
+    whole: bool = True
+
+    @property
+    def kept_scheme(self) -> WeightScheme | None:
+        """The scheme that keeps it where kernels read that; None where none does."""
+        return KEPT_SCHEMES.get(self.form) if self.whole else None
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """The parameters that a checkpoint stores as integers.
+
+    Attributes:
+        forms: by the parameter's name.
+        integers: reads one parameter's, int8 [N, K], of a form in ``KEPT_SCHEMES``.
+        values: what a parameter means by the library that defines the format, float32 in any shape.
+    """
+
+    forms: Mapping[str, StoredForm]
+    integers: Callable[[str], QuantizedWeight]
+    values: Callable[[str], Tensor]
+
+
+def record_stored(graph: GraphModule, stored: StoredWeights | None) -> None:
+    """Record a checkpoint's integers in a graph, for the passes that will quantise it; None: there are none."""
+    if stored is not None:
+        graph.meta[STORED] = stored
+
+
+def stored_weights(graph: GraphModule) -> StoredWeights | None:
+    """What ``record_stored`` recorded."""
+    stored: StoredWeights | None = graph.meta.get(STORED)
+    return stored
+
+
+def stored_form(graph: GraphModule, name: str) -> StoredForm | None:
+    """How the checkpoint stores a parameter; None where it stores floats."""
+    stored = stored_weights(graph)
+    return stored.forms.get(name) if stored else None
+
+
+def scheme_to_keep(
+    graph: GraphModule, name: str, kernels: Sequence[KernelGrid], others: Sequence[WeightScheme | None]
+) -> WeightScheme | None:
+    """How to store a parameter that the checkpoint stores as integers.
+
+    Args:
+        graph: with the record.
+        name: the parameter's.
+        kernels: what the target's read.
+        others: the recipe's schemes.
+
+    Returns:
+        The scheme that keeps it where a kernel reads that, with the recipe's activations; else the scheme of ``others``
+        that is nearest to it in bits. None where the checkpoint stores floats, or there are no others.
+    """
+    found, rest = stored_form(graph, name), [scheme for scheme in others if scheme is not None]
+    if found is None:
+        return None
+    kept = found.kept_scheme
+    if kept is not None and any(grid.stored == kept.stored for grid in kernels):
+        like = rest[0] if rest else kept
+        return replace(kept, activation_bits=like.activation_bits, activation_group=like.activation_group)
+    return min(rest, key=lambda scheme: abs(scheme.bits - FORM_BITS[found.form]), default=None)
+
+
+def unkept(graph: GraphModule, name: str, used: WeightScheme | None) -> str:
+    """Why a parameter's stored integers are not kept; empty where they are, or there are none."""
+    found = stored_form(graph, name)
+    return "" if found is None or (used and used.stored) else f"no kernel reads {found.form} as it is"
+
+
+def stored_integers(graph: GraphModule, decision: Decision) -> QuantizedWeight:
+    """The integers, scales and zero points or minimums of a parameter that is kept."""
+    stored = stored_weights(graph)
+    assert stored is not None, decision.name
+    return stored.integers(decision.name)
