@@ -107,7 +107,7 @@ def with_prefix(
         raise _out_of_reach("the artifact keeps its state among the activations")
     bundle = Bundle(artifact.parent, listed, files_checked=True)
     question = request.probe.tokens[:_QUESTION_TOKENS]
-    whole = ladder.FLOAT_LOWERING
+    whole: Mapping[str, float] = ladder.FLOAT_LOWERING
     if loose := rounds_values(request.recipe):
         whole = ladder.measured(ladder.ROUNDED_LOWERING, noise, ladder.ALONE)
     folder = cache.put(

@@ -17,7 +17,7 @@ from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
-from edgec.passes.contract import run_pass
+from edgec.passes.contract import Pass, run_pass
 from edgec.passes.kv.kv_cache import KvCache
 from tests.exporter.parity.planted_faults import LOST, ROWS_OFF, SWAPPED, damaged
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
@@ -31,7 +31,10 @@ QUIET = Noise(kl_mean=0.0, max_relative=0.0, how="")
 def rounded(activation_bits: int = 8) -> Program:
     """A random Llama of four layers with 8-bit weights; in smaller ones no value lies midway between two integers."""
     scheme = WeightScheme(8, 32, activation_bits=activation_bits, scale_bits=16)
-    passes = [KvCache(CONTEXT, 12, "float16"), Quantize(default=scheme, lm_head=scheme, kernels=LINEAR_KERNELS)]
+    passes: list[Pass] = [
+        KvCache(CONTEXT, 12, "float16"),
+        Quantize(default=scheme, lm_head=scheme, kernels=LINEAR_KERNELS),
+    ]
     program = captured("llama", hidden_size=128, intermediate_size=256, num_hidden_layers=4, initializer_range=0.1)
     for each in passes:
         program = run_pass(program, each)

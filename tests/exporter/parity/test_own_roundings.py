@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.parity.own_roundings import judged
@@ -14,7 +15,7 @@ from edgec.ir.graph_run import run_calls
 from tests.exporter.parity.test_rounded_activations import NOISE, VOCABULARY, followed, inputs, noise, program
 
 
-def missed(found: Followed, executed: Tensor) -> ladder.Rung:
+def missed(found: Followed, executed: Tensor) -> Rung:
     """The rung of the artifact beside its graph, which no second execution excuses."""
     with torch.no_grad():
         (alone,) = run_calls(program(), [[inputs()]])
@@ -22,7 +23,7 @@ def missed(found: Followed, executed: Tensor) -> ladder.Rung:
     return lowering_rung(before, Stage("artifact", executed), {"kl_mean": 0.0}, rounded=True)
 
 
-def again(found: Followed, executed: Tensor | None = None) -> ladder.Rung:
+def again(found: Followed, executed: Tensor | None = None) -> Rung:
     own = found.artifact_logits if executed is None else executed
     rung = missed(found, own)
     assert not rung.passed
