@@ -8,6 +8,7 @@ import resource
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -67,7 +68,7 @@ def bundle_contents(
     ledger = size_ledger(compiled, request.form)
     manifest = _manifest(request, compiled, name, ledger, seconds)
     checks = _device_checks(request, compiled)
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "target_choice": target_choice,
         "device_checks": checks,
         "bit_search": request.bit_search,
