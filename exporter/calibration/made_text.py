@@ -45,8 +45,8 @@ class MadeText(BaseModel):
         """What reports say; None where nothing could be made."""
         if not self.tokens:
             return None
-        sizes = {"written": len(self.written), "built_in": len(self.built_in)}
-        return CalibrationText(tokens=len(self.tokens), notice=self.notice, **sizes)
+        written, built_in = len(self.written), len(self.built_in)
+        return CalibrationText(tokens=written + built_in, written=written, built_in=built_in, notice=self.notice)
 
 
 def make_text(request: ExportRequest, told: ShareTold) -> MadeText:
