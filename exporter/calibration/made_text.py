@@ -46,7 +46,7 @@ class MadeText(BaseModel):
         if not self.tokens:
             return None
         written, built_in = len(self.written), len(self.built_in)
-        return CalibrationText(tokens=len(self.tokens), notice=self.notice, written=written, built_in=built_in)
+        return CalibrationText(tokens=written + built_in, written=written, built_in=built_in, notice=self.notice)
 
 
 def make_text(request: ExportRequest, told: ShareTold) -> MadeText:

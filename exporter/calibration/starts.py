@@ -13,11 +13,11 @@ from edgec.bundle.encoding import token_ids
 from edgec.errors import EdgecError
 
 PROMPTS = tuple((Path(__file__).parent / "prompts.txt").read_text().splitlines())
-ANSWER = 64
+ANSWER = 48
 """Tokens that a model writes after a question."""
 # One step of a batch of 16 or 32 reads the same weights as a step of one: wide batches are cheap, long texts are not.
-_CHATS, _CHAT_TOKENS, _LONGEST = 16, 2048, 512
-_ALONE, _BESIDE = (32, 65), (16, 49)
+_CHATS, _CHAT_TOKENS, _LONGEST = 16, 1984, 512
+_ALONE, _BESIDE = (32, 65), (32, 33)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def chat_batch(tokenizer: Any, vocab_size: int, context: int) -> WritingBatch | 
 
 
 def start_batch(tokenizer: Any, config: Mapping[str, Any], context: int, *, beside: bool) -> WritingBatch:
-    """The model's start, as often as there are to be texts; fewer and shorter ones ``beside`` those of a chat."""
+    """The model's start, as often as there are to be texts; shorter ones ``beside`` those of a chat."""
     texts, length = _BESIDE if beside else _ALONE
     return WritingBatch(((_first_token(tokenizer, config),),) * texts, min(length, context))
 
