@@ -24,7 +24,7 @@ def checkpoint(manifest: Manifest) -> str:
     """Matrices by their form before and after; "" where the checkpoint stores floats."""
     if not manifest.checkpoint:
         return ""
-    groups: dict[tuple[str, ...], list[CheckpointMatrix]] = {}
+    groups: dict[tuple[str, str, str, str], list[CheckpointMatrix]] = {}
     for matrix in manifest.checkpoint:
         groups.setdefault((matrix.found, matrix.used, matrix.fate, matrix.reason), []).append(matrix)
     rows = [_row(*key, part) for key, part in sorted(groups.items())]

@@ -28,7 +28,7 @@ _LM_HEAD, _TABLE = "lm_head.weight", "embed_tokens.weight"
 def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOptions) -> Recipe:
     """The recipe that keeps a checkpoint's integers where the target's kernels read them; else the given one.
 
-    It is the default recipe in all else: caches, limits, and matrices that are stored as floats or that no kernel reads.
+    It is the default recipe in all else: caches, limits, and matrices stored as floats or in what no kernel reads.
     A recipe or bits that were asked for stay as they are.
     """
     asked = options.recipe is not None or options.target_bits is not None
