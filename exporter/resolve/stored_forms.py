@@ -28,14 +28,15 @@ _LM_HEAD, _TABLE = "lm_head.weight", "embed_tokens.weight"
 def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOptions) -> Recipe:
     """The recipe that keeps a checkpoint's integers where the target's kernels read them; else the given one.
 
-    It is the default recipe in all else: caches, limits, and matrices stored as floats or in what no kernel reads.
+    It is the default recipe in all else: caches, limits, and matrices stored as floats or in what no kernel reads. Its
+    rules, which give some matrices more bits, are left out: they would come before what is stored.
     A recipe or bits that were asked for stay as they are.
     """
     asked = options.recipe is not None or options.target_bits is not None
     if asked or form.static or not _keeps_any(recipe) or stored_parameters(source) is None:
         return recipe
     described = f"The checkpoint's own integers, scales and minimums; {recipe.name} for what is stored as floats"
-    return replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=())
+    return replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=(), rules=())
 
 
 def _keeps_any(recipe: Recipe) -> bool:

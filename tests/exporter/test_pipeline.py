@@ -124,7 +124,7 @@ def _no_work(event: Event) -> None:
         ({"target": "iphone-16-pro-gpu"}, "E117"),
         ({"context": 1_000_000}, "E118"),
         ({"text": "no-such-text.txt"}, "E119"),
-        ({"recipe": "5bit"}, "E175"),
+        ({"recipe": "7bit"}, "E175"),
     ],
 )
 def test_bad_options_are_refused_before_any_work(

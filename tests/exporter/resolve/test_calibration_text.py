@@ -35,7 +35,7 @@ def test_the_first_tokens_of_a_file(tmp_path: Path) -> None:
     [
         (Recipe("r", weights=WeightScheme(4, 32)), _tokenizer, "no look-up tables"),
         (TABLES, None, "no tokenizer"),
-        (for_backend(load_recipe("4bit"), "xnnpack"), _tokenizer, "makes no look-up tables here"),
+        (for_backend(load_recipe("8bit"), "xnnpack"), _tokenizer, "makes no look-up tables here"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(tmp_path: Path, recipe: Recipe, tokenizer: Any, words: str) -> None:

@@ -90,7 +90,7 @@ def test_a_shard_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
 
 def test_a_config_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     _pipe(tmp_path / "config.json")
-    assert _code(tmp_path) == "E111"
+    assert _code(tmp_path) == "E125"
 
 
 def test_code_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
