@@ -19,16 +19,21 @@ if TYPE_CHECKING:
     from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 
 
-def stored_parameters(source: ModelSource) -> StoredWeights | None:
+def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredWeights | None:
     """What the passes may keep of a source's weights; None where the checkpoint stores floats only.
 
     Only the header has been read until a parameter is asked for.
+
+    Args:
+        source: the model.
+        aliases: other names of its parameters, such as those of tied ones, and the names that its weights have.
     """
     from edgec.passes.compress.rounding.stored_integers import StoredWeights
 
     weights, names = _base(source.weights)
     if not isinstance(weights, GgufWeights):
         return None
+    names |= {name: names[own] for name, own in (aliases or {}).items() if own in names}
     base, forms = weights, {name: form for name, own in names.items() if (form := _form(weights, own)) is not None}
 
     def integers(name: str) -> QuantizedWeight:
@@ -40,7 +45,7 @@ def stored_parameters(source: ModelSource) -> StoredWeights | None:
     return StoredWeights(forms, integers, values) if forms else None
 
 
-def _base(weights: Weights | None) -> tuple[Weights | None, Mapping[str, str]]:
+def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:
     """The weights under all layers of names, and the name there of each parameter that is stored as one."""
     if weights is None:
         return None, {}
@@ -62,7 +67,7 @@ def _form(weights: GgufWeights, name: str) -> StoredForm | None:
     if not quantised or len(parameter.shape) < 2:
         return None
     whole = len(set(kinds)) == 1 and not parameter.centred
-    return StoredForm(quantised[0], sum(part.nbytes for part in parameter.parts), whole)
+    return StoredForm(name, quantised[0], sum(part.nbytes for part in parameter.parts), whole)
 
 
 def _integers(weights: GgufWeights, name: str) -> QuantizedWeight:

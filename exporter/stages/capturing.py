@@ -65,7 +65,7 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
     skeleton = build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
     program = capture_decoder(skeleton, spec, weights, max(limits.context, 8))
     record_grids(program.graph, recorded_grids(source))
-    record_stored(program.graph, stored_parameters(source))
+    record_stored(program.graph, stored_parameters(source, skeleton.aliases))
     return program
 
 

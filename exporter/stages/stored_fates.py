@@ -38,18 +38,19 @@ def judge_stored(program: Program, half: bool) -> tuple[CheckpointMatrix, ...]:
     forms = _forms(graph)
     judged = [_judged(graph, stored, decision, forms, half) for decision in decisions_of(graph)]
     graph.meta[RECORD] = tuple(judged)
-    by_name: dict[str, Decision] = {}
+    worst: dict[str, Decision] = {}
     for decision in judged:
-        if decision.fate and _worse(decision, by_name.get(decision.name)):
-            by_name[decision.name] = decision
-    undecided = [name for name in _float_names(graph) if name in stored.forms and name not in by_name]
-    floats = [_float_matrix(stored, name, half) for name in undecided]
-    return (*(_matrix(graph, each, stored.forms[name]) for name, each in by_name.items()), *floats)
+        if decision.fate:
+            tensor = stored.forms[decision.name].name
+            worst[tensor] = _worse(decision, worst.get(tensor, decision))
+    rounded = [_matrix(graph, decision, stored.forms[decision.name]) for decision in worst.values()]
+    names = [name for name in _float_names(graph) if name in stored.forms and stored.forms[name].name not in worst]
+    return (*rounded, *(_float_matrix(stored, name, half) for name in names))
 
 
-def _worse(decision: Decision, other: Decision | None) -> bool:
-    """Whether a decision says more about a parameter that is tied, and so has two."""
-    return other is None or FATES.index(decision.fate) > FATES.index(other.fate)
+def _worse(one: Decision, other: Decision) -> Decision:
+    """The decision that says more about a tensor that is a table and a matrix."""
+    return one if FATES.index(one.fate) > FATES.index(other.fate) else other
 
 
 def _forms(graph: GraphModule) -> dict[str, Node]:
@@ -103,7 +104,7 @@ def _matrix(graph: GraphModule, decision: Decision, found: StoredForm) -> Checkp
     reason = "" if fate == KEPT else decision.reason or unkept(graph, decision.name, decision.used)
     used = str(decision.used) if decision.used else "float"
     return CheckpointMatrix(
-        name=decision.name,
+        name=found.name,
         found=found.form,
         used=used,
         fate=fate,
@@ -119,4 +120,4 @@ def _float_matrix(stored: StoredWeights, name: str, half: bool) -> CheckpointMat
     error = relative_error(_as_float(values, half), values)
     fate: Fate = "rounded again" if error else "re-expressed"
     used = "float16" if half else "float32"
-    return CheckpointMatrix(name=name, found=found.form, used=used, fate=fate, error=error, bytes=found.bytes)
+    return CheckpointMatrix(name=found.name, found=found.form, used=used, fate=fate, error=error, bytes=found.bytes)

@@ -28,11 +28,13 @@ class StoredForm:
     """One parameter in a quantised checkpoint.
 
     Attributes:
-        form: its name (``Q4_1``), a key of ``FORM_BITS``.
+        name: of the tensor, which several parameters may share.
+        form: the form's name (``Q4_1``), a key of ``FORM_BITS``.
         bytes: what it takes there.
         whole: whether its integers are to be had as one matrix.
     """
 
+    name: str
     form: str
     bytes: int
     whole: bool = True
