@@ -58,7 +58,7 @@ def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:
 
 
 def _form(weights: GgufWeights, name: str) -> StoredForm | None:
-    """How a parameter is stored; None for floats, and for vectors, which are no matrices."""
+    """How a parameter is stored; None for floats and for vectors."""
     from edgec.passes.compress.rounding.stored_integers import StoredForm
 
     parameter = weights.parameters[name]

@@ -152,12 +152,13 @@ def test_adapt_chooses_and_records(tiny_folder: Path, story: Path, tmp_path: Pat
     assert "1 of 2 layers" in json.loads((done.path / "training.json").read_text())["facts"]["boundary"]
 
 
-def test_an_export_asks_for_a_calibration_text(tiny_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_an_export_chooses_on_text_that_it_makes(tiny_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "open.toml"
     file.write_text(FILE)
-    with pytest.raises(InputError) as caught:
-        edgec.export(tiny_folder, recipe=file, out=tmp_path / "a.edgec")
-    assert caught.value.code == "E510"
+    manifest = read_manifest(edgec.export(tiny_folder, recipe=file, out=tmp_path / "a.edgec"))
+    assert manifest.calibration is not None and manifest.calibration.built_in > 0
+    assert {state.layer for state in manifest.states} < {0, 1}
 
 
 @pytest.mark.slow
