@@ -17,7 +17,7 @@ _KEYS = {
     "lut": ("kind", "bits", "group_rows", "sparsity", "sparse_block"),
     "balanced": ("kind", "group_rows"),
 }
-_LOOKUP = frozenset({"symmetric", "activation_bits", "activation_group"})
+_LOOKUP = frozenset({"activation_bits", "activation_group"})
 
 
 def recipe_text(recipe: Recipe) -> str:

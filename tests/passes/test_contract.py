@@ -22,6 +22,7 @@ def test_options_are_data_and_not_the_text_of_python_objects() -> None:
             "coarsens": True,
             "activation_group": 0,
             "symmetric": True,
+            "stored": "",
         }
     ]
     assert told["rules"] == [["a.*", None]]
