@@ -39,7 +39,7 @@ BROKEN = {"kl_mean": 2.0, "top1_agreement": 0.5}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedQuality:
     """The quality that an export must reach.
 
     Attributes:
@@ -51,7 +51,7 @@ class Wanted:
     refuses: bool
 
 
-def wanted_quality(options: ExportOptions, request: ExportRequest) -> Wanted | None:
+def wanted_quality(options: ExportOptions, request: ExportRequest) -> WantedQuality | None:
     """What an export must reach by spending bytes; None where its recipe stands as it is.
 
     Raises:
@@ -62,11 +62,11 @@ def wanted_quality(options: ExportOptions, request: ExportRequest) -> Wanted | N
     possible = request.source.kind == "decoder" and request.source.trained and request.recipe.weights is not None
     if options.max_kl is not None:
         _check(options, possible)
-        return Wanted(options.max_kl, refuses=True)
+        return WantedQuality(options.max_kl, refuses=True)
     named = options.recipe is not None or recorded_recipe(options.model) is not None
     if named or options.budgets or options.target_bits is not None or not possible:
         return None
-    return Wanted(None, refuses=False)
+    return WantedQuality(None, refuses=False)
 
 
 def _check(options: ExportOptions, possible: bool) -> None:
@@ -89,7 +89,7 @@ def _check(options: ExportOptions, possible: bool) -> None:
 
 
 def compile_until_it_holds(
-    request: ExportRequest, wanted: Wanted, cache: StageCache, progress: Progress
+    request: ExportRequest, wanted: WantedQuality, cache: StageCache, progress: Progress
 ) -> tuple[ExportRequest, CompiledModel]:
     """Compile a decoder, with more bits where its quality is not the wanted one.
 

@@ -15,11 +15,11 @@ from edgec.ir.stored_forms import FORM_BITS
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
-    from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredWeights
+    from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredIntegers
     from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 
 
-def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredWeights | None:
+def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
     """What the passes may keep of a source's weights; None where the checkpoint stores floats only.
 
     Only the header has been read until a parameter is asked for.
@@ -28,7 +28,7 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
         source: the model.
         aliases: other names of its parameters, such as those of tied ones, and the names that its weights have.
     """
-    from edgec.passes.compress.rounding.stored_integers import StoredWeights
+    from edgec.passes.compress.rounding.stored_integers import StoredIntegers
 
     weights, names = _base(source.weights)
     if not isinstance(weights, GgufWeights):
@@ -42,7 +42,7 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
     def values(name: str) -> torch.Tensor:
         return base.tensor(names[name]).float()
 
-    return StoredWeights(forms, integers, values) if forms else None
+    return StoredIntegers(forms, integers, values) if forms else None
 
 
 def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:

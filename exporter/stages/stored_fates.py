@@ -19,7 +19,7 @@ from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import RECORD, WEIGHT_FORMS, decisions_of, parameter_name
 from edgec.ir.weight_decision import FATES, KEPT, RE_EXPRESSED, ROUNDED_AGAIN, Decision
-from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredWeights, stored_weights, unkept
+from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredIntegers, stored_weights, unkept
 
 _COMPARED = 1 << 22
 
@@ -67,7 +67,7 @@ def _float_names(graph: GraphModule) -> list[str]:
 
 
 def _judged(
-    graph: GraphModule, stored: StoredWeights, decision: Decision, forms: dict[str, Node], half: bool
+    graph: GraphModule, stored: StoredIntegers, decision: Decision, forms: dict[str, Node], half: bool
 ) -> Decision:
     found = stored.forms.get(decision.name)
     if found is None:
@@ -114,7 +114,7 @@ def _matrix(graph: GraphModule, decision: Decision, found: StoredForm) -> Checkp
     )
 
 
-def _float_matrix(stored: StoredWeights, name: str, half: bool) -> CheckpointMatrix:
+def _float_matrix(stored: StoredIntegers, name: str, half: bool) -> CheckpointMatrix:
     """A matrix that no pass rounds."""
     found, values = stored.forms[name], stored.values(name)
     error = relative_error(_as_float(values, half), values)

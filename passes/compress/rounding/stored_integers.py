@@ -46,7 +46,7 @@ class StoredForm:
 
 
 @dataclass(frozen=True)
-class StoredWeights:
+class StoredIntegers:
     """The parameters that a checkpoint stores as integers.
 
     Attributes:
@@ -60,15 +60,15 @@ class StoredWeights:
     values: Callable[[str], Tensor]
 
 
-def record_stored(graph: GraphModule, stored: StoredWeights | None) -> None:
+def record_stored(graph: GraphModule, stored: StoredIntegers | None) -> None:
     """Record a checkpoint's integers in a graph, for the passes that will quantise it; None: there are none."""
     if stored is not None:
         graph.meta[STORED] = stored
 
 
-def stored_weights(graph: GraphModule) -> StoredWeights | None:
+def stored_weights(graph: GraphModule) -> StoredIntegers | None:
     """What ``record_stored`` recorded."""
-    stored: StoredWeights | None = graph.meta.get(STORED)
+    stored: StoredIntegers | None = graph.meta.get(STORED)
     return stored
 
 

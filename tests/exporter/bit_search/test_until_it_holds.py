@@ -15,7 +15,7 @@ from edgec.bundle.manifest import MoreBits
 from edgec.errors import BudgetError, InputError
 from edgec.exporter import pipeline
 from edgec.exporter.bit_search import until_it_holds
-from edgec.exporter.bit_search.until_it_holds import BROKEN, Wanted, compile_until_it_holds, wanted_quality
+from edgec.exporter.bit_search.until_it_holds import BROKEN, WantedQuality, compile_until_it_holds, wanted_quality
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.refusals import keeps_budget, refusal
 from edgec.exporter.recipes.recipe import Recipe
@@ -55,7 +55,7 @@ class Model:
         return SimpleNamespace(artifact=self.artifact, rungs=(own,))
 
 
-def compiled(model: Model, wanted: Wanted, monkeypatch: pytest.MonkeyPatch) -> tuple[MoreBits | None, Recipe]:
+def compiled(model: Model, wanted: WantedQuality, monkeypatch: pytest.MonkeyPatch) -> tuple[MoreBits | None, Recipe]:
     monkeypatch.setattr(pipeline, "compile_model", model.compile)
     monkeypatch.setattr(until_it_holds, "_losses", lambda *_: LAYERS)
     monkeypatch.setattr(until_it_holds, "check_recipe", lambda *_: None)
@@ -74,7 +74,7 @@ class Request:
     spends_bits: bool = False
 
 
-DEFAULT = Wanted(None, refuses=False)
+DEFAULT = WantedQuality(None, refuses=False)
 
 
 def test_a_budget_that_holds_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +117,10 @@ def test_nonsense_is_refused_even_from_a_default(tmp_path: Path, monkeypatch: py
 
 
 def test_a_wanted_divergence_is_reached_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told, recipe = compiled(Model(tmp_path, 0.4), Wanted(0.03, refuses=True), monkeypatch)
+    told, recipe = compiled(Model(tmp_path, 0.4), WantedQuality(0.03, refuses=True), monkeypatch)
     assert told is not None and told.kl_after <= 0.03 and recipe.budgets["kl_mean"] == 0.03
     with pytest.raises(BudgetError) as caught:
-        compiled(Model(tmp_path, 0.4, rest=0.05), Wanted(0.03, refuses=True), monkeypatch)
+        compiled(Model(tmp_path, 0.4, rest=0.05), WantedQuality(0.03, refuses=True), monkeypatch)
     assert caught.value.code == "E821" and "--max-kl 0.053" in caught.value.fix
 
 
@@ -131,7 +131,7 @@ def test_only_what_nobody_asked_for_is_a_default() -> None:
     assert wanted_quality(ExportOptions("m", recipe="4bit"), request) is None
     assert wanted_quality(ExportOptions("m", budgets={"kl_mean": 0.1}), request) is None
     assert wanted_quality(ExportOptions("m", target_bits=4.5), request) is None
-    assert wanted_quality(ExportOptions("m", recipe="4bit", max_kl=0.1), request) == Wanted(0.1, refuses=True)
+    assert wanted_quality(ExportOptions("m", recipe="4bit", max_kl=0.1), request) == WantedQuality(0.1, refuses=True)
     untrained: Any = SimpleNamespace(source=SimpleNamespace(kind="decoder", trained=False), recipe=CPU)
     assert wanted_quality(ExportOptions("m"), untrained) is None
     for options, asked, code in (
