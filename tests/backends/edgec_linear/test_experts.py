@@ -83,7 +83,9 @@ FORMS = (
 )
 # Wide models take longer.
 QUICK = [form for form in FORMS if form.group <= 32 or (form.group, form.scheme.bits) == (128, 3)]
-_BLOB = re.compile(rb"edgec\.experts=3\n(?:\w+=[^\n]*\n)*?group=(\d+)\nbits=(\d+)\nstep=(\d+)\noffset=(\d+)\ndata=")
+_BLOB = re.compile(
+    rb"edgec\.experts=4\n(?:\w+=[^\n]*\n)*?group=(\d+)\nbits=(\d+)\nstep=(\d+)\noffset=(\d+)\nscales=\w+\ndata="
+)
 
 
 class Stored:
