@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from benchmarks.harness.models import Q8L, QWEN3, SEED, SMOL, TINY, Model, write
 from benchmarks.harness.subjects import EQUAL
 
 if TYPE_CHECKING:
-    from edgec.exporter.recipes.recipe import Recipe
+    from edgec.exporter.recipes.recipe import Recipe, with_changes
 
 MODELS = {model.name: model for model in (SMOL, QWEN3, Q8L, TINY)}
 BOUNDARY, SLACK, SIZE_TOLERANCE = 0.625, 0.03, 0.03
@@ -96,7 +96,7 @@ def measure(model: Model, build: Path, prompt: int, threads: int, rounds: int = 
     from edgec.ir.kv_donors import kept_layers
 
     config = write_config(model, build / model.name)
-    recipes = {way: replace(load_recipe(EQUAL), **changes) for way, changes in _WAYS.items()}
+    recipes = {way: with_changes(load_recipe(EQUAL), **changes) for way, changes in _WAYS.items()}
     bundles = {way: _exported(config, recipe, build / f"{model.name}-{way}.edgec") for way, recipe in recipes.items()}
     times: dict[str, list[float]] = {way: [] for way in bundles}
     for _ in range(rounds):

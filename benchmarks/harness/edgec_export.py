@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,10 @@ def export(job: Mapping[str, Any]) -> dict[str, Any]:
     import edgec
     from edgec.bundle.folder import open_bundle
     from edgec.exporter.recipes.file import load_recipe
+    from edgec.exporter.recipes.recipe import with_changes
 
     torch.set_num_threads(1)
-    recipe = replace(load_recipe(job["recipe"]), **job["changes"])
+    recipe = with_changes(load_recipe(job["recipe"]), **job["changes"])
     out = edgec.export(
         _source(job),
         recipe=recipe,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.parameters import EncoderShape, Kind, Parameter
 from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, fit
 from edgec.ir.spec import LayerSpec, ModelSpec
-from edgec.ir.weight_scheme import WeightScheme, fit_tables, stored_bytes
+from edgec.ir.weight_scheme import SchemeRule, WeightScheme, fit_tables, stored_bytes
 
 SIZE_TOLERANCE = 1.05
 """Bounds the artifact from above: an export that exceeds the sum of its bits by more is refused."""
@@ -41,7 +42,8 @@ class Widths:
         lm_head_bits: of the lm_head.
         kv_bits: of cached keys and values: 4, 8, 16 or 32.
         kv_boundary: how many of the first layers have their own keys and values, a count or a share; None: all.
-        tables: the form of linear layers that are look-up tables of ``weight_bits``; None for integers.
+        schemes: the forms in which a recipe stores each kind; a kind whose bits were changed since has the usual one.
+        rules: the recipe's own forms for parameters of certain names, as long as the linear layers have its bits.
         standard_kernels: on CPUs the kernels of every ExecuTorch app instead of edgec's own.
         float_inputs: matrices of integers read activations in float where those of 8 bits are usual.
     """
@@ -52,27 +54,53 @@ class Widths:
     lm_head_bits: int = 8
     kv_bits: int = 32
     kv_boundary: float | int | str | None = None
-    tables: WeightScheme | None = None
+    schemes: Mapping[Kind, WeightScheme] = field(default_factory=dict)
+    rules: tuple[SchemeRule, ...] = ()
     standard_kernels: bool = False
     float_inputs: bool = False
 
     def __str__(self) -> str:
         share = f" group {self.group_size}" if self.group_size else " per channel"
-        weights = f"weights {self.weight_bits}-bit" + share * (self.weight_bits < 16)
-        weights = f"weights {self.tables}" if self.tables_of(Kind.LINEAR) else weights
+        weights = f"{self.weight_bits}-bit" + share * (self.weight_bits < 16)
+        told = self._told(Kind.LINEAR)
+        weights = ", ".join(["weights " + str(told or weights), *map(_of_rule, self.rules if told else ())])
         rest = f"lm_head {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
         rest += "" if self.kv_boundary is None else f", KV shared after {self.kv_boundary} of the layers"
         return f"{weights}, {rest}" + ", activations in float" * self.float_inputs
 
     def bits_of(self, kind: Kind) -> int:
-        """Bits of one weight of a kind; norms and biases stay in float."""
+        """Bits of one weight of a kind that no rule names; norms and biases stay in float."""
         bits = {Kind.LINEAR: self.weight_bits, Kind.LM_HEAD: self.lm_head_bits, Kind.EMBEDDING: self.embedding_bits}
         return bits.get(kind, 32)
 
-    def tables_of(self, kind: Kind) -> WeightScheme | None:
-        """The look-up tables for weights of a kind; None for integers, or where ``weight_bits`` has changed since."""
-        told = self.tables is not None and self.tables.bits == self.weight_bits
-        return self.tables if told and kind is Kind.LINEAR else None
+    def is_told(self, kind: Kind) -> bool:
+        """Whether a kind is stored as a recipe says, which is checked with the recipe."""
+        return self._told(kind) is not None
+
+    def scheme_of(self, parameter: Parameter) -> WeightScheme | None:
+        """The form that a parameter is asked for in; None for floats of ``bits_of`` its kind."""
+        if len(parameter.shape) < 2:
+            return None
+        told = self._told(parameter.kind)
+        if told is None:
+            return _usual_scheme(parameter.kind, self.bits_of(parameter.kind), self.group_size)
+        rules = self.rules if self.is_told(Kind.LINEAR) else ()
+        return next((scheme for pattern, scheme in rules if fnmatchcase(parameter.name, pattern)), told)
+
+    def _told(self, kind: Kind) -> WeightScheme | None:
+        scheme = self.schemes.get(kind)
+        return scheme if scheme is not None and scheme.bits == self.bits_of(kind) else None
+
+
+def _of_rule(rule: SchemeRule) -> str:
+    pattern, scheme = rule
+    return f"{pattern} in {f'{scheme.bits}-bit' if scheme else 'float'}"
+
+
+def _usual_scheme(kind: Kind, bits: int, group_size: int) -> WeightScheme | None:
+    """Integers where no recipe says how they are stored: groups for linear layers, a scale per row for the others."""
+    grouped = group_size if kind is Kind.LINEAR else 0
+    return WeightScheme(bits, grouped, scale_bits=16 if grouped else 32) if bits < 16 else None
 
 
 @dataclass(frozen=True)
@@ -190,24 +218,23 @@ def read_bytes(listed: Iterable[Parameter], widths: Widths, kernels: str) -> int
 
 def parameter_bytes(parameter: Parameter, widths: Widths, kernels: str) -> int:
     """Bytes of one stored tensor: tables and indices, integers and scales, or floats."""
-    tables = widths.tables_of(parameter.kind)
-    if tables is not None and len(parameter.shape) == 2:
-        rows, width = parameter.shape
-        return stored_bytes((rows, width), fit_tables(tables, rows)[0])
-    return weight_bytes(parameter, widths.bits_of(parameter.kind), widths.group_size, kernels)
+    asked = widths.scheme_of(parameter)
+    if asked is None:
+        told = widths.is_told(parameter.kind)  # and left in float by a rule
+        return parameter.count * (32 if told else widths.bits_of(parameter.kind)) // 8
+    return scheme_bytes(parameter, asked, kernels)
 
 
-def weight_bytes(parameter: Parameter, bits: int, group_size: int, kernels: str) -> int:
-    """Bytes of one stored tensor of integers and scales, or of floats."""
-    if bits >= 16 or len(parameter.shape) < 2:
-        return parameter.count * bits // 8
-    grouped = group_size if parameter.kind is Kind.LINEAR else 0
-    asked = WeightScheme(bits, grouped, scale_bits=16 if grouped else 32)
+def scheme_bytes(parameter: Parameter, asked: WeightScheme, kernels: str) -> int:
+    """Bytes of a tensor in the nearest form to the asked one that its kernels read."""
     width = parameter.shape[-1]
-    grids = None if parameter.kind is Kind.EMBEDDING else _GRIDS.get(kernels)
-    used = fit(asked, width, grids)[0] if grids else asked
     rows = parameter.count // width
-    return stored_bytes((rows, width), used) if used else parameter.count * 4
+    if asked.is_table:
+        used = fit_tables(asked, rows)[0] if len(parameter.shape) == 2 else _usual_scheme(parameter.kind, asked.bits, 0)
+        return stored_bytes((rows, width), used or asked)
+    grids = None if parameter.kind is Kind.EMBEDDING else _GRIDS.get(kernels)
+    fitted = fit(asked, width, grids)[0] if grids else asked
+    return stored_bytes((rows, width), fitted) if fitted else parameter.count * 4
 
 
 def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, kernels: str) -> list[MemoryPart]:
@@ -216,7 +243,7 @@ def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, ke
         sizes[parameter.kind] += parameter_bytes(parameter, widths, kernels)
         if parameter.tied and _copied(widths, (format, kernels)):
             table = Parameter(parameter.name, parameter.shape, Kind.EMBEDDING)
-            sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, kernels)
+            sizes[Kind.EMBEDDING] += parameter_bytes(table, widths, kernels)
     return [MemoryPart(str(kind), size) for kind, size in sizes.items()]
 
 

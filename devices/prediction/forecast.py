@@ -16,6 +16,7 @@ from edgec.devices.prediction.parameters import (
     STATE_FORMS,
     DecoderShape,
     EncoderShape,
+    Kind,
     Parameter,
     macs_per_token,
 )
@@ -168,10 +169,11 @@ def default_widths(target: Target) -> Widths:
 
 def _legal(widths: Widths, target: Target) -> Widths:
     legal = (*target.weight_bits, 32)
-    for name in ("weight_bits", "embedding_bits", "lm_head_bits"):
-        bits = getattr(widths, name)
-        if bits not in legal:
-            what = f"the format {target.format} cannot hold {name.replace('_', ' ')} of {bits}"
+    for kind in (Kind.LINEAR, Kind.EMBEDDING, Kind.LM_HEAD):
+        bits = widths.bits_of(kind)
+        if bits not in legal and not widths.is_told(kind):
+            name = "weight" if kind is Kind.LINEAR else kind.replace("_", " ")
+            what = f"the format {target.format} cannot hold {name} bits of {bits}"
             raise InputError(
                 what, target.name, fix=f"use one of {', '.join(map(str, target.weight_bits))}", code="E183"
             )

@@ -13,6 +13,9 @@ from typing import Any
 from edgec.exporter.recipes.support import OWN_KERNELS, STANDARD_KERNELS, has_own_kernels, support_of
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme, around_zero, stored_bytes
 
+DEFAULT_RECIPE = "4bit"
+"""The named recipe of a model that brings none of its own."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -118,6 +121,12 @@ def for_backend(recipe: Recipe, backend: str) -> Recipe:
         others = {STANDARD_KERNELS: for_backend(replace(recipe, kernels=STANDARD_KERNELS), backend)}
     resolved = replace(resolved, kv_dtype=cache, on=others, backend=backend)
     return resolved if support.dynamic_activations else _with_float_activations(resolved)
+
+
+def with_changes(recipe: Recipe, **changes: Any) -> Recipe:
+    """The recipe with other values for its fields on every backend, also where a backend has a table of its own."""
+    on = {backend: with_changes(other, **changes) for backend, other in recipe.on.items()}
+    return replace(recipe, **changes, on=on)
 
 
 def with_standard_kernels(recipe: Recipe) -> Recipe:

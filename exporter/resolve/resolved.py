@@ -22,7 +22,7 @@ from edgec.exporter.progress import Progress, shares_with_engine
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
-from edgec.exporter.recipes.recipe import Recipe, for_backend, with_standard_kernels
+from edgec.exporter.recipes.recipe import DEFAULT_RECIPE, Recipe, for_backend, with_standard_kernels
 from edgec.exporter.recipes.support import STANDARD_KERNELS
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
@@ -42,7 +42,7 @@ from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.sound_template import teach_sounds
 from edgec.exporter.stages.prefix import check_prompt
 
-DEFAULT_TARGET, DEFAULT_RECIPE = "host", "4bit"
+DEFAULT_TARGET = "host"
 _NO_COMPILER = "E311"
 _FELL_BACK = "no C++ compiler here: ExecuTorch's standard kernels in place of edgec's faster ones"
 

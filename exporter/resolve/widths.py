@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from edgec.devices.prediction.footprint import Widths
-from edgec.devices.prediction.forecast import default_widths
+from edgec.devices.prediction.parameters import Kind
 from edgec.devices.targets import Target
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
-from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.recipes.recipe import DEFAULT_RECIPE, Recipe, for_backend
 from edgec.exporter.recipes.support import Support, support_of
 from edgec.exporter.sources.parameters import read_config
 from edgec.ir.weight_scheme import CONTAINER, WeightScheme
@@ -22,21 +22,23 @@ _KV_BITS = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}
 
 
 def recipe_widths(recipe: Recipe) -> Widths:
-    """The widths a recipe asks for where no rule says otherwise; float is what its backend computes in.
+    """The widths a recipe asks for, and the forms that it stores weights in; float is what its backend computes in.
 
     Args:
         recipe: resolved for its backend (``for_backend``).
     """
     support = support_of(recipe.backend, recipe.kernels)
-    scheme = _container(recipe.weights, support)
+    scheme, lm_head = (_container(each, support) for each in (recipe.weights, recipe.lm_head))
+    schemes = {Kind.LINEAR: scheme, Kind.LM_HEAD: lm_head, Kind.EMBEDDING: recipe.embedding}
     return Widths(
         weight_bits=_bits(scheme, support),
         group_size=scheme.group_size if scheme else 0,
         embedding_bits=_bits(recipe.embedding, support),
-        lm_head_bits=_bits(_container(recipe.lm_head, support), support),
+        lm_head_bits=_bits(lm_head, support),
         kv_bits=_KV_BITS[recipe.kv_dtype],
         kv_boundary=_boundary(recipe),
-        tables=scheme if scheme and scheme.is_table else None,
+        schemes={kind: scheme for kind, scheme in schemes.items() if scheme},
+        rules=tuple((pattern, _container(ruled, support)) for pattern, ruled in recipe.rules),
         standard_kernels=recipe.kernels == "standard",
         float_inputs=_reads_floats(scheme, support),
     )
@@ -78,7 +80,7 @@ def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | Non
 
 
 def model_widths(model: str | Path, recipe: str | None, target: Target) -> Widths:
-    """The widths of a model: those of the recipe, else of the one it was adapted to, else a target's usual ones.
+    """The widths of a model: those of the recipe, else of the one it was adapted to, else of the default recipe.
 
     Args:
         model: a folder, a config.json or a hub id.
@@ -90,11 +92,7 @@ def model_widths(model: str | Path, recipe: str | None, target: Target) -> Width
     """
     config = read_config(model)
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
-    name = recipe or recorded_recipe(folder)
-    if name is None:
-        shared = as_recorded(Recipe("adapted"), config)
-        return replace(default_widths(target), kv_boundary=_boundary(shared))
-    return named_widths(name, target.backend, config)
+    return named_widths(recipe or recorded_recipe(folder) or DEFAULT_RECIPE, target.backend, config)
 
 
 def override_widths(widths: Widths, **given: int | None) -> Widths:

@@ -7,7 +7,7 @@ it says must be what a session says that is fed the whole text from its first to
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import edgec
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import with_changes
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
@@ -129,7 +130,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     family, recipe = request.param
     folder = tmp_path_factory.mktemp(f"{family.name}-{recipe}")
     model = save(family, folder / family.name)
-    short = replace(load_recipe(recipe), prefill_chunk=CHUNK)
+    short = with_changes(load_recipe(recipe), prefill_chunk=CHUNK)
     out = edgec.export(model, recipe=short, out=folder / "x.edgec", context=CONTEXT, budgets=BUDGETS)
     bundle = open_bundle(out)
     assert has_experts(bundle) == (family in EXPERT_FAMILIES)

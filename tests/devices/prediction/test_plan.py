@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgec.backends.forms import FORMS
 from edgec.devices.prediction.estimate import Range
-from edgec.devices.prediction.footprint import Widths, footprint, kv_bytes, read_bytes, weight_bytes
+from edgec.devices.prediction.footprint import Widths, footprint, kv_bytes, parameter_bytes, read_bytes
 from edgec.devices.prediction.forecast import Plan, default_widths, plan
 from edgec.devices.prediction.memory_fit import Verdict, judge
 from edgec.devices.prediction.parameters import STATE_FORMS, Kind, Parameter, StateForm, macs_per_token
@@ -167,7 +167,7 @@ def test_float_bytes_are_four_per_parameter() -> None:
 @pytest.mark.parametrize(("recipe", "bits"), [("lut2", 2), ("4bit", 4), ("sparse-lut4", 3), ("balanced2", 2)])
 def test_look_up_tables_count_their_indices_and_tables(recipe: str, bits: int) -> None:
     widths = replace(named_widths(recipe, "coreml"), lm_head_bits=32, embedding_bits=32)
-    assert widths.tables and str(widths.tables) in str(widths)
+    assert str(widths.schemes[Kind.LINEAR]) in str(widths)
     tables, plain = (planned(TINY, "iphone-16-pro", w, prompt_tokens=16).footprint for w in (widths, FLOATS))
     saved = plain.size_bytes.low - tables.size_bytes.low
     # float16 tables, for a few rows of a tiny model's narrow matrices, take up to 3 bits a weight
@@ -176,9 +176,9 @@ def test_look_up_tables_count_their_indices_and_tables(recipe: str, bits: int) -
 
 def test_the_balanced_set_takes_two_bits_with_own_kernels_and_four_with_standard_ones() -> None:
     widths = named_widths("balanced2", "xnnpack")
-    assert (widths.weight_bits, widths.group_size, widths.tables) == (2, 0, None)
+    assert (widths.weight_bits, widths.group_size) == (2, 0)
     standard = recipe_widths(for_backend(replace(load_recipe("balanced2"), kernels="standard"), "xnnpack"))
-    assert (standard.weight_bits, standard.group_size, standard.tables) == (4, 0, None)
+    assert (standard.weight_bits, standard.group_size) == (4, 0)
     assert standard.standard_kernels and not widths.standard_kernels
 
 
@@ -205,6 +205,31 @@ def test_a_recipe_that_the_target_does_not_execute_is_refused() -> None:
 def test_other_formats_hold_a_tied_embedding_once() -> None:
     forecast = planned(TINY, "iphone-16-pro", replace(FLOATS, kv_bits=16), prompt_tokens=16)
     assert forecast.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
+
+
+def weight_bytes(parameter: Parameter, bits: int, group_size: int, kernels: str) -> int:
+    return parameter_bytes(parameter, Widths(bits, group_size), kernels)
+
+
+def test_minimums_and_the_rules_of_a_recipe_are_counted() -> None:
+    widths = named_widths("4bit", "xnnpack")
+    assert "4-bit group 32 with minimums, *.v_proj.weight in 6-bit, *.down_proj.weight in 5-bit" in str(widths)
+    # A row of 256 values: integers, 8 scales and 8 minimums of 6 bits, and two float16 steps for them.
+    sizes = {"layers.0.q_proj.weight": 4, "layers.0.v_proj.weight": 6, "layers.0.down_proj.weight": 5}
+    for name, bits in sizes.items():
+        matrix = Parameter(name, (2, 256), Kind.LINEAR)
+        assert parameter_bytes(matrix, widths, "edgec_linear") == 2 * (256 * bits // 8 + 12 + 4)
+        other = override_widths(widths, weight_bits=8)
+        assert parameter_bytes(matrix, other, "edgec_linear") == 2 * (256 + 8 * 2) and "proj" not in str(other)
+    floats = replace(widths, rules=(("*.q_proj.weight", None),))
+    assert parameter_bytes(Parameter("layers.0.q_proj.weight", (2, 256), Kind.LINEAR), floats, "edgec_linear") == 2048
+
+
+def test_every_named_recipe_is_planned_where_it_is_executed() -> None:
+    planned_with = {name: planned(BILLION, "host", named_widths(name, "xnnpack")) for name in ("3bit", "5bit")}
+    sizes = {name: each.footprint.size_bytes.low for name, each in planned_with.items()}
+    assert sizes["3bit"] < planned(BILLION, "host", named_widths("4bit", "xnnpack")).footprint.size_bytes.low
+    assert sizes["5bit"] > planned(BILLION, "host", named_widths("4bit", "xnnpack")).footprint.size_bytes.low
 
 
 def test_grouped_weights_carry_a_scale_per_group() -> None:

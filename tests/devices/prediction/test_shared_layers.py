@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgec.devices.prediction.footprint import Widths, kv_bytes
-from edgec.devices.prediction.forecast import Plan, default_widths, plan
+from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.shared_layers import prompt_share, without_shared
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
@@ -88,7 +88,7 @@ def test_an_adapted_folder_is_planned_as_it_was_trained(tmp_path: Path) -> None:
     plain = model_widths(folder_of(tmp_path / "plain", None), None, target)
     bare = model_widths(folder_of(tmp_path / "bare", {"mode": "reuse", "boundary": 5}), None, target)
     adapted = model_widths(folder_of(tmp_path / "adapted", record, own), None, target)
-    assert plain == default_widths(target) and bare == replace(plain, kv_boundary=5)
+    assert plain == named_widths("4bit", "xnnpack") and bare == replace(plain, kv_boundary=5)
     assert (adapted.weight_bits, adapted.kv_bits, adapted.kv_boundary) == (8, 8, 5)
     assert model_widths(tmp_path / "adapted", "4bit", target) == replace(named_widths("4bit", "xnnpack"), kv_boundary=5)
     projecting = model_widths(folder_of(tmp_path / "project", {"mode": "project", "boundary": 5}), None, target)

@@ -8,7 +8,7 @@ namespace {
 struct PlainCall {
   int64_t tokens, choices, x_rows, experts, rows;
   int64_t in_float;
-  int64_t matrix_rows, width, group, bits, step, offset, layout;
+  int64_t matrix_rows, width, group, bits, step, offset, scales, layout;
 };
 
 }  // namespace
@@ -24,7 +24,7 @@ EXPORTED int test_packed_experts(const PlainCall* n, const float* x, const int64
                                  const uint8_t* data, float* out) {
   const edgec::linear::Matrix matrix{data, n->matrix_rows, n->width, n->group, static_cast<int>(n->bits),
                                      static_cast<int>(n->step), static_cast<int>(n->offset),
-                                     static_cast<edgec::linear::Layout>(n->layout)};
+                                     static_cast<edgec::linear::Scales>(n->scales), static_cast<edgec::linear::Layout>(n->layout)};
   if (!edgec::linear::is_matrix(matrix)) return 1;
   const auto inputs = n->in_float != 0 ? edgec::linear::Inputs::kFloat32 : edgec::linear::Inputs::kInt8;
   edgec::multiply_experts({x, index, n->tokens, n->choices, n->x_rows, n->experts, n->rows, n->width, bias, out}, matrix,

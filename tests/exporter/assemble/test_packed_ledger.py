@@ -27,31 +27,39 @@ class Case:
     Attributes:
         recipe: its name.
         bits: of a weight in linear layers.
-        group: values that share a scale; 0: a row.
+        rules: bits of the layers that the recipe gives others; groups of 32 with minimums then, else a scale for a row.
+        table: bits of the token table, which is the matrix of the lm_head, too.
         target, block: what the layout is for, and the rows of its blocks.
         inner: the width of the gated layers: 88 rows fill neither a block of 16 nor 88 values three slices of 32.
     """
 
     recipe: str
     bits: int
-    group: int
+    rules: tuple[tuple[str, int], ...] = ()
+    table: int = 8
     target: str = "host"
     block: int = 16
     inner: int = 96
 
-    def bytes(self, rows: int, width: int) -> int:
-        """Of a linear layer: whole slices of codes, then bfloat16 scales of groups, or a scale of the row."""
-        codes = -(-width // 32) * 32 * self.bits // 8
-        beside = 2 * (width // self.group) if self.group else 4
-        return -(-rows // self.block) * self.block * (codes + beside)
+    def bits_of(self, name: str) -> int:
+        """Of a weight of a linear layer."""
+        return next((bits for ending, bits in self.rules if name.endswith(ending)), self.bits)
+
+    def bytes(self, bits: int, rows: int, width: int) -> int:
+        """Of a matrix: whole slices of codes, then a scale and a minimum of 6 bits for each, and float16 steps of both
+        for 8 of them; or a float32 scale of the row."""
+        slices = -(-width // 32)
+        beside = slices + -(-slices // 2) + 4 * -(-slices // 8) if self.rules else 4
+        return -(-rows // self.block) * self.block * (slices * 32 * bits // 8 + beside)
 
 
+RULES = (("v_proj", 6), ("down_proj", 5), ("o_proj", 4))
 CASES = (
-    Case("3bit", 3, 32),
-    Case("balanced2", 2, 0),
-    Case("balanced2", 2, 0, inner=88),
-    Case("3bit", 3, 32, "android-cpu", 8),
-    Case("balanced2", 2, 0, "android-cpu", 8, inner=88),
+    Case("3bit", 3, RULES, 6),
+    Case("balanced2", 2),
+    Case("balanced2", 2, inner=88),
+    Case("3bit", 3, RULES, 6, "android-cpu", 8),
+    Case("balanced2", 2, target="android-cpu", block=8, inner=88),
 )
 
 
@@ -84,11 +92,12 @@ def test_every_matrix_takes_what_its_layout_asks_for(case: Case, tmp_path: Path)
     for layer in range(LAYERS):
         for name, shape in shapes(case).items():
             row = rows.pop(f"model.layers.{layer}.{name}.weight_int")
-            assert (row.values, row.copies, row.bytes) == (shape[0] * shape[1], 1, case.bytes(*shape)), name
-            assert row.bits == row.information_bits == case.bits
-    # 8 bits per channel; the embedding is read from the same blocks.
+            bits = case.bits_of(name)
+            assert (row.values, row.copies, row.bytes) == (shape[0] * shape[1], 1, case.bytes(bits, *shape)), name
+            assert row.bits == row.information_bits == bits
+    # The embedding is read from the same blocks.
     head = rows.pop("lm_head.weight_int")
-    assert (head.copies, head.bits, head.bytes) == (1, 8, VOCAB * (HIDDEN + 4))
+    assert (head.copies, head.bits, head.bytes) == (1, case.table, case.bytes(case.table, VOCAB, HIDDEN))
     assert {row.bytes for name, row in rows.items() if name.endswith("norm.weight")} == {HIDDEN * 4}
 
 

@@ -13,6 +13,7 @@ from edgec.bundle.shipped_adapters import ADAPTER_NAME
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions, parse_adapters
 from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import with_changes
 from edgec.exporter.resolve.adapters import check_adaptable, check_form, read_loras
 from edgec.exporter.resolve.resolved import resolve_options
 from tests.runtime_py.adapters.loras import EVERY, pairs, write_lora
@@ -63,9 +64,8 @@ def test_each_format_says_whether_it_has_functions_under_adapters() -> None:
 
 @pytest.mark.parametrize("prepare", ["rotate", "awq", "smooth"])
 def test_recipes_that_change_the_matrices_bases_are_refused(prepare: str) -> None:
-    from dataclasses import replace
 
-    recipe, form = replace(load_recipe("4bit"), prepare=(prepare,)), FORMS["coreml", "mlpackage"]
+    recipe, form = with_changes(load_recipe("4bit"), prepare=(prepare,)), FORMS["coreml", "mlpackage"]
     with pytest.raises(InputError, match="E766") as caught:
         check_adaptable({"pirate": "x"}, form, recipe)
     assert prepare in caught.value.why

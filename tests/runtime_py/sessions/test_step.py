@@ -15,6 +15,7 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import with_changes
 from edgec.runtime_py.engines.engine import EngineSession
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.sessions.session import Session
@@ -54,7 +55,7 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     name, recipe, cache = request.param
     folder = tmp_path_factory.mktemp(f"{name}-{recipe}-{cache}")
     model = save(widened(BY_NAME[name]), folder / name)
-    short = replace(load_recipe(recipe), prefill_chunk=CHUNK, kv_dtype=cache, logit_rows=8)
+    short = with_changes(load_recipe(recipe), prefill_chunk=CHUNK, kv_dtype=cache, logit_rows=8)
     return edgec.export(model, recipe=short, out=folder / "x.edgec", context=CONTEXT, budgets=BUDGETS)
 
 
