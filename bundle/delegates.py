@@ -31,6 +31,34 @@ _QUANTISED_VALUE, _PER_CHANNEL, _PER_GROUP = 2, 1, 4
 _SCALE_BUFFER = {_PER_CHANNEL: 2, _PER_GROUP: 4}
 _START, _MOST_BYTES, _MOST_NUMBER = b"edgec.linear 3\n", 1 << 20, 1 << 26
 _MATRIX_WORDS = 9
+# A few lines name a token table or experts.
+TABLE_TEXTS, TABLE_TEXT_BYTES = (b"edgec.embedding=", b"edgec.experts="), 512
+
+
+@dataclass(frozen=True)
+class PackedText:
+    """A matrix of few bits as a delegate's text describes it (docs/kernels.md).
+
+    ``key`` names its bytes among the program's named data; ``group``: values that share a scale, 0: a row; a code
+    stands for ``step * code - offset``; ``scales``: the form of scales and minimums; ``expert_rows``: rows of one of
+    several experts, each of which fills whole blocks.
+    """
+
+    key: str
+    block_rows: int
+    rows: int
+    width: int
+    group: int
+    bits: int
+    step: int
+    offset: int
+    scales: str
+    expert_rows: int | None = None
+
+    @property
+    def rows_of_expert(self) -> int:
+        """The rows from one expert to the next; all of them where there are no experts."""
+        return self.rows if self.expert_rows is None else -(-self.expert_rows // self.block_rows) * self.block_rows
 
 
 @dataclass(frozen=True)
@@ -143,18 +171,47 @@ def is_linear_text(blob: bytes) -> bool:
 
 def linear_matrices(blob: bytes) -> tuple[BlobConstant, ...]:
     """The matrices of a text: ``intB`` for B bits as dtype, [rows, width] as shape; none where it is not one."""
+    return tuple(BlobConstant(f"int{one.bits}", (one.rows, one.width), one.key) for one in _of_linear_text(blob))
+
+
+def packed_texts(blob: bytes) -> tuple[PackedText, ...]:
+    """The packed matrices that a text of one of edgec's delegates describes; none where it is not such a text."""
+    return _of_linear_text(blob) or _of_table_text(blob)
+
+
+def _of_linear_text(blob: bytes) -> tuple[PackedText, ...]:
     lines = [line.split(" ") for line in blob.decode("ascii").splitlines()] if is_linear_text(blob) else []
     widths: list[int] = []
-    width, matrices = 0, []
+    block_rows, width, matrices = 0, 0, []
     for kind, *words in lines:
-        numbers = [int(word) if word.isdigit() and len(word) < 10 else -1 for word in words]
-        if kind == "widths":
+        numbers = [_whole(word) for word in words]
+        if kind == "block_rows" and words:
+            block_rows = numbers[0]
+        elif kind == "widths":
             widths = numbers
         elif kind == "group" and words and 0 <= numbers[0] < len(widths):
             width = widths[numbers[0]]
         elif kind == "matrix" and len(words) == _MATRIX_WORDS and 0 < numbers[1] <= _MOST_NUMBER and width > 0:
-            matrices.append(BlobConstant(f"int{numbers[3]}", (numbers[1], width), words[7]))
+            _, rows, group, bits, step, offset = numbers[:6]
+            matrices.append(PackedText(words[7], block_rows, rows, width, group, bits, step, offset, words[6]))
     return tuple(matrices)
+
+
+def _of_table_text(blob: bytes) -> tuple[PackedText, ...]:
+    """The one matrix of a packed token table, or of experts: lines NAME=VALUE."""
+    if not blob.startswith(TABLE_TEXTS) or len(blob) >= TABLE_TEXT_BYTES or not blob.isascii():
+        return ()
+    fields = dict(line.split("=", 1) for line in blob.decode("ascii").splitlines() if "=" in line)
+    names = ("block_rows", "rows", "width", "group", "bits", "step", "offset")
+    numbers = [_whole(fields.get(name, "")) for name in names]
+    complete = min(numbers) >= 0 and "scales" in fields and "data" in fields
+    expert_rows = _whole(fields["expert_rows"]) if "expert_rows" in fields else None
+    return (PackedText(fields["data"], *numbers, fields["scales"], expert_rows),) if complete else ()
+
+
+def _whole(word: str) -> int:
+    """A whole number of a text; -1 for anything else."""
+    return int(word) if word.isdigit() and len(word) < 10 else -1
 
 
 def named_delegates(artifact: Path) -> frozenset[str]:

@@ -10,13 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgec.bundle.delegates import BlobConstant, is_linear_text, linear_matrices, read_xnnpack_blob
+from edgec.bundle.delegates import (
+    OWN_DELEGATES,
+    TABLE_TEXT_BYTES,
+    TABLE_TEXTS,
+    BlobConstant,
+    PackedText,
+    is_linear_text,
+    linear_matrices,
+    packed_texts,
+    read_xnnpack_blob,
+)
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
     from executorch.exir.schema import BackendDelegate, Program
 
-_TABLE_TEXT, _TABLE_TEXT_BYTES = (b"edgec.embedding=", b"edgec.experts="), 512
 CONSTANTS, NAMED, DELEGATE = "program constants", "named data", "delegate blob"
 _SCALARS: Mapping[int, tuple[str, int]] = {
     0: ("uint8", 1),
@@ -76,6 +85,25 @@ def read_layout(artifact: Path) -> ArtifactLayout:
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _layout(data)
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise _unreadable(artifact, error) from error
+
+
+def read_packed(artifact: Path) -> Iterator[tuple[PackedText, bytes]]:
+    """Every packed matrix of a .pte by the delegate's text that describes it, and its bytes; one at a time is loaded.
+
+    Raises:
+        InputError: E139, the file is not an ExecuTorch program, or a text names data that it does not have.
+    """
+    try:
+        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            pieces = _parse(data)[1]
+            places = {entry.key: entry.segment_index for entry in pieces.program.named_data or []}
+            texts = [
+                text for delegate, blob in _blobs(pieces) if delegate.id in OWN_DELEGATES for text in packed_texts(blob)
+            ]
+            for text in dict.fromkeys(texts):
+                yield text, pieces.segment(places[text.key])
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise _unreadable(artifact, error) from error
 
@@ -141,7 +169,7 @@ def _graph_bytes(delegate: BackendDelegate, blob: bytes) -> int:
     if delegate.id == "EdgecLinear" and is_linear_text(blob):
         return len(blob)
     # A few lines of text name a table or experts: anything longer, or not text, is something else.
-    described = blob.startswith(_TABLE_TEXT) and len(blob) < _TABLE_TEXT_BYTES and blob.isascii()
+    described = blob.startswith(TABLE_TEXTS) and len(blob) < TABLE_TEXT_BYTES and blob.isascii()
     return len(blob) if described else 0
 
 

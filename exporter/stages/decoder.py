@@ -29,7 +29,7 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.unheld import unread_experts
 from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, hold_weights
-from edgec.exporter.stages.compiled import Rewrite
+from edgec.exporter.stages.compiled import Rewrite, load_facts
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import decoder_passes
@@ -206,7 +206,9 @@ def artifact_rungs(
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
     budget = executed_budget(recipe, rounded=loose, noise=rewrite.noise)
-    note = "; ".join(filter(None, ["executed by ExecuTorch on this machine", noise_note(rewrite.noise)]))
+    count = load_facts(artifact.parent).read_back
+    read = f"{count} packed matrices read from the file are the graph's to the bit" * (count > 0)
+    note = "; ".join(filter(None, ["executed by ExecuTorch on this machine", read, noise_note(rewrite.noise)]))
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note=note)]
     if loose:
         rungs.append(artifact_quality(reference, final, executed, rewrite.further, request))
