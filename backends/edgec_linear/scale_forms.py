@@ -38,11 +38,6 @@ class ScaleForm(StrEnum):
     EIGHT_BITS = "eight_bits"
 
     @property
-    def decoded(self) -> bool:
-        """Whether the numbers lie after all codes of a block and become floats before it is multiplied."""
-        return self not in (ScaleForm.BFLOAT16, ScaleForm.ROW)
-
-    @property
     def has_minimums(self) -> bool:
         """Whether values have a minimum."""
         return self in (ScaleForm.FLOAT16_MINIMUM, ScaleForm.SIX_BITS)

@@ -60,6 +60,11 @@ class StoredMatrix:
     grid: CodeGrid
     form: ScaleForm
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The attributes that hold its scales and minimums."""
+        return tuple(name for name in (self.scale_name, self.minimum_name) if name)
+
     def affine(self, graph: GraphModule) -> Affine:
         """Its scales and minimums."""
         minimums = attribute(graph, self.minimum_name) if self.minimum_name else None
@@ -143,8 +148,7 @@ def keep_matrix(
     rows, width = values.shape
     shape = matrix.packed(rows, width, block_rows)
     data = raw_bytes(pack_matrix(shape, values, affine.scales, affine.minimums))
-    inside = tuple(name for name in (matrix.scale_name, matrix.minimum_name) if name)
-    return shape, keep(store, matrix.name, f"int{shape.grid.bits}", data, rows * width, inside)
+    return shape, keep(store, matrix.name, f"int{shape.grid.bits}", data, rows * width, matrix.beside)
 
 
 def matrix_fields(shape: PackedMatrix) -> dict[str, int | str]:

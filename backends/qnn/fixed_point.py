@@ -3,7 +3,7 @@
     x -> QuantizeLinear -> DequantizeLinear -> Conv(DequantizeLinear(w int4 or int8)) -> QuantizeLinear -> ...
     key_cache uint8 -> DequantizeLinear -> ...            ... -> QuantizeLinear -> new_key_cache uint8
 
-ONNX Runtime's quantiser chooses the ranges of activations from what a text makes of them. States go in and out as
+The ranges of activations are what a text makes of them; ONNX Runtime's quantiser does the rest. States go in and out as
 bytes: what a call writes and what later calls read is on one grid, so that a caller only copies.
 """
 
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor
 
+from edgec.backends.qnn.activation_ranges import activation_ranges, save_ranges
 from edgec.backends.qnn.block_scales import place_blocks
 from edgec.backends.qnn.float_weights import IntegerGrid
 
@@ -40,7 +42,7 @@ def write_fixed_point(
         states: smallest and largest value of each state, by name; bytes hold them.
     """
     import onnx
-    from onnxruntime.quantization import QuantType, quantize
+    from onnxruntime.quantization import QuantType
     from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 
     model = onnx.load(str(source))
@@ -48,7 +50,7 @@ def write_fixed_point(
     held = {name: bounds for name, bounds in states.items() if name in inputs}
     config = get_qnn_qdq_config(
         model,
-        _Feeds(feeds),
+        None,
         activation_type=QuantType.QUInt16,
         weight_type=QuantType.QInt8,
         per_channel=True,
@@ -57,11 +59,35 @@ def write_fixed_point(
     )
     # Otherwise what only moves values in front of the first layer, such as a state's transposition, stays float.
     config.extra_options["ForceQuantizeNoInputCheck"] = True
-    quantize(model, str(target), config)
+    _quantize(source, target, config, feeds)
     made = onnx.load(str(target))
     place_blocks(made, onnx.load(str(source)), weights)
     _states_as_bytes(made.graph, list(held))
     onnx.save(made, str(target))
+
+
+def _quantize(source: Path, target: Path, config: Any, feeds: Iterable[Mapping[str, Tensor]]) -> None:
+    """Quantise as a configuration of ONNX Runtime says, with the ranges that the feeds make."""
+    from onnxruntime.quantization import quantize_static
+
+    arrays = ({name: value.numpy() for name, value in feed.items()} for feed in feeds)
+    with TemporaryDirectory(dir=target.parent) as scratch:
+        ranges = Path(scratch) / "ranges.json"
+        save_ranges(activation_ranges(source, arrays), ranges)
+        quantize_static(
+            str(source),
+            str(target),
+            calibration_cache_path=ranges,
+            calibrate_method=config.calibrate_method,
+            quant_format=config.quant_format,
+            activation_type=config.activation_type,
+            weight_type=config.weight_type,
+            op_types_to_quantize=config.op_types_to_quantize,
+            nodes_to_exclude=config.nodes_to_exclude,
+            per_channel=config.per_channel,
+            use_external_data_format=config.use_external_data_format,
+            extra_options=config.extra_options,
+        )
 
 
 def _overrides(graph: Any, weights: Mapping[str, IntegerGrid], states: Mapping[str, ValueRange]) -> dict[str, Any]:
@@ -97,18 +123,6 @@ def _bytes(bounds: ValueRange) -> dict[str, Any]:
     scale = max((high - low) / _STEPS, _SMALLEST)
     zero = np.array(round(-low / scale), np.uint8)
     return {"quant_type": QuantType.QUInt8, "scale": np.array(scale, np.float32), "zero_point": zero}
-
-
-class _Feeds:
-    """The inputs of calls, as the quantiser asks for them one by one."""
-
-    def __init__(self, feeds: Iterable[Mapping[str, Tensor]]) -> None:
-        self._rest = iter(feeds)
-
-    def get_next(self) -> dict[str, Any] | None:
-        """The next call's inputs as arrays, or None."""
-        feed = next(self._rest, None)
-        return None if feed is None else {name: value.numpy() for name, value in feed.items()}
 
 
 def fixed_feed(feed: Mapping[str, Tensor], states: Mapping[str, ValueRange]) -> tuple[dict[str, Any], dict[str, Any]]:

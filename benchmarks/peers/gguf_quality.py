@@ -1,7 +1,8 @@
 """Logits of a GGUF on given tokens, after llama.cpp quantised it; runs in the peers' environment.
 
 A job has ``source`` (a float16 GGUF), ``type`` (F16, Q4_K_M, ...), ``windows`` (token ids) and ``out`` (a path
-without suffix). lm_head and embedding stay in float16. Logits: ``out``.f32, float32 [tokens, vocabulary].
+without suffix). lm_head and embedding stay in float16, unless ``whole`` asks for llama.cpp's own choice of their types.
+Logits: ``out``.f32, float32 [tokens, vocabulary].
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from benchmarks.peers.llama_cpp import LlamaCpp
 _LAST = ("token_embd.weight", "output.weight")
 
 
-def quantize(source: Path, out: Path, name: str) -> None:
-    """Quantise every matrix except the embedding.
+def quantize(source: Path, out: Path, name: str, whole: bool) -> None:
+    """Quantise every matrix, the embedding only where the ``whole`` model is meant.
 
     Raises:
         RuntimeError: llama.cpp refused.
     """
     chosen = lib.llama_model_quantize_default_params()
     chosen.ftype = getattr(lib, f"LLAMA_FTYPE_MOSTLY_{name}")
-    chosen.token_embedding_type = chosen.output_tensor_type = lib.GGML_TYPE_F16
+    if not whole:
+        chosen.token_embedding_type = chosen.output_tensor_type = lib.GGML_TYPE_F16
     status = lib.llama_model_quantize(str(source).encode(), str(out).encode(), chosen)
     if status != 0:
         raise RuntimeError(f"llama_model_quantize returned {status} for {name}")
@@ -59,13 +61,14 @@ def _work(job: Mapping[str, Any]) -> dict[str, Any]:
     source, out = Path(job["source"]), Path(job["out"])
     model = source if job["type"] == "F16" else out.with_suffix(".gguf")
     if job["type"] != "F16":
-        quantize(source, model, job["type"])
+        quantize(source, model, job["type"], job.get("whole", False))
     bits, types = sizes(model)
     logits = out.with_suffix(".f32")
     return {
         "vocabulary": write_logits(model, job["windows"], logits),
         "bits": bits,
         "types": types,
+        "model": str(model),
         "logits": str(logits),
     }
 

@@ -73,12 +73,8 @@ def k_quants(reference: Reference, build: Path) -> Iterator[Row]:
 
     subject, folder = reference.subject, build / "quality" / reference.subject.name
     folder.mkdir(parents=True, exist_ok=True)
-    python, plain = peers_python(build), folder / "float16.gguf"
-    config = folder / "config.json"
-    config.write_text(json.dumps(_config(subject.folder)))
-    weights = _float32(subject.folder / "model.safetensors", folder / "float32.safetensors")
-    job = {"config": str(config), "weights": str(weights), "out": str(plain)}
-    run_worker("benchmarks.peers.gguf_model", job, python=python)
+    python = peers_python(build)
+    plain = float16_file(subject.folder, folder, python)
     windows = [ids[0].tolist() for ids in subject.held_out]
     for name in ("F16", *TYPES):
         wanted = {"source": str(plain), "type": name, "windows": windows, "out": str(folder / name)}
@@ -88,6 +84,18 @@ def k_quants(reference: Reference, build: Path) -> Iterator[Row]:
         logprobs = [each.log_softmax(-1) for each in parts]
         Path(answer["logits"]).unlink()
         yield reference.compare(logprobs, f"llama.cpp {name}", answer["types"], answer["bits"])
+
+
+def float16_file(model: Path, folder: Path, python: Path) -> Path:
+    """A model's weights as a GGUF file in float16, written into ``folder`` by the peers' environment."""
+    from benchmarks.harness.processes import run_worker
+
+    config, plain = folder / "config.json", folder / "float16.gguf"
+    config.write_text(json.dumps(_config(model)))
+    weights = _float32(model / "model.safetensors", folder / "float32.safetensors")
+    job = {"config": str(config), "weights": str(weights), "out": str(plain)}
+    run_worker("benchmarks.peers.gguf_model", job, python=python)
+    return plain
 
 
 def _float32(weights: Path, out: Path) -> Path:

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from edgec.exporter.bit_search.allocation import WidthChoice
-from edgec.ir.graph_run import first_output
+from edgec.exporter.bit_search.sensitivity import run_backward
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name, parameter_of
 from edgec.ir.weight_scheme import WeightScheme, stored_bytes
@@ -77,13 +77,8 @@ def token_gradients(program: Program, text: Calibration, seed: int = 0) -> dict[
         text: what it is run on.
         seed: of the labels.
     """
-    recorder, drawn = _Recorder(program.graph), torch.Generator().manual_seed(seed)
-    for inputs in text.calls(program):
-        with torch.enable_grad():
-            outputs: Any = recorder.run(*inputs)
-            logits = first_output(outputs)[0]
-            labels = torch.multinomial(logits.detach().softmax(-1), 1, generator=drawn)[:, 0]
-            torch.nn.functional.cross_entropy(logits, labels, reduction="sum").backward()
+    recorder = _Recorder(program.graph)
+    run_backward(recorder, program, text, seed)
     return recorder.found
 
 

@@ -42,16 +42,29 @@ def mean_square_gradients(program: Program, calibration: Calibration, seed: int 
     Returns:
         One float32 [N] per layer, by the name of its parameter.
     """
-    recorder, tokens = _Gradients(program.graph), 0
-    drawn = torch.Generator().manual_seed(seed)
-    for inputs in calibration.calls(program):
+    recorder = _Gradients(program.graph)
+    tokens = run_backward(recorder, program, calibration, seed)
+    return {name: (total / tokens).float() for name, total in recorder.totals.items()}
+
+
+def run_backward(recorder: Interpreter, program: Program, text: Calibration, seed: int) -> int:
+    """Differentiate the log-likelihood of tokens drawn from the model's own predictions; returns how many there were.
+
+    Args:
+        recorder: runs the program's graph, and keeps what it wants of the gradients.
+        program: an unfused decoder, tokens and positions in, logits of every position out.
+        text: what it is run on.
+        seed: of the tokens that are drawn.
+    """
+    drawn, tokens = torch.Generator().manual_seed(seed), 0
+    for inputs in text.calls(program):
         with torch.enable_grad():
             outputs: Any = recorder.run(*inputs)
             logits = first_output(outputs)[0]
             labels = torch.multinomial(logits.detach().softmax(-1), 1, generator=drawn)[:, 0]
             torch.nn.functional.cross_entropy(logits, labels, reduction="sum").backward()
         tokens += len(labels)
-    return {name: (total / tokens).float() for name, total in recorder.totals.items()}
+    return tokens
 
 
 class _Gradients(Interpreter):
