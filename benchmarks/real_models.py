@@ -83,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=0, help="of speed; 0 measures none")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--build", type=Path, default=Path("build/bench"))
+    parser.add_argument("--chart", type=Path, help="write KL on the text against size there (SVG)")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     texts = windows(given.model, given.text, given.chat, given.tokens)
@@ -92,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for _ in range(given.rounds):
         for form, row in zip(forms, rows, strict=True):
             add_speeds(form, row, given.threads)
+    if given.chart:
+        given.chart.write_text(chart(rows, given.text.stem))
     print(json.dumps([asdict(row) for row in rows]) if given.json else table(rows))
 
 
@@ -244,6 +247,21 @@ def table(rows: Sequence[Row]) -> str:
         timed = [f"{median(row.speeds[name]):.0f}" for name in speeds]
         lines.append("| " + " | ".join([row.name, f"{row.size_bytes / 1e6:.1f}", *kl, *same, *timed]) + " |")
     return "\n".join(lines)
+
+
+def chart(rows: Sequence[Row], text: str) -> str:
+    """KL on a text against size, a colour for each tool, as one SVG document."""
+    from edgec.runtime_py.svg import Points, point_chart, stack
+
+    def points(tool: str) -> Points:
+        own = sorted((row.size_bytes / 1e6, row.kl[text][0], row.name) for row in rows if row.name.startswith(tool))
+        places = tuple((size, kl) for size, kl, _ in own)
+        return Points(tool, places, tuple(name.removeprefix(f"{tool} ") for _, _, name in own), places)
+
+    tools = [points(tool) for tool in ("edgec", "llama.cpp")]
+    drawn = [each for each in tools if each.at]
+    title = "KL divergence from the float model against size"
+    return stack([point_chart(title, "MB", "KL, nats", drawn)], [each.name for each in drawn])
 
 
 if __name__ == "__main__":

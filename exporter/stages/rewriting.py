@@ -146,10 +146,12 @@ def rewrite(
         program = run_passes(program, group, in_place=True)
         return_free_memory()
         after = Stage(name, measure.run_before(groups[index + 1 :], program), effect)
-        if reference.further is not None and _is_last_change(groups[index:], effect):
+        judged_later = reference.further is not None and not _is_last_change(groups[index:], effect)
+        if reference.further is not None and not judged_later:
             after, further = _with_further(after, program, reference.further, measure)
         semantic = _semantic_reference(group[-1], after, unrounded)
-        for rung in _compare(before, reference, after, measure, semantic):
+        for measured in _compare(before, reference, after, measure, semantic):
+            rung = ladder.with_error(measured) if judged_later else measured
             located = rung.half == "lowering" or measure.locates_quality
             if failed := rung.gated and not rung.passed and located:
                 progress.step(index / len(groups), LOCATING)

@@ -14,7 +14,7 @@ from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
-from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
+from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung, with_error
 from edgec.exporter.parity.metrics import difference, tie_margin
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute, owner_of
@@ -220,3 +220,17 @@ def test_layers_computed_for_chosen_rows_only_are_compared_where_all_have_them()
     assert first_diverging_layer(wanted, got, 1e-4) is None and first_diverging_layer(uncached, got, 1e-4) is None
     got[1] = got[1] + 1.0
     assert first_diverging_layer(wanted, got, 1e-4) == 1
+
+
+@pytest.mark.parametrize(
+    ("kl", "top1", "passed"), [(0.22, 0.9, True), (0.27, 0.9, False), (0.1, 0.68, True), (0.1, 0.3, False)]
+)
+def test_a_figure_within_its_error_is_judged_later(kl: float, top1: float, passed: bool) -> None:
+    rung = lowering_rung(Stage("a", torch.zeros(4, 3)), Stage("b", torch.zeros(4, 3)))
+    limits = {"kl_mean": 0.2, "top1_agreement": 0.7}
+    figures = {"kl_mean": kl, "kl_error": 0.05, "top1_agreement": top1, "positions": 87, "budget": limits}
+    failed = rung.model_copy(update={"half": "quality", "passed": False, **figures})
+    assert with_error(failed).passed == passed
+    assert not with_error(failed.model_copy(update={"half": "lowering"})).passed
+    unknown = {"kl_mean": 0.2, "max_abs": 1.0}
+    assert not with_error(failed.model_copy(update={"budget": unknown})).passed, "a figure without an error"
