@@ -77,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, required=True, help="folder as transformers saves it")
     parser.add_argument("--text", type=Path, required=True, help="UTF-8 text")
     parser.add_argument("--chat", type=Path, help='lines of JSON with "turns"')
+    parser.add_argument("--known", type=Path, help="text to calibrate on and to make an importance matrix of")
     parser.add_argument("--recipes", nargs="*", default=RECIPES)
     parser.add_argument("--types", nargs="*", default=TYPES, help="of llama.cpp; none leaves it out")
     parser.add_argument("--tokens", type=int, default=1536, help="of each text")
@@ -88,7 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     texts = windows(given.model, given.text, given.chat, given.tokens)
     wanted = {name: list(float_logits(given.model, each)) for name, each in texts.items()}
-    forms = [*bundles(given.model, given.recipes, given.build), *files(given.model, given.types, given.build)]
+    forms = list(bundles(given.model, given.recipes, given.build, given.known))
+    forms += files(given.model, given.types, given.build, given.known)
     rows = [measured(form, texts, wanted) for form in forms]
     for _ in range(given.rounds):
         for form, row in zip(forms, rows, strict=True):
@@ -142,8 +144,8 @@ def float_logits(model: Path, each: Sequence[Sequence[int]]) -> Iterator[Logits]
         yield engine.logits(window)
 
 
-def bundles(model: Path, recipes: Sequence[str], build: Path) -> Iterator[Form]:
-    """Export every recipe for this machine; no budget refuses it."""
+def bundles(model: Path, recipes: Sequence[str], build: Path, known: Path | None) -> Iterator[Form]:
+    """Export every recipe for this machine, calibrated on a known text if it is given; no budget refuses it."""
     import edgec
 
     for recipe in recipes:
@@ -151,7 +153,9 @@ def bundles(model: Path, recipes: Sequence[str], build: Path) -> Iterator[Form]:
         out.parent.mkdir(parents=True, exist_ok=True)
         print(f"exporting {recipe} ...", file=sys.stderr, flush=True)
         budgets = {"kl_mean": 50.0, "top1_agreement": 0.0}
-        bundle = edgec.export(model, recipe=recipe, context=CONTEXT, out=out, force=True, budgets=budgets)
+        bundle = edgec.export(
+            model, recipe=recipe, context=CONTEXT, out=out, force=True, budgets=budgets, calibrate=known
+        )
         size = (bundle / "model.pte").stat().st_size
         yield Form(f"edgec {recipe}", "benchmarks.harness.edgec_engine", bundle, size, _BundleLogits(bundle))
 
@@ -171,8 +175,8 @@ class _BundleLogits:
             yield np.concatenate([rows for _, rows in forced_rows(session, window)])
 
 
-def files(model: Path, types: Sequence[str], build: Path) -> Iterator[Form]:
-    """Let llama.cpp quantise the same float weights, embedding included."""
+def files(model: Path, types: Sequence[str], build: Path, known: Path | None) -> Iterator[Form]:
+    """Let llama.cpp quantise the same float weights, embedding included, with importance from a known text if given."""
     from benchmarks.peers.environment import peers_python
     from benchmarks.quality_parts.formats import float16_file
 
@@ -181,12 +185,44 @@ def files(model: Path, types: Sequence[str], build: Path) -> Iterator[Form]:
     python, folder = peers_python(build), build / "real" / model.name
     folder.mkdir(parents=True, exist_ok=True)
     plain = float16_file(model, folder, python)
+    importance = None if known is None else str(importance_matrix(model, known, folder / "importance.npz"))
     for name in types:
-        job = {"source": str(plain), "type": name, "out": str(folder / name), "whole": True}
-        made = run_worker("benchmarks.peers.gguf_quality", {**job, "windows": []}, python=python)
+        job = {"source": str(plain), "type": name, "out": str(folder / name), "whole": True, "importance": importance}
+        made = run_worker("benchmarks.peers.gguf_quality", {**job, "windows": [[0]]}, python=python)
         file = Path(made["model"])
         logits = _FileLogits(job, python)
         yield Form(f"llama.cpp {name}", "benchmarks.peers.llama_cpp", file, file.stat().st_size, logits, python)
+
+
+def importance_matrix(model: Path, known: Path, out: Path, tokens: int = 4096) -> Path:
+    """Write the mean squares of every linear layer's inputs on a text, by the names of GGUF's tensors."""
+    import gguf
+    import numpy as np
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    engine = AutoModelForCausalLM.from_pretrained(model, dtype="float32").eval()
+    ids = tokenizer(known.read_text(encoding="utf-8")[: 8 * tokens])["input_ids"][:tokens]
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, engine.config.num_hidden_layers)
+    sums: dict[str, Any] = {}
+
+    def observe(name: str) -> Callable[..., None]:
+        def hook(_: Any, given: tuple[Any, ...], __: Any) -> None:
+            squares = given[0].flatten(0, -2).square().sum(0)
+            sums[name] = squares if name not in sums else sums[name] + squares
+
+        return hook
+
+    for path, layer in engine.named_modules():
+        own = names.get_name(path) if isinstance(layer, torch.nn.Linear) else None
+        if own is not None:
+            layer.register_forward_hook(observe(f"{own}.weight"))
+    with torch.inference_mode():
+        for start in range(0, len(ids), WINDOW):
+            engine(torch.tensor([ids[start : start + WINDOW]]), use_cache=False)
+    np.savez(out, **{name: (total / len(ids)).numpy() for name, total in sums.items()})
+    return out
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ranges = dict[str, tuple[float, float]]
+TensorRanges = dict[str, tuple[float, float]]
 _LEAST, _MOST = "ReduceMin", "ReduceMax"
 
 
-def activation_ranges(source: Path, feeds: Iterable[Mapping[str, NDArray[Any]]]) -> Ranges:
-    """Measure the range of every float tensor that is no constant.
+def activation_ranges(source: Path, feeds: Iterable[Mapping[str, NDArray[Any]]]) -> TensorRanges:
+    """Measure the range of every float tensor except constants.
 
     Args:
         source: float ONNX.
@@ -45,7 +45,7 @@ def activation_ranges(source: Path, feeds: Iterable[Mapping[str, NDArray[Any]]])
     return {name: (float(a), float(b)) for name, a, b in zip(names, least, most, strict=True)}
 
 
-def save_ranges(ranges: Ranges, place: Path) -> None:
+def save_ranges(ranges: TensorRanges, place: Path) -> None:
     """Write ranges as the quantiser of ONNX Runtime reads them in place of calibrating (``calibration_cache_path``)."""
     from onnxruntime.quantization.calibrate import CalibrationMethod, TensorsData, save_tensors_data
 
@@ -65,7 +65,7 @@ def _observed(graph: Any) -> list[str]:
 
 
 def _observe(graph: Any, names: list[str]) -> None:
-    """Put the bounds of tensors, each right behind what makes it, in place of the graph's outputs."""
+    """Put the bounds of tensors, each after what makes it, in place of the graph's outputs."""
     from onnx import TensorProto, helper
 
     wanted = set(names)

@@ -2,11 +2,13 @@
 
 A job has ``source`` (a float16 GGUF), ``type`` (F16, Q4_K_M, ...), ``windows`` (token ids) and ``out`` (a path
 without suffix). lm_head and embedding stay in float16, unless ``whole`` asks for llama.cpp's own choice of their types.
+``importance`` names an .npz file: the mean squares of inputs by the tensor's name, an importance matrix.
 Logits: ``out``.f32, float32 [tokens, vocabulary].
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,7 +24,7 @@ from benchmarks.peers.llama_cpp import LlamaCpp
 _LAST = ("token_embd.weight", "output.weight")
 
 
-def quantize(source: Path, out: Path, name: str, whole: bool) -> None:
+def quantize(source: Path, out: Path, name: str, whole: bool, importance: str | None) -> None:
     """Quantise every matrix, the embedding only where the ``whole`` model is meant.
 
     Raises:
@@ -32,9 +34,25 @@ def quantize(source: Path, out: Path, name: str, whole: bool) -> None:
     chosen.ftype = getattr(lib, f"LLAMA_FTYPE_MOSTLY_{name}")
     if not whole:
         chosen.token_embedding_type = chosen.output_tensor_type = lib.GGML_TYPE_F16
+    table = _importance(importance)
+    if table is not None:
+        chosen.imatrix = table
     status = lib.llama_model_quantize(str(source).encode(), str(out).encode(), chosen)
     if status != 0:
         raise RuntimeError(f"llama_model_quantize returned {status} for {name}")
+
+
+def _importance(file: str | None) -> Any:
+    """An importance matrix as llama.cpp's functions take it, ended by an entry without a name; None for none."""
+    if file is None:
+        return None
+    entries = [(name.encode(), np.ascontiguousarray(values, np.float32)) for name, values in np.load(file).items()]
+    table = (lib.llama_model_imatrix_data * (len(entries) + 1))()
+    for place, (name, values) in zip(table, entries, strict=False):
+        place.name, place.size = name, values.size
+        place.data = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+    table.kept = entries  # ctypes copies no memory
+    return table
 
 
 def sizes(path: Path) -> tuple[float, str]:
@@ -61,7 +79,7 @@ def _work(job: Mapping[str, Any]) -> dict[str, Any]:
     source, out = Path(job["source"]), Path(job["out"])
     model = source if job["type"] == "F16" else out.with_suffix(".gguf")
     if job["type"] != "F16":
-        quantize(source, model, job["type"], job.get("whole", False))
+        quantize(source, model, job["type"], job.get("whole", False), job.get("importance"))
     bits, types = sizes(model)
     logits = out.with_suffix(".f32")
     return {
