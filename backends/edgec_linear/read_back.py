@@ -11,13 +11,29 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix
+from edgec.backends.edgec_linear.layout import BlockRows, CodeGrid, PackedMatrix
 from edgec.backends.edgec_linear.scale_forms import SLICE, SUPER_SLICES, Affine, ScaleForm
+from edgec.bundle.delegates import PackedText
 
 _ROWS = 4096
 # A vector of a block's plane: values of a row that lie side by side, and rows of the vector.
 _SIDE_BY_SIDE = {BlockRows.X86: 4, BlockRows.ARM64: 8}
 _ROWS_OF_VECTOR = {BlockRows.X86: 16, BlockRows.ARM64: 2}
+
+
+def matrix_of(text: PackedText) -> PackedMatrix:
+    """The shape of a matrix as a delegate's text tells it."""
+    grid = CodeGrid(text.bits, text.step, text.offset)
+    return PackedMatrix(text.rows, text.width, text.group, grid, BlockRows(text.block_rows), ScaleForm(text.scales))
+
+
+def weights_of(text: PackedText, data: bytes) -> Tensor:
+    """What a matrix's integers, scales and minimums stand for, float32 [rows, width]."""
+    shape, parts = matrix_of(text), []
+    for whole, affine in read_back(shape, torch.frombuffer(bytearray(data), dtype=torch.uint8)):
+        groups = whole.reshape(len(whole), shape.groups, -1) * affine.scales[:, :, None]
+        parts.append((groups if affine.minimums is None else groups + affine.minimums[:, :, None]).flatten(1))
+    return torch.cat(parts)
 
 
 def read_back(shape: PackedMatrix, data: Tensor) -> Iterator[tuple[Tensor, Affine]]:

@@ -137,7 +137,7 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     accelerator = _accelerator()
     teacher, baseline = _prepare_teacher(job, batches, accelerator.device)
     traced = build_student(job.source, job.recipe, settings)
-    _check_fit(job, traced)
+    _fit(job, traced)
     move_constants(traced.program.graph, accelerator.device)
     learner = TrainableDecoder(traced.program, layers=settings.hidden_loss > 0)
     if settings.recompute:
@@ -159,12 +159,14 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     return Adapted(job.out, tuple(curve), baseline, job.adapter_file if job.bundle else None)
 
 
-def _check_fit(job: AdaptJob, traced: Traced) -> None:
-    """Refuse a bundle that the adapter will not fit, before it is trained."""
+def _fit(job: AdaptJob, traced: Traced) -> None:
+    """Train beside a bundle's own weights; one that the adapter will not fit is refused before."""
+    from edgec.exporter.adapt.bundle_weights import take_weights
     from edgec.runtime_py.adapters.make import bind
 
     if job.bundle is not None:
         bind(_trained_adapter(job, traced), job.bundle)
+        take_weights(traced.program.graph, job.bundle)
 
 
 def _trained_adapter(job: AdaptJob, traced: Traced) -> PeftFolder:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import BlockRows, CodeGrid, PackedMatrix
-from edgec.backends.edgec_linear.read_back import read_back
-from edgec.backends.edgec_linear.scale_forms import Affine, ScaleForm
+from edgec.backends.edgec_linear.read_back import matrix_of, read_back
+from edgec.backends.edgec_linear.scale_forms import Affine
 from edgec.bundle.delegates import PackedText
 from edgec.bundle.pte_layout import read_packed
 from edgec.errors import BudgetError
@@ -60,8 +59,7 @@ def check_stored_weights(
 def _equal(text: PackedText, data: bytes, program: Program, constant: DelegateConstant) -> bool:
     integers, *beside = (attribute(program.graph, name) for name in (constant.name, *constant.inside))
     tables = [integers, *(table.reshape(len(integers), -1).float() for table in beside)]
-    grid = CodeGrid(text.bits, text.step, text.offset)
-    shape = PackedMatrix(text.rows, text.width, text.group, grid, BlockRows(text.block_rows), ScaleForm(text.scales))
+    shape = matrix_of(text)
     if len(data) != shape.bytes or text.width != integers.shape[1]:
         return False
     read, done = read_back(shape, torch.frombuffer(bytearray(data), dtype=torch.uint8)), 0
