@@ -31,7 +31,8 @@ class ExportOptions:
             ``package.module:factory``.
         target: a name from ``edgec targets``, ``host`` by default; ``iphone`` is the oldest iPhone that the model fits.
         recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
-            under, else ``4bit``; on CPUs, the integers that a quantised checkpoint stores are then kept.
+            under, else ``4bit``; on CPUs, the integers that a quantised checkpoint stores are then kept. Models that are
+            not language models: ``float`` on accelerators, ``8bit`` on CPUs, and ``float`` where that misses its budget.
         out: path of the bundle; by default NAME-TARGET.edgec in the current folder.
         force: replace an existing bundle.
         random_weights: export an architecture with seeded random weights.

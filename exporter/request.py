@@ -11,6 +11,7 @@ from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import BitSearch, CalibrationText, MoreBits
 from edgec.bundle.prefix import Files, SystemPrompt
+from edgec.bundle.tried_recipe import TriedRecipe
 from edgec.devices.targets import Target
 from edgec.exporter.parity.emulated import Emulation
 from edgec.exporter.parity.probe import Probe, make_probe
@@ -45,6 +46,9 @@ class ExportRequest:
         calibration_text: which text that is, for reports; None where there is none. Stages do not depend on it.
         bit_search: how the bits of layers were chosen, if they were searched for.
         more_bits: which layers were given more bits than the recipe has. Stages depend on the recipe's rules.
+        further_recipes: those with more bits that follow where the recipe, a default, misses its budget. Stages depend
+            on the one that is tried.
+        tried: the defaults that missed theirs. Stages do not depend on it.
         loras: the adapters that the artifact has functions for.
         spends_bits: a quality that is missed is answered by more bits. Stages do not depend on it.
         compare_layers: compare the artifact layer by layer even where its logits pass. Stages do not depend on it.
@@ -64,6 +68,8 @@ class ExportRequest:
     calibration_text: CalibrationText | None = None
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = None
+    further_recipes: tuple[Recipe, ...] = ()
+    tried: tuple[TriedRecipe, ...] = ()
     schemas: Files = field(default_factory=dict, compare=False)
     loras: tuple[NamedLora, ...] = ()
     compare_layers: bool = False

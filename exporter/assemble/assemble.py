@@ -76,6 +76,8 @@ def bundle_contents(
     facts["calibration"] = request.calibration_text
     if request.more_bits:
         facts["more_bits"] = request.more_bits
+    if request.tried:
+        facts["tried_recipes"] = list(request.tried)
     if manifest.writing_limits:
         facts["context_note"] = context_note(request.spec, manifest.writing_limits.context)
     manifest = manifest.model_copy(update=facts)

@@ -34,7 +34,8 @@ def parity(manifest: Manifest) -> str:
 
 
 def _more_bits(manifest: Manifest) -> str:
-    return f"<p>More bits than the recipe has: {escape(manifest.more_bits.line)}.</p>" if manifest.more_bits else ""
+    label = "More bits than the recipe has" if manifest.more_bits else "More bits than the first default"
+    return f"<p>{label}: {escape(manifest.bits_line)}.</p>" if manifest.bits_line else ""
 
 
 def _not_emulated(why: str) -> str:
