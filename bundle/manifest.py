@@ -241,6 +241,7 @@ class Manifest(JsonPart):
     ``calibration``: the text that weights were calibrated on; None where none was used.
     ``context_note``: how positions are rotated, where that depends on the context.
     ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
+    ``judged_on``: the inputs on which the ladder compares a module, in words.
     ``tried_recipes``: default recipes with fewer bits whose budgets did not hold.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
@@ -276,6 +277,7 @@ class Manifest(JsonPart):
     calibration: CalibrationText | None = Field(default=None, exclude_if=lambda value: value is None)
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = Field(default=None, exclude_if=lambda value: value is None)
+    judged_on: str = Field(default="", exclude_if=lambda value: not value)
     tried_recipes: list[TriedRecipe] = Field(default=[], exclude_if=lambda value: not value)
     # Left out where it is empty, so that the bundles of other models stay as they were written.
     checkpoint: list[CheckpointMatrix] = Field(default=[], exclude_if=lambda value: not value)

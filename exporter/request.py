@@ -22,6 +22,7 @@ from edgec.exporter.resolve.adapters import NamedLora
 from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, longest_with_reach, slots, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
+from edgec.exporter.sources.given_inputs import GivenInputs
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
@@ -36,6 +37,7 @@ class ExportRequest:
         target: the phone, unit and format.
         recipe: resolved for the target's backend.
         context: positions the artifact serves; None for the recipe's or the model's own number.
+        inputs: the user's own inputs for the parity ladder and calibration of a module, or None.
         text: the user's own text for the parity ladder, or None.
         tokenizer: transformers tokenizer, or None.
         draft_heads: safetensors of heads that guess further tokens, or None.
@@ -59,6 +61,7 @@ class ExportRequest:
     target: Target
     recipe: Recipe
     context: int | None = None
+    inputs: GivenInputs | None = None
     text: str | None = None
     tokenizer: Any = field(default=None, compare=False)
     max_fallback: float | None = None
@@ -151,6 +154,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),
         "context": request.context,
+        "inputs": request.inputs.digest if request.inputs else None,
         "text": request.text,
         "calibration": list(request.calibration),
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,

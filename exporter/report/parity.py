@@ -24,6 +24,7 @@ def parity(manifest: Manifest) -> str:
     return section(
         "Parity ladder",
         intro,
+        _judged_on(manifest),
         _more_bits(manifest),
         _not_emulated(manifest.build.not_emulated),
         _ladder("Largest difference of a logit, as a share of the reference's largest", relative),
@@ -31,6 +32,10 @@ def parity(manifest: Manifest) -> str:
         "<h3>All figures (measured)</h3>",
         _rung_table(rungs),
     )
+
+
+def _judged_on(manifest: Manifest) -> str:
+    return f"<p>Outputs: {escape(manifest.judged_on)}.</p>" if manifest.judged_on else ""
 
 
 def _more_bits(manifest: Manifest) -> str:

@@ -38,6 +38,7 @@ from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
+from edgec.exporter.sources.given_inputs import GivenInputs, read_inputs
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
@@ -172,6 +173,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         calibration=known,
         calibration_text=text_of_file(options.calibrate, known),
         context=check_context(source, options.context),
+        inputs=_read_inputs(options, source),
         text=_read_text(options.text),
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
@@ -184,6 +186,21 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
     if source.kind == "module":
         return request
     return replace(request, source=replace(source, longest=request.limits.context))
+
+
+def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | None:
+    """The user's examples for a module; other models are judged on texts."""
+    if options.inputs is None:
+        return None
+    if source.kind != "module":
+        raise InputError(
+            what="--inputs is for models that are not language models",
+            where="--inputs",
+            why=f"{source.name} is judged on texts",
+            fix="give a text with --text, and one to calibrate on with --calibrate",
+            code="E839",
+        )
+    return read_inputs(Path(options.inputs))
 
 
 def _check_heads(file: str | Path | None) -> Path | None:
