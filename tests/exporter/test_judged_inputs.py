@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edgec import export
+from edgec import export, load
 from edgec.bundle.folder import read_manifest
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.report.summary import summary_json
@@ -85,3 +85,21 @@ def test_language_models_are_judged_on_texts(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         export("examples/tiny-stories", inputs=rows(tmp_path), out=tmp_path / "x.edgec")
     assert refused.value.code == "E839" and "--text" in refused.value.fix
+
+
+def normed() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A group norm over 4,096 values, and noise around 0."""
+    return nn.GroupNorm(2, 8), (torch.randn(1, 8, 1024, generator=torch.Generator().manual_seed(0)),)
+
+
+@pytest.mark.long
+def test_float16_gives_numbers_away_from_zero(tmp_path: Path) -> None:
+    """Sums of 4,096 values around 100 are beyond float16; the artifact takes means of means."""
+    module, (x,) = normed()
+    path = export("tests.exporter.test_judged_inputs:normed", target="iphone", out=tmp_path / "x.edgec")
+    made = read_manifest(path)
+    assert made.recipe_name == "float" and "mean and spread of the example" in made.judged_on
+    shifted = x + 100
+    (got,) = load(path).run(input=shifted.numpy()).values()
+    # Inputs of float16 around 100 are 1/16 apart.
+    torch.testing.assert_close(torch.as_tensor(got).float(), module(shifted).detach(), atol=0.1, rtol=0)
