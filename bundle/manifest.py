@@ -31,6 +31,7 @@ from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.bundle.shipped_adapters import ShippedAdapter
+from edgec.bundle.tried_recipe import TriedRecipe, tried_line
 
 SCHEMA_VERSION = 3
 # A part of the manifest, the kind of model that has it, and its methods, where shapes vary and where they are fixed.
@@ -240,6 +241,8 @@ class Manifest(JsonPart):
     ``calibration``: the text that weights were calibrated on; None where none was used.
     ``context_note``: how positions are rotated, where that depends on the context.
     ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
+    ``judged_on``: the inputs on which the ladder compares a module, in words.
+    ``tried_recipes``: default recipes with fewer bits whose budgets did not hold.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
     """
@@ -274,6 +277,8 @@ class Manifest(JsonPart):
     calibration: CalibrationText | None = Field(default=None, exclude_if=lambda value: value is None)
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = Field(default=None, exclude_if=lambda value: value is None)
+    judged_on: str = Field(default="", exclude_if=lambda value: not value)
+    tried_recipes: list[TriedRecipe] = Field(default=[], exclude_if=lambda value: not value)
     # Left out where it is empty, so that the bundles of other models stay as they were written.
     checkpoint: list[CheckpointMatrix] = Field(default=[], exclude_if=lambda value: not value)
     ledger: Ledger | None = None
@@ -289,6 +294,11 @@ class Manifest(JsonPart):
     def recipe_name(self) -> str:
         """The recipe's name, or ``unnamed``."""
         return str(self.recipe.get("name", "unnamed"))
+
+    @property
+    def bits_line(self) -> str:
+        """Where more bits were spent than the recipe has, or than the first default had; else empty."""
+        return self.more_bits.line if self.more_bits else tried_line(self.tried_recipes, self.recipe_name)
 
     def __repr__(self) -> str:
         return f"<edgec Manifest {self.name}: {self.recipe_name}, {self.target}, {self.format}>"

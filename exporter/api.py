@@ -29,10 +29,10 @@ def export_bundle(options: ExportOptions) -> Path:
     """
     from edgec.exporter.adapt.boundary import with_boundary
     from edgec.exporter.assemble.assemble import bundle_contents
+    from edgec.exporter.bit_search.first_that_holds import compile_first_that_holds
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.bit_search.until_it_holds import compile_until_it_holds, wanted_quality
     from edgec.exporter.calibration.stage import with_text
-    from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
     from edgec.exporter.resolve.resolved import resolve_options
     from edgec.exporter.stage_cache import StageCache
@@ -44,10 +44,10 @@ def export_bundle(options: ExportOptions) -> Path:
         request = with_text(resolved.request, cache, progress, searched=options.target_bits is not None)
         request = with_bits(with_boundary(request, progress), options.target_bits, cache, progress)
         wanted = wanted_quality(options, request)
-        with naming_recipes(request.recipe, request.target):
-            if wanted is None:
-                compiled = compile_model(request, cache, progress)
-            else:
+        if wanted is None:
+            request, compiled = compile_first_that_holds(request, cache, progress)
+        else:
+            with naming_recipes(request.recipe, request.target):
                 request, compiled = compile_until_it_holds(request, wanted, cache, progress)
         progress.enter("bundle", str(resolved.out))
         name = resolved.out.name.removesuffix(".edgec")

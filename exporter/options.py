@@ -31,7 +31,8 @@ class ExportOptions:
             ``package.module:factory``.
         target: a name from ``edgec targets``, ``host`` by default; ``iphone`` is the oldest iPhone that the model fits.
         recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
-            under, else ``4bit``; on CPUs, the integers that a quantised checkpoint stores are then kept.
+            under, else ``4bit``; on CPUs, the integers that a quantised checkpoint stores are then kept. For models
+            other than language models ``float`` on accelerators and ``8bit`` on CPUs, ``float`` where that costs much.
         out: path of the bundle; by default NAME-TARGET.edgec in the current folder.
         force: replace an existing bundle.
         random_weights: export an architecture with seeded random weights.
@@ -47,6 +48,9 @@ class ExportOptions:
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx`` or ``qnn``, where the target has several; else its first.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
+        inputs: a ``.npz`` file with an array of examples for each input of a module, or a folder of ``.npz`` or
+            ``.npy`` files: what the app will pass. The ladder judges on them, and ranges are calibrated on them; by
+            default inputs are made.
         text: a file with text for the parity ladder; a built-in text by default.
         calibrate: a file with text like what the model will see: rounding errors are then weighted by the size of
             activations on that text. Without it, recipes that use text (``4bit-gptq``, look-up tables) get the
@@ -93,6 +97,7 @@ class ExportOptions:
     max_fallback: float | None = None
     format: str | None = None
     budgets: Mapping[str, float] | None = None
+    inputs: str | Path | None = None
     text: str | Path | None = None
     calibrate: str | Path | None = None
     target_bits: float | None = None

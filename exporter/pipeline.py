@@ -46,6 +46,7 @@ class CompiledModel:
         sample: a short text of both, for the report.
         noise: how far two right executions of its last graph differ, where that was measured.
         stored: what became of the matrices that the checkpoint stores as integers.
+        judged_on: the inputs that a module was judged on, in words.
     """
 
     artifact: Path
@@ -55,6 +56,7 @@ class CompiledModel:
     sample: Sample | None = None
     noise: Noise | None = None
     stored: tuple[CheckpointMatrix, ...] = ()
+    judged_on: str = ""
 
 
 @few_collections()
@@ -84,9 +86,8 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes, rewrite.noise))
         ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
-    return CompiledModel(
-        artifact, facts, rungs, _said(request, facts, logits), sample, rewrite.noise, tuple(rewrite.stored)
-    )
+    said, stored = _said(request, facts, logits), tuple(rewrite.stored)
+    return CompiledModel(artifact, facts, rungs, said, sample, rewrite.noise, stored, rewrite.judged_on)
 
 
 def with_values(rungs: Sequence[Rung], values: str) -> list[Rung]:

@@ -11,6 +11,7 @@ from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import BitSearch, CalibrationText, MoreBits
 from edgec.bundle.prefix import Files, SystemPrompt
+from edgec.bundle.tried_recipe import TriedRecipe
 from edgec.devices.targets import Target
 from edgec.exporter.parity.emulated import Emulation
 from edgec.exporter.parity.probe import Probe, make_probe
@@ -21,6 +22,7 @@ from edgec.exporter.resolve.adapters import NamedLora
 from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, longest_with_reach, slots, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
+from edgec.exporter.sources.given_inputs import GivenInputs
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
@@ -35,6 +37,7 @@ class ExportRequest:
         target: the phone, unit and format.
         recipe: resolved for the target's backend.
         context: positions the artifact serves; None for the recipe's or the model's own number.
+        inputs: the user's own inputs for the parity ladder and calibration of a module, or None.
         text: the user's own text for the parity ladder, or None.
         tokenizer: transformers tokenizer, or None.
         draft_heads: safetensors of heads that guess further tokens, or None.
@@ -45,6 +48,9 @@ class ExportRequest:
         calibration_text: which text that is, for reports; None where there is none. Stages do not depend on it.
         bit_search: how the bits of layers were chosen, if they were searched for.
         more_bits: which layers were given more bits than the recipe has. Stages depend on the recipe's rules.
+        further_recipes: those with more bits that follow where the recipe, a default, misses its budget. Stages depend
+            on the one that is tried.
+        tried: the defaults that missed theirs. Stages do not depend on it.
         loras: the adapters that the artifact has functions for.
         spends_bits: a quality that is missed is answered by more bits. Stages do not depend on it.
         compare_layers: compare the artifact layer by layer even where its logits pass. Stages do not depend on it.
@@ -55,6 +61,7 @@ class ExportRequest:
     target: Target
     recipe: Recipe
     context: int | None = None
+    inputs: GivenInputs | None = None
     text: str | None = None
     tokenizer: Any = field(default=None, compare=False)
     max_fallback: float | None = None
@@ -64,6 +71,8 @@ class ExportRequest:
     calibration_text: CalibrationText | None = None
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = None
+    further_recipes: tuple[Recipe, ...] = ()
+    tried: tuple[TriedRecipe, ...] = ()
     schemas: Files = field(default_factory=dict, compare=False)
     loras: tuple[NamedLora, ...] = ()
     compare_layers: bool = False
@@ -145,6 +154,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),
         "context": request.context,
+        "inputs": request.inputs.digest if request.inputs else None,
         "text": request.text,
         "calibration": list(request.calibration),
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,

@@ -33,6 +33,7 @@ from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
+from edgec.backends.xnnpack.slopes import write_out_slopes
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.bundle.findings import Delegation
 from edgec.free_memory import return_free_memory
@@ -163,6 +164,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
         refuse_float_inputs(graph)
     write_out_norms(graph)
     write_out_tanh_gelus(graph)
+    write_out_slopes(graph)
     write_out_divisions(graph)
     write_out_pixel_shuffles(graph)
     grouped, constants = clusters(graph.graph), constants_of(graph.graph)

@@ -21,6 +21,7 @@ from torch.fx import GraphModule, Node
 from edgec.backends.xnnpack.fold_outside import fold_outside
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.reduced_dimensions import keep_reduced_dimensions
+from edgec.backends.xnnpack.slopes import write_out_slopes
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR
@@ -98,6 +99,7 @@ def _to_edge(program: Program) -> Any:
 
     graph = clone(program.graph)
     write_out_tanh_gelus(graph)
+    write_out_slopes(graph)
     keep_reduced_dimensions(graph)
     write_out_pixel_shuffles(graph)
     return to_edge_transform_and_lower(

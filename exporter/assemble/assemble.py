@@ -73,9 +73,12 @@ def bundle_contents(
         "device_checks": checks,
         "bit_search": request.bit_search,
     }
+    facts["judged_on"] = compiled.judged_on
     facts["calibration"] = request.calibration_text
     if request.more_bits:
         facts["more_bits"] = request.more_bits
+    if request.tried:
+        facts["tried_recipes"] = list(request.tried)
     if manifest.writing_limits:
         facts["context_note"] = context_note(request.spec, manifest.writing_limits.context)
     manifest = manifest.model_copy(update=facts)

@@ -57,7 +57,7 @@ def capture_module(
     """
     name = name or type(module).__name__
     _check_inputs(module, example_inputs, name)
-    names = list(input_names) or _input_names(module, example_inputs)
+    names = list(input_names) or names_of_inputs(module, example_inputs)
     with _flat_outputs(module.eval(), name, names) as returned:
         exported = _export(module, example_inputs, name, tokens)
     return _program(exported, names, returned[-1].names, name, tokens)
@@ -130,8 +130,8 @@ def _bind(module: nn.Module, examples: Examples) -> inspect.BoundArguments:
     return signature.bind(**examples) if isinstance(examples, Mapping) else signature.bind(*examples)
 
 
-def _input_names(module: nn.Module, examples: Examples) -> list[str]:
-    """A name for each input tensor; ``*args`` gives args_0, args_1."""
+def names_of_inputs(module: nn.Module, examples: Examples) -> list[str]:
+    """A name for each input tensor of a module; ``*args`` gives args_0, args_1."""
     if isinstance(examples, Mapping):
         return list(examples)
     names: list[str] = []

@@ -36,11 +36,29 @@ def worst_output_rung(
         for a, b, form in zip(*parts, forms, strict=True)
         if a.numel()
     ]
+    return worst_rung(rungs, "output")
+
+
+def worst_rung(rungs: Sequence[Rung], kind: str) -> Rung:
+    """The rung that uses up most of its budget, with a note on which ``kind`` of thing it is about."""
     place = max(range(len(rungs)), key=lambda index: (_used(rungs[index]), _relative(rungs[index])))
     worst = rungs[place]
-    place_note = f"output {place + 1} of {len(rungs)}, which differs most" if len(rungs) > 1 else ""
+    place_note = f"{kind} {place + 1} of {len(rungs)}, which differs most" if len(rungs) > 1 else ""
     note = "; ".join(filter(None, (worst.note, place_note)))
     return worst.model_copy(update={"note": note})
+
+
+def worst_call_rung(
+    before: Stage,
+    after: Stage,
+    forms: Sequence[OutputForm],
+    compare: Callable[[Stage, Stage], Rung],
+) -> Rung:
+    """The rung of the call that differs most; the outputs of all calls stand in one row, call after call."""
+    size = sum(form.size for form in forms)
+    pairs = zip(before.logits.split(size, 1), after.logits.split(size, 1), strict=True)
+    rungs = [worst_output_rung(replace(before, logits=a), replace(after, logits=b), forms, compare) for a, b in pairs]
+    return worst_rung(rungs, "input")
 
 
 def _used(rung: Rung) -> float:
@@ -58,6 +76,11 @@ def _relative(rung: Rung) -> float:
 def flatten_outputs(outputs: Any) -> Tensor:
     """Join all output tensors to one row [1, N] of float32, or of float64 where integers are among them."""
     return torch.cat([_row(value.detach()) for value in _tensors(outputs)], 1)
+
+
+def joined_outputs(calls: Sequence[Any]) -> Tensor:
+    """The outputs of several calls in one row, call after call (``flatten_outputs``)."""
+    return torch.cat([flatten_outputs(each) for each in calls], 1)
 
 
 def _row(value: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from edgec.errors import BudgetError
 EXACT_EPSILON = 1e-3
 AT_LEAST = frozenset({"top1_agreement", "equal_share"})
 MORE_BITS = "choose a recipe with more bits, or keep sensitive layers in float by a rule"
-_WRONG = "a pass or the lowering is at fault, not the model: export with --recipe float, and report it"
+WRONG = "a pass or the lowering is at fault, not the model: export with --recipe float, and report it"
 _ROUNDED = (
     "export with --recipe float for a CPU, which rounds nothing: if that fails too, the lowering is at fault: report "
     "it; if it passes, the model makes more of rounding than edgec expects"
@@ -98,7 +98,7 @@ def _shown(value: float | None) -> str:
 def _fix(rung: Rung) -> str:
     if rung.half == "quality":
         return MORE_BITS
-    return _ROUNDED if _may_differ(rung) else _WRONG
+    return _ROUNDED if _may_differ(rung) else WRONG
 
 
 def _may_differ(rung: Rung) -> bool:

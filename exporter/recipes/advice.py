@@ -7,23 +7,29 @@ from contextlib import contextmanager
 
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
-from edgec.exporter.parity.refusals import MORE_BITS
+from edgec.exporter.parity.refusals import MORE_BITS, WRONG
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, recipe_names
 from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend
 from edgec.passes.compress.rounding.weight_grid import GPTQ
 
+# What a module is advised: look-up tables and few bits need weights that a network for sound or faces does not have.
+_OF_MODULES = ("8bit", "float")
+_FLOAT_ALREADY = "a pass or the lowering is at fault, not the model, and nothing was rounded: report it"
+
 
 @contextmanager
-def naming_recipes(recipe: Recipe, target: Target) -> Iterator[None]:
-    """Make a refusal for quality (E201) name the recipes of this target that have more bits."""
+def naming_recipes(recipe: Recipe, target: Target, *, module: bool = False) -> Iterator[None]:
+    """Make a refusal by the ladder name what can be done on this target; ``module``: the model is no decoder."""
     try:
         yield
     except BudgetError as error:
+        if error.fix == WRONG and recipe.weights is None:
+            raise BudgetError(error.what, error.where, error.why, _FLOAT_ALREADY, error.code) from error
         if not error.fix.startswith(MORE_BITS):
             raise
         accepted = error.fix.removeprefix(MORE_BITS).removeprefix("; ")
-        fix = "; ".join(filter(None, [_fix(recipe, target), accepted]))
+        fix = "; ".join(filter(None, [_fix(recipe, target, module), accepted]))
         raise BudgetError(error.what, error.where, error.why, fix, error.code) from error
 
 
@@ -51,10 +57,12 @@ def _can_run(recipe: Recipe, target: Target) -> bool:
     return True
 
 
-def _fix(recipe: Recipe, target: Target) -> str:
-    names = more_bits(recipe, target)
+def _fix(recipe: Recipe, target: Target, module: bool) -> str:
+    names = [name for name in more_bits(recipe, target) if not module or name in _OF_MODULES]
     if "float" in names:
         return f"use --recipe {' or '.join(names)}: float rounds nothing and so passes"
     if names:
         return f"use --recipe {' or '.join(names)}, which has more bits here"
+    if module:
+        return f"no recipe has more bits on {target.name}: give real inputs, which it is then judged on (--inputs)"
     return f"no recipe has more bits on {target.name}: calibrate on your own text (--calibrate)"

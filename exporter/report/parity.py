@@ -24,6 +24,7 @@ def parity(manifest: Manifest) -> str:
     return section(
         "Parity ladder",
         intro,
+        _judged_on(manifest),
         _more_bits(manifest),
         _not_emulated(manifest.build.not_emulated),
         _ladder("Largest difference of a logit, as a share of the reference's largest", relative),
@@ -33,8 +34,13 @@ def parity(manifest: Manifest) -> str:
     )
 
 
+def _judged_on(manifest: Manifest) -> str:
+    return f"<p>Outputs: {escape(manifest.judged_on)}.</p>" if manifest.judged_on else ""
+
+
 def _more_bits(manifest: Manifest) -> str:
-    return f"<p>More bits than the recipe has: {escape(manifest.more_bits.line)}.</p>" if manifest.more_bits else ""
+    label = "More bits than the recipe has" if manifest.more_bits else "More bits than the first default"
+    return f"<p>{label}: {escape(manifest.bits_line)}.</p>" if manifest.bits_line else ""
 
 
 def _not_emulated(why: str) -> str:

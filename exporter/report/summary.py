@@ -31,7 +31,8 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "limits": manifest.writing_limits.model_dump() if manifest.writing_limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
         "calibration": manifest.calibration.model_dump() if manifest.calibration else None,
-        "more_bits": manifest.more_bits.line if manifest.more_bits else None,
+        "judged_on": manifest.judged_on or None,
+        "more_bits": manifest.bits_line or None,
         "checkpoint": fates_in_words(manifest.checkpoint) or None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
@@ -98,7 +99,8 @@ def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     lines += [f"values  {rung.stage}: {rung.values}" for rung in manifest.parity if rung.values]
     lines += [f"text    calibrated on {manifest.calibration}"] if manifest.calibration else []
-    lines += [f"bits    {manifest.more_bits.line}"] if manifest.more_bits else []
+    lines += [f"inputs  {manifest.judged_on}"] if manifest.judged_on else []
+    lines += [f"bits    {manifest.bits_line}"] if manifest.bits_line else []
     if manifest.ledger:
         size = manifest.ledger
         part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from edgec.backends.forms import form_of
-from edgec.backends.qnn.legality import check_chip
 from edgec.bundle.end_tokens import with_tokenizer_ends
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
@@ -16,26 +15,30 @@ from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.runner.build import build_runner, find_build
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError, ToolError
-from edgec.exporter.adapt.record import as_recorded, recorded_recipe
+from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Progress, shares_with_engine
-from edgec.exporter.recipes.checks import check_recipe
-from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
-from edgec.exporter.recipes.recipe import DEFAULT_RECIPE, Recipe, for_backend, with_standard_kernels
-from edgec.exporter.recipes.support import STANDARD_KERNELS
+from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
 from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
-from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.recipe_choice import (
+    check_early,
+    default_of_module,
+    load_asked_recipe,
+    names_no_recipe,
+    without_own_kernels,
+)
 from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_several_methods
 from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.schemas.shipped import schema_files
+from edgec.exporter.sources.given_inputs import GivenInputs, read_inputs
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
@@ -79,15 +82,18 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     if options.out is not None:
         check_output(Path(options.out), options.force)
     asked = _load_target(name, options.format)
-    recipe = _load_recipe(options, asked)
+    recipe = load_asked_recipe(options, asked)
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
         compile_engine(progress)
-    wanted, recipe = options.kernels or recipe.kernels, _check_legal(recipe, asked, options)
+    wanted, recipe = options.kernels or recipe.kernels, check_early(recipe, asked, options)
     fell_back = _FELL_BACK if wanted != recipe.kernels else ""
     check_adaptable(options.adapters, form_of(asked), recipe)
     loras = read_loras(options.adapters)
     source = _find_source(options)
     check_modules(loras, source)
+    further: tuple[Recipe, ...] = ()
+    if source.kind == "module" and names_no_recipe(options):
+        recipe, further = default_of_module(asked, options)
     recipe = as_stored(as_recorded(recipe, source.config), source, form_of(asked), options)
     noted = check_requantise(options, recipe, source, form_of(asked))
     if source.kind == "decoder":
@@ -96,7 +102,9 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     elif source.kind in SEVERAL_METHODS:
         check_several_methods(source, recipe, form_of(asked), options)
     else:
-        recipe = recipe if asked.name == DEFAULT_TARGET else _without_own_kernels(recipe, asked)
+        own = asked.name == DEFAULT_TARGET
+        recipe, *others = (each if own else without_own_kernels(each, asked) for each in (recipe, *further))
+        further = tuple(others)
     check_preparation(recipe, source.kind)
     added = sum(lora.bytes(2) for lora in loras)
     target, choice = choose_target(asked, source, recipe, options.context, added)
@@ -106,6 +114,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     request = _request(options, source, target, recipe)
     if progress and noted:
         progress.note(noted)
+    request = replace(request, further_recipes=further)
     request = replace(
         request, loras=loras, emulation=choose_emulation(request, options.emulate, progress or Progress())
     )
@@ -123,34 +132,6 @@ def _load_target(name: str, format: str | None) -> Target:
             code="E117",
         )
     return target
-
-
-def _load_recipe(options: ExportOptions, target: Target) -> Recipe:
-    """The recipe as the backend expresses it, with the caller's budgets over its own."""
-    named = options.recipe or recorded_recipe(options.model) or DEFAULT_RECIPE
-    recipe = for_backend(load_recipe(named) if isinstance(named, str | Path) else named, target.backend)
-    given = options.budgets or {}
-    return replace(recipe, budgets={**recipe.budgets, **given}, accepted=given) if given else recipe
-
-
-def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:
-    """Refuse a recipe that the target cannot execute; returns it with the kernels that its artifact will call."""
-    form = form_of(target)
-    recipe = recipe if form.static else with_kernels(recipe, options.kernels)
-    check_recipe(recipe, target.backend)
-    check_chip(target, recipe)
-    if not form.static:
-        return recipe
-    heads, prompt = options.draft_heads is not None, options.system_prompt is not None
-    check_static(recipe, form, draft_heads=heads, system_prompt=prompt)
-    return recipe
-
-
-def _without_own_kernels(recipe: Recipe, target: Target) -> Recipe:
-    """The recipe for a module on a phone, whose app calls ExecuTorch's own runtime: its kernels may read less."""
-    standard = with_standard_kernels(recipe)
-    check_recipe(standard, target.backend)
-    return standard
 
 
 def _find_source(options: ExportOptions) -> ModelSource:
@@ -192,6 +173,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         calibration=known,
         calibration_text=text_of_file(options.calibrate, known),
         context=check_context(source, options.context),
+        inputs=_read_inputs(options, source),
         text=_read_text(options.text),
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
@@ -204,6 +186,21 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
     if source.kind == "module":
         return request
     return replace(request, source=replace(source, longest=request.limits.context))
+
+
+def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | None:
+    """The user's examples for a module; other models are judged on texts."""
+    if options.inputs is None:
+        return None
+    if source.kind != "module":
+        raise InputError(
+            what="--inputs is for models that are not language models",
+            where="--inputs",
+            why=f"{source.name} is judged on texts",
+            fix="give a text with --text, and one to calibrate on with --calibrate",
+            code="E839",
+        )
+    return read_inputs(Path(options.inputs))
 
 
 def _check_heads(file: str | Path | None) -> Path | None:
@@ -242,27 +239,6 @@ def _load_tokenizer(source: ModelSource) -> Any:
     if source.ears is not None:
         teach_sounds(tokenizer, source.ears)
     return tokenizer
-
-
-def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
-    """The recipe with the kernels its artifact will call.
-
-    Args:
-        recipe: as read; its own choice holds where ``asked`` is None.
-        asked: ``edgec`` or ``standard``, with no fallback. With None, a machine that cannot compile edgec's kernels
-            (has no compiler) uses ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
-
-    Raises:
-        ToolError: E311, edgec's kernels were asked for and there is no compiler; E301 or E312, there is one, and the
-            engine cannot be compiled or loaded.
-    """
-    from edgec.runtime_py.engines.choice import engine_error
-
-    wanted = asked or recipe.kernels
-    error = engine_error() if wanted == "edgec" else None
-    if error and (asked or error.code != _NO_COMPILER):
-        raise error
-    return with_standard_kernels(recipe) if error or wanted == STANDARD_KERNELS else replace(recipe, kernels=wanted)
 
 
 def compile_engine(progress: Progress) -> None:

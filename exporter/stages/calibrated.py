@@ -17,11 +17,11 @@ from edgec.backends.qnn.context import execute_on_cpu, layer_values
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import Stage, accepting, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
+from edgec.exporter.parity.outputs import joined_outputs, worst_call_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import artifact_quality, quality_budget
-from edgec.exporter.stages.module import module_budget
+from edgec.exporter.stages.module_measure import module_budget
 from edgec.exporter.stages.static_decoder import StaticDecoderStages
 from edgec.exporter.stages.static_module import StaticModuleStages
 from edgec.ir.program import Effect
@@ -59,21 +59,21 @@ class CalibratedDecoderStages(StaticDecoderStages):
 
 @dataclass
 class CalibratedModuleStages(StaticModuleStages):
-    """The stages of a non-decoder model in fixed point; ranges are measured on its example inputs."""
+    """The stages of a non-decoder model in fixed point; ranges are measured on what it is judged on."""
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Compare the graph, the fixed-point model on this CPU, and the artifact in the vendor's emulation."""
-        request, given = self.request, self.examples()
+        request = self.request
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
-        outputs = tuple(open_function_on_cpu(artifact)(given))
-        fixed = Stage(FIXED, flatten_outputs(outputs), Effect.APPROXIMATE)
-        after = Stage(ARTIFACT, flatten_outputs(tuple(open_function(artifact)(given))))
+        outputs = self.executed(open_function_on_cpu(artifact))
+        fixed = Stage(FIXED, joined_outputs(outputs), Effect.APPROXIMATE)
+        after = Stage(ARTIFACT, joined_outputs(self.executed(open_function(artifact))))
         quality = partial(quality_rung, budget=module_budget(request.recipe))
-        trained, forms = request.source.trained, self.executed_forms(artifact, outputs)
-        ranged = partial(quality, gated=trained, note="ranges measured on the example inputs")
+        trained, forms = request.source.trained, self.executed_forms(artifact, outputs[0])
+        ranged = partial(quality, gated=trained, note="ranges measured on the inputs that the model is judged on")
         budget = accepting(EMULATED_MODULE, request.recipe)
         lowering = partial(lowering_rung, budget=budget, rounded=True, note=self.backend.EXECUTED_BY)
         whole = partial(quality, gated=trained)
         pairs = ((final, fixed, ranged), (fixed, after, lowering), (reference, after, whole))
-        first, *rest = (worst_output_rung(one, other, forms, compare) for one, other, compare in pairs)
+        first, *rest = (worst_call_rung(one, other, forms, compare) for one, other, compare in pairs)
         return [first.model_copy(update={"values": layer_values(artifact)}), *rest]

@@ -42,6 +42,7 @@ class Rewrite(JsonPart):
 
     ``noise``: how far two right executions of the last graph differ; ``further``: its quality at further positions.
     ``stored``: what became of the matrices that the checkpoint stores as integers.
+    ``judged_on``: the inputs that a module is judged on, in words.
     """
 
     rungs: list[Rung]
@@ -51,6 +52,7 @@ class Rewrite(JsonPart):
     noise: Noise | None = None
     further: FurtherFigures | None = None
     stored: list[CheckpointMatrix] = Field(default=[])
+    judged_on: str = ""
 
 
 class Facts(JsonPart):

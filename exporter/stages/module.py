@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,17 +19,19 @@ from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
 from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
-from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.earlier_calls import lasting_answer
-from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.output_form import OutputForm, forms_of
-from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
+from edgec.exporter.parity.outputs import (
+    flatten_outputs,
+    joined_outputs,
+    worst_output_rung,
+    worst_rung,
+)
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
-from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.example_inputs import no_inputs
 from edgec.exporter.sources.model_source import ModelSource
@@ -37,9 +39,11 @@ from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, save_facts
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, write_lowered
+from edgec.exporter.stages.judged_inputs import JudgedInputs, judged_inputs
 from edgec.exporter.stages.locating import locate_in_artifact
+from edgec.exporter.stages.module_measure import module_budget, module_measure
 from edgec.exporter.stages.pass_orders import module_passes
-from edgec.exporter.stages.rewriting import Measure, rewrite
+from edgec.exporter.stages.rewriting import rewrite
 from edgec.exporter.stages.standard_facts import standard_facts
 from edgec.ir.program import Dynamic, Program
 from edgec.passes.contract import Pass, run_passes
@@ -61,6 +65,10 @@ class ModuleStages:
     request: ExportRequest
     program: Program | None = None
     inputs: tuple[Tensor, ...] = ()
+    _judged: JudgedInputs | None = None
+    _exposed: dict[Callable[[Program], Program], Callable[[Sequence[Tensor]], Sequence[Tensor]]] = field(
+        default_factory=dict
+    )
 
     def passes(self) -> list[Pass]:
         """The passes of this model, in order."""
@@ -73,11 +81,12 @@ class ModuleStages:
         returned = self._reference(model)
         forms, notes = forms_of(returned.tensors, self.inputs), "; ".join(returned.notes)
         progress.step(0.0, notes)
-        measure = module_measure(self.inputs, forms, self.request.recipe, self.request.source.trained)
-        eager = Stage("eager module", flatten_outputs(returned.tensors))
+        judged = self.judged(model)
+        measure = module_measure(judged.calls, forms, self.request.recipe, self.request.source.trained)
+        eager = Stage("eager module", joined_outputs(judged.outputs))
         done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
-        done.noted(notes).save(folder)
+        replace(done.noted(notes), judged_on=judged.note).save(folder)
 
     def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
@@ -96,6 +105,15 @@ class ModuleStages:
             raise
         except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
             raise _not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
+
+    def judged(self, model: torch.nn.Module | None = None) -> JudgedInputs:
+        """The inputs that this model is judged on; made or bound on the first call."""
+        if self._judged is None:
+            if model is None:
+                model, self.inputs = self._build()
+            source = self.request.source
+            self._judged = judged_inputs(model, self.inputs, source.name, source.input_names, self.request.inputs)
+        return self._judged
 
     def varying(self) -> Dynamic | None:
         """The number of tokens, where the artifact may take texts of any length."""
@@ -174,27 +192,46 @@ class ModuleStages:
         return self.program
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
-        """Execute the artifact on the example inputs and compare."""
+        """Execute the artifact on the inputs that the model is judged on, and compare."""
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
         method = TorchMethod(artifact)
-        outputs = method(self.examples())
         loose = rounds_weights(self.request.recipe)
         budget = ladder.accepting(ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING, self.request.recipe)
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
-        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        forms = self.executed_forms(artifact, outputs)
-        rung = self.with_choices(worst_output_rung(final, executed, forms, compare), outputs, forms, compare)
+        rung = self.executed_rung(artifact, Stage(rewrite.final, logits["final"]), self.executed(method), compare)
         return [rung if rung.passed else self._locate(rung, progress), *self._other_lengths(artifact, method, loose)]
+
+    def executed(self, method: Callable[[Sequence[Tensor]], Sequence[Tensor]]) -> list[tuple[Tensor, ...]]:
+        """An artifact's outputs for each of the inputs that the model is judged on."""
+        return [tuple(value.clone() for value in method(call)) for call in self.judged().calls]
+
+    def executed_rung(
+        self,
+        artifact: Path,
+        final: Stage,
+        outputs: Sequence[Sequence[Tensor]],
+        compare: Callable[[Stage, Stage], Rung],
+    ) -> Rung:
+        """The rung of the call in which the artifact differs most from its graph."""
+        forms = self.executed_forms(artifact, outputs[0])
+        rungs, size = [], sum(form.size for form in forms)
+        for call, wanted, own in zip(self.judged().calls, final.logits.split(size, 1), outputs, strict=True):
+            rung = worst_output_rung(
+                replace(final, logits=wanted), Stage("artifact", flatten_outputs(own)), forms, compare
+            )
+            rungs.append(self._with_choices(rung, call, own, forms, compare))
+        return worst_rung(rungs, "input")
 
     def executed_forms(self, artifact: Path, outputs: Sequence[Tensor]) -> list[OutputForm]:
         """The form of each output of the artifact, by what the manifest will say of them."""
         return forms_of(tuple(outputs), self.examples(), load_facts(artifact.parent).methods[0])
 
-    def with_choices(
+    def _with_choices(
         self,
         rung: Rung,
+        call: Sequence[Tensor],
         outputs: Sequence[Tensor],
         forms: Sequence[OutputForm],
         compare: Callable[[Stage, Stage], Rung],
@@ -202,17 +239,18 @@ class ModuleStages:
         """A failed rung of a model whose scores choose rows or decide integers, judged again with the artifact's."""
         for expects, expose, judge in _BY_SCORES:
             if not rung.passed and expects(program := self.rewritten(Progress())):
-                with TemporaryDirectory() as folder:
-                    exposed = self._executed(expose(program), Path(folder))
-                rung = judge(rung, program, self.examples(), outputs, exposed, forms, compare)
+                if expose not in self._exposed:
+                    self._exposed[expose] = self._function(expose(program))
+                rung = judge(rung, program, call, outputs, self._exposed[expose](call), forms, compare)
         return rung
 
-    def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
-        """The outputs of another artifact, of this program, on the example inputs."""
+    def _function(self, program: Program) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
+        """Another artifact, of this program, as a function of its inputs."""
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-        (artifact := folder / ARTIFACT).write_bytes(self._lowered_bytes(program))
-        return TorchMethod(artifact)(self.examples())
+        with TemporaryDirectory() as folder:
+            (artifact := Path(folder) / ARTIFACT).write_bytes(self._lowered_bytes(program))
+            return TorchMethod(artifact)
 
     def _other_lengths(self, artifact: Path, method: TorchMethod, loose: bool) -> Iterator[Rung]:
         """A text encoder's shortest and longest text, each compared with the model itself."""
@@ -261,43 +299,3 @@ def _not_taken(source: ModelSource, reason: str) -> InputError:
         fix="Return example inputs that the module's forward takes, in its order.",
         code="E108",
     )
-
-
-def module_measure(inputs: Sequence[Tensor], forms: Sequence[OutputForm], recipe: Recipe, trained: bool) -> Measure:
-    """How to measure a module: its outputs on the example inputs, each compared at its own scale.
-
-    Args:
-        inputs: the example inputs.
-        forms: of each output, in order.
-        recipe: gives the budget.
-        trained: whether rounding is gated.
-    """
-
-    def run(program: Program) -> Tensor:
-        with torch.no_grad():
-            return flatten_outputs(program.graph(*inputs))
-
-    return outputs_measure(run, lambda program: record_layers(program.graph, inputs), forms, recipe, trained)
-
-
-def outputs_measure(
-    run: Callable[[Program], Tensor],
-    layers: Callable[[Program], Layers],
-    forms: Sequence[OutputForm],
-    recipe: Recipe,
-    trained: bool,
-) -> Measure:
-    """How to measure outputs that are not distributions over tokens; ``run`` gives them in one row."""
-    quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
-    return Measure(
-        run=run,
-        lowering=lambda before, after: worst_output_rung(before, after, forms, lowering_rung),
-        quality=lambda reference, after: worst_output_rung(reference, after, forms, quality),
-        layers=layers,
-    )
-
-
-def module_budget(recipe: Recipe) -> Mapping[str, float]:
-    """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
-    given = {name: recipe.budgets[name] for name in ("channel_relative", "equal_share") if name in recipe.budgets}
-    return {"max_relative": recipe.budgets.get("max_relative", 0.25), **given}

@@ -41,6 +41,7 @@ from edgec.passes.static.bias_tables import BiasTables
 from edgec.passes.static.decompose_attention import DecomposeAttention
 from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.five_dimensions import FiveDimensions
+from edgec.passes.static.fp16_safe_mean import Fp16SafeMean
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.merge_dimensions import MergeDimensions
@@ -283,6 +284,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         DecomposeAttention(),
         MergeDimensions(),
         FiveDimensions(),
+        *([Fp16SafeMean()] if form.half else []),
         *([Fp16SafeNorm()] if form.half else []),
         FoldConstants(every=form.folds),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),

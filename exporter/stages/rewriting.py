@@ -82,6 +82,7 @@ class Rewritten:
         noise: how far a second right execution of the last graph is from the first.
         further: the last graph's quality at further positions.
         stored: what became of the matrices that the checkpoint stores as integers.
+        judged_on: the inputs that a module is judged on, in words.
     """
 
     program: Program
@@ -92,6 +93,7 @@ class Rewritten:
     noise: Noise | None = None
     further: FurtherFigures | None = None
     stored: tuple[CheckpointMatrix, ...] = ()
+    judged_on: str = ""
 
     def noted(self, note: str) -> Rewritten:
         """The same with a note at its first rung, where there is something to say."""
@@ -109,6 +111,7 @@ class Rewritten:
             noise=self.noise,
             further=self.further,
             stored=list(self.stored),
+            judged_on=self.judged_on,
         )
         kept = {"final": self.final.logits, "reference": self.reference.logits, **(others or {})}
         save_rewrite(folder, names, kept)

@@ -32,7 +32,7 @@ from edgec.exporter.stages.compiled import Rewrite, save_rewrite
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
 from edgec.exporter.stages.decoder import logits_measure, quality_budget
 from edgec.exporter.stages.locating import first_layer_lowered_otherwise
-from edgec.exporter.stages.module import outputs_measure
+from edgec.exporter.stages.module_measure import outputs_measure
 from edgec.exporter.stages.pass_orders import MethodPasses
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.ir.program import Program

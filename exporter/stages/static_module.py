@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from torch import Tensor
 
 from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, accepting, lowering_rung
-from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
+from edgec.exporter.parity.stress import check_stress, naming_made_inputs
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.artifact import function_of
@@ -44,24 +45,30 @@ class StaticModuleStages(ModuleStages):
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
-        methods, given = {METHOD: self.rewritten(progress)}, self.examples()
-        lower_methods(self.request, methods, folder, progress, {METHOD: [given]}, [given])
+        methods, judged = {METHOD: self.rewritten(progress)}, self.judged()
+        held = [*judged.calls, *(each.inputs for each in judged.stress if each.moderate)]
+        with naming_made_inputs(judged):
+            lower_methods(self.request, methods, folder, progress, {METHOD: held}, judged.calls)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
-        """Execute the artifact on the example inputs and compare."""
+        """Execute the artifact on the inputs that the model is judged on, and compare."""
         form, loose = self.request.form, rounds_weights(self.request.recipe)
         if not form.executed:
             return []
-        outputs = tuple(function_of(artifact, form)(self.examples()))
+        function = function_of(artifact, form)
         own = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
         note = self.backend.EXECUTED_BY
         budget = accepting(own, self.request.recipe)
         compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
-        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
-        forms = self.executed_forms(artifact, outputs)
-        return [self.with_choices(worst_output_rung(final, executed, forms, compare), outputs, forms, compare)]
+        final = Stage(rewrite.final, logits["final"])
+        rung = self.executed_rung(artifact, final, self.executed(function), compare)
+        if form.half and rung.passed:
+            check_stress(self.judged().stress, self.rewritten(progress), function)
+        return [rung]
 
-    def _executed(self, program: Program, folder: Path) -> Sequence[Tensor]:
-        form, artifact = self.request.form, folder / self.request.form.artifact
-        lower_artifact(self.request, {METHOD: program}, artifact, Progress(), [self.examples()])
-        return tuple(function_of(artifact, form)(self.examples()))
+    def _function(self, program: Program) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
+        form = self.request.form
+        with TemporaryDirectory() as folder:
+            artifact = Path(folder) / form.artifact
+            lower_artifact(self.request, {METHOD: program}, artifact, Progress(), self.judged().calls)
+            return function_of(artifact, form)

@@ -5,12 +5,13 @@
     x -> transpose -> reshape [1, L / K, K, C] -> mean over K -> transpose                        -> [1, C, L / K]
 
     x [N, C, H, W] -> avg_pool2d(K, K >= H, W)           ==>           mean over H, W             -> [N, C, 1, 1]
+    x [N, C, H, W] -> adaptive_avg_pool2d(1)             ==>           the same
 
 ExecuTorch has no kernel for pooling along one dimension. Core ML divides by the whole window, torch by what of it lies
 in the image: EfficientNet's window is as wide as its channels. Legality: windows that do not overlap, no padding, one
 batch, and a length that is a multiple of the window; or a window that covers an image of floats, without padding or
-divisor. Exact. Measured on a tiny random Qwen2-Audio: rows differ by 5.3e-7 of the largest; EfficientNet for iPhone was
-off by half (E201), now by 3e-4.
+divisor; or an adaptive pool of floats to one value. Exact. Measured on a tiny random Qwen2-Audio: rows differ by 5.3e-7
+of the largest; EfficientNet for iPhone was off by half (E201), now by 3e-4.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
+_ADAPTIVE = (aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.adaptive_avg_pool3d.default)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ class PoolToMean:
         for node in nodes_of(graph, aten.avg_pool2d.default):
             if _covers(node):
                 node.target, node.args, node.kwargs = aten.mean.dim, (node.args[0], [2, 3], True), {}
+        for node in nodes_of(graph, *_ADAPTIVE):
+            value, sizes = node.args
+            if set(sizes) == {1} and value.meta["val"].is_floating_point():  # type: ignore[union-attr, arg-type]
+                dims = [*range(-len(sizes), 0)]  # type: ignore[arg-type]
+                node.target, node.args, node.kwargs = aten.mean.dim, (value, dims, True), {}
         return program.interface
 
     def ensures(self, program: Program) -> None:

@@ -25,6 +25,7 @@ from torch.fx import GraphModule, Node
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
+from edgec.passes.graph.slopes import emit_slopes
 
 aten = torch.ops.aten
 _IMAGE = 4
@@ -51,7 +52,7 @@ class AppleOperators:
             _rename(node)
         slopes = self._slopes(graph)
         stretched = nodes_of(graph, aten.upsample_linear1d.vec)
-        for node, write in [*((node, _slopes) for node in slopes), *((node, _stretched) for node in stretched)]:
+        for node, write in [*((node, emit_slopes) for node in slopes), *((node, _stretched) for node in stretched)]:
             with graph.graph.inserting_before(node):
                 node.replace_all_uses_with(write(Emitter(graph.graph), node))
             graph.graph.erase_node(node)
@@ -81,14 +82,6 @@ def _has_slopes(node: Node, images_too: bool) -> bool:
     """Whether a PReLU has a slope for each channel of something other than an image."""
     x, slopes = (each.meta["val"] for each in node.all_input_nodes)
     return slopes.numel() > 1 and (images_too or x.dim() != _IMAGE)
-
-
-def _slopes(emit: Emitter, node: Node) -> Node:
-    x, slopes = node.all_input_nodes
-    shape = [-1, *[1] * (x.meta["val"].dim() - 2)]
-    below = emit(aten.neg.default, emit(aten.relu.default, emit(aten.neg.default, x)))
-    sloped = emit(aten.mul.Tensor, below, emit(aten.reshape.default, slopes, shape))
-    return emit(aten.add.Tensor, emit(aten.relu.default, x), sloped)
 
 
 def _stretched(emit: Emitter, node: Node) -> Node:

@@ -13,11 +13,12 @@ largest value keeps every square in range, and what is added to it keeps t in ra
 Vectors of length 1 are made likewise (``F.normalize``), whose eps of 1e-12 is 0 in float16; and a vector's length is
 the largest value times the length of y.
 A layer norm is the RMS norm of x - mean(x), plus its bias; a group norm is that of each group of channels, laid out in
-a row. (coremltools 9.0 refuses a group norm in float16 besides: it adds an eps in float32.) Legality: every
-``edgec::rms_norm`` and ``aten.group_norm`` node, every ``aten.layer_norm`` over the last dimension, and every vector
-norm of order 2, clamped below 1e-4 or not at all. Exact. Measured
-in float16 on values around 1000: the plain norm is 0 everywhere (its square is infinite), this one is at most 2e-3 off,
-of 4.
+a row. (coremltools 9.0 refuses a group norm in float16 besides: it adds an eps in float32.) Means of many values are
+taken in steps (``passes/graph/long_mean.py``): 2,048 values around 100 have a sum beyond float16. Legality: every
+``edgec::rms_norm``, ``aten.group_norm`` and ``aten.layer_norm`` node, and every vector norm of order 2, clamped below
+1e-4 or not at all. Exact. Measured in float16 on values around 1000: the plain norm is 0 everywhere (its square is
+infinite), this one is at most 2e-3 off, of 4; a layer norm of 2,048 and a group norm of 16,384 values around 100: NaN
+before, within what float16 keeps of their inputs now.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from edgec.ir.operators import RMS_NORM
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
+from edgec.passes.graph.long_mean import emit_mean
 
 aten = torch.ops.aten
 LAYER_NORM = aten.layer_norm.default
@@ -41,6 +43,7 @@ VECTOR_NORM = aten.linalg_vector_norm.default
 _FLOOR = 2.0**-8
 # float16's smallest normal number: below it a vector counts as 0, and its direction is not kept.
 _SMALLEST = 2.0**-14
+_SQUARES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,13 @@ class Fp16SafeNorm:
                     node.replace_all_uses_with(_length(Emitter(graph.graph), node))
         forms: dict[Any, Any] = {RMS_NORM: _rms_norm, LAYER_NORM: _layer_norm, GROUP_NORM: _group_norm}
         for node in nodes_of(graph, *forms):
-            if node.target is not LAYER_NORM or len(node.args[1]) == 1:  # type: ignore[arg-type]
-                with graph.graph.inserting_before(node):
-                    node.replace_all_uses_with(forms[node.target](Emitter(graph.graph), node))
+            with graph.graph.inserting_before(node):
+                node.replace_all_uses_with(forms[node.target](Emitter(graph.graph), node))
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No RMS norm and no group norm is left."""
-        assert not nodes_of(program.graph, RMS_NORM, GROUP_NORM)
+        """No norm is left."""
+        assert not nodes_of(program.graph, RMS_NORM, GROUP_NORM, LAYER_NORM)
 
 
 def _rms_norm(emit: Emitter, node: Node) -> Node:
@@ -83,8 +85,14 @@ def _rms_norm(emit: Emitter, node: Node) -> Node:
 
 def _layer_norm(emit: Emitter, node: Node) -> Node:
     given: Any = node.args
-    x, _, weight, bias, eps = (*given, *(None, None, 1e-5)[len(given) - 2 :])[:5]
-    normal = _scaled(emit, _centred(emit, x), weight, eps)
+    x, over, weight, bias, eps = (*given, *(None, None, 1e-5)[len(given) - 2 :])[:5]
+    if len(over) == 1:
+        normal = _scaled(emit, _centred(emit, x), weight, eps)
+    else:
+        shape = list(x.meta["val"].shape)
+        rows = emit(aten.reshape.default, x, [*shape[: -len(over)], -1])
+        normal = emit(aten.reshape.default, _scaled(emit, _centred(emit, rows), None, eps), shape)
+        normal = normal if weight is None else emit(aten.mul.Tensor, normal, weight)
     return normal if bias is None else emit(aten.add.Tensor, normal, bias)
 
 
@@ -140,7 +148,7 @@ def _shrunk(emit: Emitter, x: Any, dimensions: Any) -> tuple[Node, Node]:
 
 
 def _centred(emit: Emitter, x: Any) -> Node:
-    return emit(aten.sub.Tensor, x, emit(aten.mean.dim, x, [-1], True))
+    return emit(aten.sub.Tensor, x, emit_mean(emit, x, [-1], True))
 
 
 def _scaled(emit: Emitter, x: Any, weight: Any, eps: Any) -> Node:
@@ -149,7 +157,8 @@ def _scaled(emit: Emitter, x: Any, weight: Any, eps: Any) -> Node:
     scale = emit(aten.reciprocal.default, emit(aten.add.Tensor, largest, _FLOOR))
     y = emit(aten.mul.Tensor, x, scale)
     t = emit(aten.mul.Tensor, scale, math.sqrt(eps))
-    power = emit(aten.mean.dim, emit(aten.mul.Tensor, y, y), [-1], True)
+    # Squares are at most 1.
+    power = emit_mean(emit, emit(aten.mul.Tensor, y, y), [-1], True, short=_SQUARES)
     power = emit(aten.add.Tensor, power, emit(aten.mul.Tensor, t, t))
     normal = emit(aten.mul.Tensor, y, emit(aten.rsqrt.default, power))
     return normal if weight is None else emit(aten.mul.Tensor, normal, weight)

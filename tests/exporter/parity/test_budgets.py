@@ -14,7 +14,7 @@ from edgec.exporter.parity.output_form import forms_of
 from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.stages.module import module_budget
+from edgec.exporter.stages.module_measure import module_budget
 from edgec.exporter.stages.static_decoder import lowering_budget
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from edgec.devices.targets import load_target
 from edgec.errors import BudgetError
-from edgec.exporter.parity.refusals import MORE_BITS
+from edgec.exporter.parity.refusals import MORE_BITS, WRONG
 from edgec.exporter.recipes.advice import more_bits, naming_recipes
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import for_backend
@@ -48,3 +48,22 @@ def test_other_refusals_are_left_alone() -> None:
     with pytest.raises(BudgetError, match="bytes") as caught, naming_recipes(load_recipe("4bit"), load_target("host")):
         raise BudgetError("too many bytes", "model.pte", "", "look at the ledger", "E210")
     assert caught.value.fix == "look at the ledger"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "target", "words"),
+    [("4bit", "iphone", "use --recipe 8bit or float:"), ("8bit", "snapdragon-8-elite", "--inputs")],
+)
+def test_a_module_is_advised_bits_that_networks_keep(recipe: str, target: str, words: str) -> None:
+    phone = load_target(target)
+    own = for_backend(load_recipe(recipe), phone.backend)
+    with pytest.raises(BudgetError) as caught, naming_recipes(own, phone, module=True):
+        raise BudgetError("the quality check failed", "stage quantize", "max_relative 1", MORE_BITS, "E201")
+    assert words in caught.value.fix and "lut" not in caught.value.fix and "--calibrate" not in caught.value.fix
+
+
+def test_nobody_is_told_to_do_what_was_done() -> None:
+    float_recipe, phone = for_backend(load_recipe("float"), "coreml"), load_target("iphone")
+    with pytest.raises(BudgetError) as caught, naming_recipes(float_recipe, phone, module=True):
+        raise BudgetError("the lowering check failed", "stage artifact", "max_relative 1", WRONG, "E201")
+    assert "--recipe float" not in caught.value.fix and "report it" in caught.value.fix

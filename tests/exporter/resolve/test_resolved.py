@@ -20,7 +20,8 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import STAGE_SHARES, Event, Progress, shares_with_engine
 from edgec.exporter.recipes.file import load_recipe, recipe_names
 from edgec.exporter.resolve import resolved
-from edgec.exporter.resolve.resolved import _load_recipe, resolve_options, with_kernels
+from edgec.exporter.resolve.recipe_choice import load_asked_recipe, with_kernels
+from edgec.exporter.resolve.resolved import resolve_options
 from edgec.exporter.resolve.target_choice import in_format
 from edgec.runtime_py.engines import choice
 
@@ -36,8 +37,8 @@ TARGETS = {
 def test_given_budgets_stand_above_the_recipes(name: str, backend: str) -> None:
     target = TARGETS[backend]
     assert target.backend == backend
-    own = _load_recipe(ExportOptions("m", recipe=name), target).budgets
-    assert _load_recipe(ExportOptions("m", recipe=name, budgets={"kl_mean": 7.0}), target).budgets == {
+    own = load_asked_recipe(ExportOptions("m", recipe=name), target).budgets
+    assert load_asked_recipe(ExportOptions("m", recipe=name, budgets={"kl_mean": 7.0}), target).budgets == {
         **own,
         "kl_mean": 7.0,
     }

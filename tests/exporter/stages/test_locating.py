@@ -30,7 +30,7 @@ from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.decoder import decoder_measure
 from edgec.exporter.stages.locating import first_layer_lowered_otherwise, locate_in_artifact
-from edgec.exporter.stages.module import module_measure
+from edgec.exporter.stages.module_measure import module_measure
 from edgec.exporter.stages.pass_orders import encoder_decoder_passes, module_passes
 from edgec.exporter.stages.rewriting import rewrite
 from edgec.ir.attention import OPERATOR, layer_of
@@ -78,7 +78,7 @@ def test_a_modules_pass_is_located() -> None:
     model, inputs = module_factories.vit()
     with torch.no_grad():
         outputs = model(*inputs)
-    measure = module_measure(inputs, forms_of(outputs), Recipe("float"), trained=True)
+    measure = module_measure([inputs], forms_of(outputs), Recipe("float"), trained=True)
     groups: list[list[Pass]] = [[RemoveNoops()], [FuseSdpa()], [HalvesTheScale()]]
     with pytest.raises(BudgetError) as stopped:
         rewrite(

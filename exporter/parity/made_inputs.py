@@ -1,0 +1,144 @@
+"""Inputs that a module is judged on where nobody gives any: seeded, of several kinds, in the shapes of its examples.
+
+    the factory's example; 5 of white noise, 5 of smooth noise, 5 of the example's own values in another order
+    times 4; plus 5, 20 and 100 spreads: asked only whether float16 still gives numbers
+
+White noise hides what pictures and sound show: its mean is 0, so that a sum over a whole image stays small. Smooth
+noise keeps a value over eight neighbours. Mean and spread are those of the example, or, where a batch norm tells, those
+of what the network saw in training (``typical_values.py``). Whole numbers are put in another order, masks stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from edgec.exporter.parity.typical_values import Typical, typical_values
+
+_COUNT, _RUN = 16, 8
+# Values of all outputs that are kept for comparison: 256 MB in float32.
+_MOST_VALUES = 1 << 26
+_SHIFTS = (5.0, 20.0, 100.0)
+_TIMES = 4.0
+Inputs = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Stress:
+    """Inputs that the float model takes; ``moderate``: as large as real ones may be, so that float16 must hold them."""
+
+    name: str
+    inputs: Inputs
+    moderate: bool
+
+
+@dataclass(frozen=True)
+class MadeInputs:
+    """What a module is judged on.
+
+    Attributes:
+        calls: inputs whose outputs are compared; the first are the factory's.
+        stress: inputs on which float16 must give numbers.
+        note: which inputs these are, for the ladder.
+    """
+
+    calls: tuple[Inputs, ...]
+    stress: tuple[Stress, ...]
+    note: str
+
+
+def made_inputs(model: nn.Module, examples: Inputs, run: Callable[[Inputs], Sequence[Tensor] | None]) -> MadeInputs:
+    """Make inputs for a module.
+
+    Args:
+        model: in evaluation mode; its batch norm is asked.
+        examples: its example inputs.
+        run: the float model's outputs, or None where it fails; inputs without finite outputs are left out.
+    """
+    typical = typical_values(model, lambda shift, scale: _drawn(examples, _white, 0, (shift, scale)))
+    first = run(examples)
+    values = sum(value.numel() for value in first) if first else 1
+    count = max(2, min(_COUNT, _MOST_VALUES // max(1, values)))
+    known = (typical.shift, typical.scale) if typical else None
+    made = [_drawn(examples, _KINDS[seed % len(_KINDS)], seed, known) for seed in range(count - 1)]
+    calls = [examples, *(each for each in made if _is_new(each, examples) and _finite(run(each)))]
+    stress = [
+        each for each in _stressed(examples if typical is None else calls[-1], typical) if _finite(run(each.inputs))
+    ]
+    return MadeInputs(tuple(calls), tuple(stress), _note(len(calls), typical))
+
+
+def _note(count: int, typical: Typical | None) -> str:
+    if count == 1:
+        return "judged on the example inputs alone; give real ones with --inputs"
+    like = typical.line if typical else "mean and spread of the example"
+    return f"judged on {count} made inputs, the example among them ({like}); give real ones with --inputs"
+
+
+def _is_new(inputs: Inputs, examples: Inputs) -> bool:
+    return not all(map(torch.equal, inputs, examples))
+
+
+def _finite(outputs: Sequence[Tensor] | None) -> bool:
+    """Whether outputs are numbers; a mask's infinities count as such, NaN never."""
+    return outputs is not None and not any(bool(each.isnan().any()) for each in outputs)
+
+
+def _drawn(examples: Inputs, kind: Callable[..., Tensor], seed: int, known: tuple[float, float] | None) -> Inputs:
+    drawn = torch.Generator().manual_seed(seed)
+    return tuple(_value(each, kind, drawn, known) for each in examples)
+
+
+def _value(
+    value: Tensor, kind: Callable[..., Tensor], drawn: torch.Generator, known: tuple[float, float] | None
+) -> Tensor:
+    """Another value of an input; constants, as states and masks begin with, stay."""
+    if value.numel() < 2 or value.is_complex() or bool((value == value.flatten()[0]).all()):
+        return value
+    if not value.is_floating_point():
+        masks = value.dtype is torch.bool or int(value.max()) <= 1
+        return value if masks else _shuffled(value, drawn)
+    if kind is _shuffled and known is None:
+        return _shuffled(value, drawn)
+    mean, spread = known or (float(value.mean()), float(value.std()))
+    noise = mean + spread * (_white if kind is _shuffled else kind)(value, drawn)
+    low, high = (float(end) for end in torch.aminmax(value)) if known is None else (-torch.inf, torch.inf)
+    return noise.clamp(low, high).to(value.dtype)
+
+
+def _white(value: Tensor, drawn: torch.Generator) -> Tensor:
+    return torch.randn(value.shape, generator=drawn)
+
+
+def _smooth(value: Tensor, drawn: torch.Generator) -> Tensor:
+    """Noise that keeps a value over eight neighbours of the last axis, and of the last but one of images."""
+    noise = _white(value, drawn)
+    for axis in range(max(1, value.dim() - (2 if value.dim() > 3 else 1)), value.dim()):
+        noise = noise.index_select(axis, torch.arange(value.shape[axis]) // _RUN)
+    return noise
+
+
+def _shuffled(value: Tensor, drawn: torch.Generator) -> Tensor:
+    return value.flatten()[torch.randperm(value.numel(), generator=drawn)].reshape(value.shape)
+
+
+_KINDS = (_white, _smooth, _shuffled)
+
+
+def _stressed(inputs: Inputs, typical: Typical | None) -> list[Stress]:
+    """The inputs times 4, and shifted where no batch norm tells what their mean is."""
+    moved = [Stress("times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
+    if typical is None:
+        moved += [Stress(f"shifted by {by:g} spreads", _moved(inputs, 1.0, by), by <= 5) for by in _SHIFTS]
+    return [each for each in moved if _is_new(each.inputs, inputs)]
+
+
+def _moved(inputs: Inputs, times: float, spreads: float) -> Inputs:
+    def one(value: Tensor) -> Tensor:
+        varies = value.is_floating_point() and value.numel() > 1 and bool((value != value.flatten()[0]).any())
+        return times * value + spreads * value.std() if varies else value
+
+    return tuple(map(one, inputs))

@@ -1,0 +1,106 @@
+"""The inputs that a module is judged on: those of ``--inputs``, else made ones; and what its own code makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from edgec.errors import InputError
+from edgec.exporter.capture.module import names_of_inputs
+from edgec.exporter.capture.returned import returned_of
+from edgec.exporter.parity.made_inputs import Inputs, Stress, made_inputs
+from edgec.exporter.sources.given_inputs import GivenInputs, bind_inputs
+
+
+@dataclass(frozen=True)
+class JudgedInputs:
+    """What a module is judged on.
+
+    Attributes:
+        calls: inputs whose outputs are compared.
+        outputs: of the module's own code, for each call.
+        stress: inputs on which float16 must give numbers.
+        note: which inputs these are, for the ladder.
+        given: they are the user's own.
+    """
+
+    calls: tuple[Inputs, ...]
+    outputs: tuple[tuple[Tensor, ...], ...]
+    stress: tuple[Stress, ...]
+    note: str
+    given: bool = False
+
+
+def judged_inputs(
+    model: nn.Module, examples: Inputs, name: str, names: Sequence[str], given: GivenInputs | None
+) -> JudgedInputs:
+    """Bind the given inputs, or make some.
+
+    Args:
+        model: in evaluation mode.
+        examples: its example inputs, which its own code takes.
+        name: of the model, for errors.
+        names: of its inputs; empty for those of ``forward``.
+        given: what was read of ``--inputs``.
+
+    Raises:
+        InputError: E832 to E838, the given inputs do not fit the module.
+    """
+    runs = _Runs(model, name, [value.shape for value in _run(model, examples, name)])
+    if given is None:
+        made = made_inputs(model, examples, runs.outputs)
+        return JudgedInputs(made.calls, tuple(map(runs.required, made.calls)), made.stress, made.note)
+    calls, count = bind_inputs(given, list(names) or names_of_inputs(model, examples), examples)
+    outputs = tuple(_finite_outputs(runs, call, index, given) for index, call in enumerate(calls))
+    all_of = f"{count}" if count == len(calls) else f"{len(calls)} of {count}"
+    return JudgedInputs(calls, outputs, (), f"judged on {all_of} given inputs ({given.place.name})", given=True)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The module's own code on several inputs; its outputs must have the shapes of those of its examples."""
+
+    model: nn.Module
+    name: str
+    shapes: Sequence[torch.Size]
+
+    def outputs(self, inputs: Inputs) -> tuple[Tensor, ...] | None:
+        try:
+            found = _run(self.model, inputs, self.name)
+        except Exception:  # Model code of any family fails in its own way.
+            return None
+        return found if [value.shape for value in found] == list(self.shapes) else None
+
+    def required(self, inputs: Inputs) -> tuple[Tensor, ...]:
+        found = self.outputs(inputs)
+        assert found is not None  # it was when the inputs were made
+        return found
+
+
+def _run(model: nn.Module, inputs: Inputs, name: str) -> tuple[Tensor, ...]:
+    """The outputs for copies of inputs; random numbers are the same in every call."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        outputs = returned_of(model(*(value.clone() for value in inputs)), name).tensors
+    return tuple(value.clone() for value in outputs)
+
+
+def _finite_outputs(runs: _Runs, inputs: Inputs, index: int, given: GivenInputs) -> tuple[Tensor, ...]:
+    """The outputs for a given example.
+
+    Raises:
+        InputError: E836, the module fails on it or gives NaN.
+    """
+    found = runs.outputs(inputs)
+    if found is not None and not any(bool(value.isnan().any()) for value in found):
+        return found
+    raise InputError(
+        what=f"--inputs: the module {'fails on' if found is None else 'gives NaN for'} example {index + 1}.",
+        where=str(given.place),
+        why="in its own code, in float32, before anything is compiled: its values are outside what the module takes",
+        fix="save what the app passes to the module, after its preprocessing, and run the module on it once",
+        code="E836",
+    )
