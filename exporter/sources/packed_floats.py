@@ -64,8 +64,10 @@ def float8_tensor(parts: Parts, scale_name: str, block: tuple[int, int] | None) 
     parts.entry(scale_name, (*FLOATS, *POWERS), None)
     scale, (rows, width) = numbers(parts.tensor(scale_name)), entry.shape
     sizes = block or (rows if scale.numel() == 1 else 1, width)
+    if min(sizes) < 1:
+        raise bad_tensors(f"{parts.module}.{scale_name}", f"blocks of {list(sizes)} are stated")
     grid = (-(-rows // sizes[0]), -(-width // sizes[1]))
-    if scale.numel() != grid[0] * grid[1] or min(sizes) < 1:
+    if scale.numel() != grid[0] * grid[1]:
         why = f"its shape is {list(scale.shape)}; {list(entry.shape)} in blocks of {list(sizes)} have {list(grid)}"
         raise bad_tensors(f"{parts.module}.{scale_name}", why)
     scale = scale.reshape(grid)

@@ -77,6 +77,8 @@ def _stated(file: Path) -> dict[str, Mapping[str, Any]]:
     """What a file's metadata says of its tensors; what cannot be read is left out."""
     from safetensors import safe_open
 
+    if file.suffix != ".safetensors":
+        return {}
     with safe_open(file, "pt") as stored:
         metadata = stored.metadata() or {}
     found: dict[str, Mapping[str, Any]] = {}

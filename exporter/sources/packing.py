@@ -28,7 +28,7 @@ KEY, MLX_KEY = "quantization_config", "quantization"
 _BESIDE = ("quantize_config.json", "quant_config.json")
 # autoawq's own names of what others call otherwise.
 _RENAMED = {"w_bit": "bits", "q_group_size": "group_size", "version": "format"}
-_FORMAT = "format"
+_FORMAT, _BITS = "format", {"bits", "w_bit"}
 # How a runtime is to round activations, keys and values; edgec's kernels have their own way.
 _OF_ACTIVATIONS = re.compile(r"\.((input|output|activation|[qkv])_scale|(input|output|[qkv])_zero_point)$")
 _UNNAMED = "an unnamed method"
@@ -72,12 +72,13 @@ def packing_of(folder: ModelFolder) -> Packing | None:
     """
     config_file = folder.path / CONFIG
     stated = _stated(config_file, folder.config)
-    beside = next((folder.path / name for name in _BESIDE if is_plain(folder.path / name)), None)
-    if stated is None and beside is None:
+    beside = {folder.path / name: read_json(folder.path / name) for name in _BESIDE if is_plain(folder.path / name)}
+    # Other tools write files of that name, too; what says no bits is not about weights.
+    other_file, other = next(((f, each) for f, each in beside.items() if _BITS & each.keys()), (None, None))
+    if stated is None and other is None:
         return None
-    files = (*([config_file] if stated is not None else []), *([beside] if beside else []))
-    one, other = (None if each is None else _plain(each) for each in (stated, read_json(beside) if beside else None))
-    settings = _joined(one, other, files)
+    files = tuple(file for file in (config_file if stated is not None else None, other_file) if file is not None)
+    settings = _joined(*(None if each is None else _plain(each) for each in (stated, other)), files)
     method = _method(settings)
     reader = _READERS.get(method)
     if reader is None:

@@ -114,8 +114,10 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
         refuse_foreign_folder(folder)
     described = read_folder(folder, config_file)
     packing = None if options.random_weights else packing_of(described)
-    files = (*described.files, *(file for file in (packing.files if packing else ()) if file not in described.files))
-    plain = replace(described, config=without_packing(described.config), files=files, packing=packing)
+    plain = replace(described, config=without_packing(described.config))
+    if packing is not None:
+        files = tuple(dict.fromkeys((*described.files, *packing.files)))
+        plain = replace(plain, files=files, unpacked=packing.weights)
     return _described(model, plain, options)
 
 

@@ -176,6 +176,12 @@ def test_settings_may_stand_beside_the_config(tmp_path: Path) -> None:
         assert packing and [each.name for each in packing.files] == [file]
 
 
+def test_files_of_other_tools_beside_the_config_say_nothing(tmp_path: Path) -> None:
+    folder = layer_folder(tmp_path)
+    (folder / "quant_config.json").write_text('{"per_channel": true}')
+    assert packing_of(read_folder(folder)) is None
+
+
 Break = Callable[[Path], None]
 
 

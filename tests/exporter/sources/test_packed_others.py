@@ -260,6 +260,13 @@ BAD: dict[str, tuple[str, dict[str, Any], Any, Break]] = {
     "an infinite scale": ("E818", FINE, blocks_parts, _tensors(lambda t: t[f"{Q}.weight_scale_inv"].fill_(torch.inf))),
     "a power that is not a number": ("E818", MX, mxfp4_parts, _tensors(lambda t: t[f"{Q}.weight_scale"].fill_(255))),
     "blocks of another size": ("E816", FINE, blocks_parts, _settings(weight_block_size=[24, 24])),
+    "blocks of nothing": ("E816", FINE, blocks_parts, _settings(weight_block_size=[0, 48])),
+    "a shape beyond all memory": (
+        "E816",
+        grouped(4, 64, True),
+        None,
+        _tensors(lambda t: t[f"{Q}.weight_shape"].__setitem__(1, 1 << 60)),
+    ),
     "one number for blocks": ("E815", FINE, blocks_parts, _settings(weight_block_size=[24])),
     "experts of four bits": ("E814", FINE, blocks_parts, _settings(expert_dtype="fp4")),
     "ternary online": ("E814", BITNET, ternary_parts, _settings(quantization_mode="online")),
