@@ -1,4 +1,4 @@
-"""The forms of quantised checkpoints, by their names in GGUF: their bits, and the scheme of those that kernels keep.
+"""The forms of quantised checkpoints: GGUF's types by their names, and the integers of safetensors by method and bits.
 
 Kept means bit for bit: the graph holds the checkpoint's own integers, and its scales and minimums as float32, which
 edgec's kernels store as they were (backends/edgec_linear/scale_forms.py).
@@ -7,6 +7,7 @@ edgec's kernels store as they were (backends/edgec_linear/scale_forms.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from edgec.ir.weight_scheme import WeightScheme
@@ -43,4 +44,63 @@ FORM_BITS: Mapping[str, float] = MappingProxyType(
         **{"IQ4_NL": 4.5, "IQ4_XS": 4.25, "MXFP4": 4.25, "TQ1_0": 1.6875, "TQ2_0": 2.0625},
     }
 )
-"""Bits of a weight, scales and minimums included, of every form that edgec reads."""
+"""Bits of a weight, scales and minimums included, of every form of GGUF that edgec reads."""
+
+GPTQ, AWQ, COMPRESSED, TORCHAO = "GPTQ", "AWQ", "compressed-tensors", "torchao"
+TERNARY, MXFP4 = "ternary", "MXFP4"
+HELD_GROUPS = tuple(range(1024, 31, -32))
+"""Groups that kernels read of forms of safetensors, largest first."""
+ZERO_BITS = 24
+"""Scale bits of groups with a float16 scale and a zero point of 8 bits."""
+
+
+@dataclass(frozen=True)
+class PackedForm:
+    """A form of safetensors that kernels read, with groups of any of ``HELD_GROUPS`` or one scale a row.
+
+    Attributes:
+        name: of the integers (``GPTQ uint4``), as the report calls them.
+        bits: of an integer.
+        symmetric: they lie around 0; else they count from 0, and groups have zero points.
+        levels: how many of them are in use; 0: all.
+    """
+
+    name: str
+    bits: int
+    symmetric: bool = True
+    levels: int = 0
+
+    @classmethod
+    def of(cls, method: str, bits: int, symmetric: bool) -> PackedForm:
+        """A method's integers: ``GPTQ uint4`` where groups have zero points, else ``GPTQ int4``."""
+        return cls(f"{method} {'' if symmetric else 'u'}int{bits}", bits, symmetric)
+
+    def scheme(self, group: int) -> WeightScheme:
+        """The scheme that keeps it; a group of 0 is a whole row, whose one scale is stored in float32."""
+        scale_bits = 32 if not group else 16 if self.symmetric else ZERO_BITS
+        scheme = WeightScheme(self.bits, group, self.symmetric, scale_bits=scale_bits, stored=self.name)
+        return replace(scheme, levels=self.levels)
+
+
+def _integers(method: str, *widths: int) -> tuple[PackedForm, ...]:
+    around_zero = (PackedForm.of(method, bits, True) for bits in widths)
+    # An int8 holds codes from 0 on of fewer than 8 bits.
+    lifted = (PackedForm.of(method, bits, False) for bits in widths if bits < 8)
+    return (*around_zero, *lifted)
+
+
+MXFP4_INTEGERS = PackedForm("MXFP4 as 5-bit integers", 5)
+"""MXFP4's values are halves of -12 to 12 under powers of two."""
+PACKED_FORMS: Mapping[str, PackedForm] = MappingProxyType(
+    {
+        form.name: form
+        for form in (
+            *_integers(GPTQ, 2, 3, 4, 8),
+            *_integers(AWQ, 4),
+            *_integers(COMPRESSED, 2, 3, 4, 5, 6, 8),
+            *_integers(TORCHAO, 2, 3, 4, 5, 6, 8),
+            PackedForm(TERNARY, 2, levels=3),
+            MXFP4_INTEGERS,
+        )
+    }
+)

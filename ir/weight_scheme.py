@@ -26,7 +26,8 @@ class WeightScheme:
             its scale (only edgec's kernels read that).
         activation_bits: 8 quantises the input dynamically; 0 leaves it in float (weight-only).
         scale_bits: 32 for float32 scales; 16 for scales that bfloat16 can hold, so that a lowering loses nothing. With
-            minimums: 16 for float16, 6 for multiples of float16 numbers that 8 groups share.
+            minimums: 16 for float16, 6 for multiples of float16 numbers that 8 groups share, 24 for a float16 scale and
+            a zero point of 8 bits (checkpoints only).
         kind: ``int``; ``lut``: indices into a table of float16 values; ``balanced``: the table is ``BALANCED`` x scale.
         group_rows: output channels that share a table; 0 for one table.
         sparsity: share of the weights that become zero and are left out of the file, 0..1; tables only.
@@ -36,7 +37,7 @@ class WeightScheme:
         activation_group: values of a token that share a scale there; 0: the whole token, with a zero point; None: as
             the kernels that read the weight round it.
         stored: the checkpoint's name of the form (``Q4_1``) where the very integers, scales and minimums of the
-            checkpoint are kept; empty for all others. Their scales are in float16, or in ``scale_bits`` under it.
+            checkpoint are kept, or the name of integers that hold its values; empty for all others.
     """
 
     bits: int = 4
@@ -156,6 +157,8 @@ def _scale_bytes(groups: int, scheme: WeightScheme) -> int:
         return groups + 2 * -(-groups // 16)  # a float16 step for the scales of 16 groups
     if scheme.symmetric:
         return groups * scheme.scale_bits // 8
+    if scheme.scale_bits == 24:
+        return 3 * groups  # a float16 scale and a byte for the zero point
     shared = 4 * -(-groups // 8)  # a float16 step for scales and one for minimums
     return 4 * groups if scheme.scale_bits == 16 else groups + -(-groups // 2) + shared
 

@@ -8,6 +8,7 @@ is found to lie there, exactly.
     row              one float32 scale a row
     float16          scales that float16 holds                                  GGUF's Q4_0, Q5_0, Q8_0
     float16_minimum  the same, with minimums                                    Q4_1, Q5_1
+    float16_zero     float16 scales; minimums are -z scales, z in 0..255         GPTQ and AWQ with zero points
     six_bits         products of 0..63 and a float16 for 8 groups of 32         Q4_K, Q5_K, edgec's 4bit
     eight_bits       products of -128..127 and a float16 for 16 groups of 16    Q6_K
 """
@@ -36,11 +37,12 @@ class ScaleForm(StrEnum):
     FLOAT16_MINIMUM = "float16_minimum"
     SIX_BITS = "six_bits"
     EIGHT_BITS = "eight_bits"
+    FLOAT16_ZERO = "float16_zero"
 
     @property
     def has_minimums(self) -> bool:
         """Whether values have a minimum."""
-        return self in (ScaleForm.FLOAT16_MINIMUM, ScaleForm.SIX_BITS)
+        return self in (ScaleForm.FLOAT16_MINIMUM, ScaleForm.FLOAT16_ZERO, ScaleForm.SIX_BITS)
 
     def row_bytes(self, slices: int, groups: int) -> int:
         """The bytes of a row's scales and minimums."""
@@ -50,6 +52,7 @@ class ScaleForm(StrEnum):
             ScaleForm.ROW: 4,
             ScaleForm.FLOAT16: 2 * groups,
             ScaleForm.FLOAT16_MINIMUM: 4 * groups,
+            ScaleForm.FLOAT16_ZERO: 3 * groups,
             ScaleForm.SIX_BITS: slices + -(-slices // 2) + 4 * supers,
             ScaleForm.EIGHT_BITS: 2 * slices + 2 * supers,
         }[self]
@@ -102,8 +105,16 @@ def _around_zero(scales: Tensor, bits: int) -> ScaleForm | None:
 def _with_minimums(scales: Tensor, minimums: Tensor, group: int) -> ScaleForm | None:
     if group == SLICE and _has_steps(scales, SUPER_SLICES, _SIX) and _has_steps(-minimums, SUPER_SLICES, _SIX):
         return ScaleForm.SIX_BITS
-    both = _holds(scales, torch.float16) and _holds(minimums, torch.float16)
-    return ScaleForm.FLOAT16_MINIMUM if both else None
+    if not _holds(scales, torch.float16):
+        return None
+    if torch.equal(zero_points(scales, minimums) * -scales, minimums):
+        return ScaleForm.FLOAT16_ZERO
+    return ScaleForm.FLOAT16_MINIMUM if _holds(minimums, torch.float16) else None
+
+
+def zero_points(scales: Tensor, minimums: Tensor) -> Tensor:
+    """The whole numbers 0 to 255 that are nearest to ``-minimums / scales``, in float32."""
+    return (minimums / torch.where(scales == 0, 1.0, -scales)).round().clamp(0, 255)
 
 
 def _holds(numbers: Tensor, dtype: torch.dtype) -> bool:
@@ -151,17 +162,21 @@ def pack_affine(form: ScaleForm, affine: Affine, block_rows: int) -> Tensor:
     scales, minimums = affine.scales, affine.minimums
     if form is ScaleForm.BFLOAT16:
         return _by_block(scales.bfloat16(), block_rows).view(torch.uint8)
-    if form is ScaleForm.ROW:
-        return _by_block(scales, block_rows).view(torch.uint8).flatten(1)
-    if form is ScaleForm.FLOAT16:
-        return _by_block(scales.half(), block_rows).view(torch.uint8).flatten(1)
-    if form is ScaleForm.EIGHT_BITS:
-        steps, counts = in_steps(scales, 16, _EIGHT)
-        return _joined(_by_block(counts.to(torch.int8), block_rows), _by_block(steps.half(), block_rows))
-    assert minimums is not None
+    if minimums is None:
+        return _pack_scales(form, scales, block_rows)
+    if form is ScaleForm.FLOAT16_ZERO:
+        zeros = zero_points(scales, minimums).to(torch.uint8)
+        return _joined(*(_by_block(part, block_rows) for part in (scales.half(), zeros)))
     if form is ScaleForm.FLOAT16_MINIMUM:
         return _by_block(_alternating(scales, minimums).half(), block_rows).view(torch.uint8).flatten(1)
     return _pack_six_bits(scales, minimums, block_rows)
+
+
+def _pack_scales(form: ScaleForm, scales: Tensor, block_rows: int) -> Tensor:
+    if form is ScaleForm.EIGHT_BITS:
+        steps, counts = in_steps(scales, 16, _EIGHT)
+        return _joined(_by_block(counts.to(torch.int8), block_rows), _by_block(steps.half(), block_rows))
+    return _joined(_by_block(scales if form is ScaleForm.ROW else scales.half(), block_rows))
 
 
 def _pack_six_bits(scales: Tensor, minimums: Tensor, block_rows: int) -> Tensor:

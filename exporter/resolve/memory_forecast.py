@@ -11,6 +11,7 @@ from edgec.exporter.recipes.calibrated import reads_text
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.gguf_weights import GgufWeights
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.packed_weights import PackedWeights
 from edgec.exporter.sources.weight_conversion import ConvertedWeights
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import RandomWeights, Weights
@@ -30,8 +31,8 @@ def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
     """Peak resident bytes of an export (estimated): while it packs, its ladder runs, or the model writes text.
 
     Weights of files are mapped, and the system can take their pages back; random ones are in memory as they would be
-    stored, those of GGUF's blocks in float32. Measured with random weights in 4 bits, 2026-11-27: at most this, of
-    SmolLM2-135M to Qwen3-4B.
+    stored, those of quantised checkpoints in float32. Measured with random weights in 4 bits, 2026-11-27: at most this,
+    of SmolLM2-135M to Qwen3-4B.
     """
     packing = _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * _largest(source)
     return _TOOLS_BYTES + max(packing, _ladder_bytes(source), _writing_bytes(source, recipe))
@@ -50,10 +51,10 @@ def _ladder_bytes(source: ModelSource) -> int:
 
 
 def _makes_values(weights: Weights | None) -> bool:
-    """Whether values are made and then held: random ones, and those of GGUF's blocks; other files are mapped."""
+    """Whether values are made and then held: random ones, and those of quantised checkpoints; others are mapped."""
     while isinstance(weights, BoundWeights | ConvertedWeights):
         weights = weights.base
-    return isinstance(weights, RandomWeights | GgufWeights)
+    return isinstance(weights, RandomWeights | GgufWeights | PackedWeights)
 
 
 def _writing_bytes(source: ModelSource, recipe: Recipe) -> int:

@@ -13,7 +13,7 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import support_of
 from edgec.exporter.sources.stored_parameters import stored_parameters
-from edgec.ir.weight_decision import FATES, KEPT, RE_EXPRESSED, ROUNDED_AGAIN
+from edgec.ir.weight_decision import FATES, RE_EXPRESSED, ROUNDED_AGAIN
 from edgec.ir.weight_scheme import WeightScheme
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def expected_fates(recipe: Recipe, source: ModelSource, half: bool) -> Mapping[s
 def _expected(recipe: Recipe, name: str, form: StoredForm, half: bool) -> str:
     ruled = next((rule for rule in recipe.rules if fnmatchcase(name, rule[0])), None)
     if ruled is None and recipe.keep_stored and _keeps_any(recipe) and form.kept_scheme is not None:
-        return KEPT
+        return form.fate_where_read
     schemes = _schemes(recipe, name) if ruled is None else [ruled[1]]
     return ROUNDED_AGAIN if half or any(scheme is not None for scheme in schemes) else RE_EXPRESSED
 

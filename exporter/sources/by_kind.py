@@ -232,6 +232,8 @@ def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[Mode
         if described.stored is not None
         else stored_weights(described.path, options.allow_pickle, described.config.get(_NAMED))
     )
+    if described.unpacked is not None:
+        stored = described.unpacked(stored)
     return bind_weights(shell, stored, described.config), stored.files
 
 

@@ -153,25 +153,6 @@ def decoder_config(folder: Path, config: Any) -> Any:
     return text
 
 
-def refuse_quantized(folder: Path, raw: Mapping[str, Any]) -> None:
-    """Refuse checkpoints that are already quantised: edgec starts from floating-point weights.
-
-    Raises:
-        InputError: E147.
-    """
-    entry = raw.get("quantization_config")
-    if entry is None:
-        return
-    method = entry.get("quant_method", "an unnamed method") if isinstance(entry, Mapping) else entry
-    raise InputError(
-        what=f"The checkpoint is already quantised ({method}).",
-        where=str(folder),
-        why="config.json holds a quantization_config; edgec starts from floating-point weights",
-        fix="Pass the unquantised checkpoint (usually the repository without -GPTQ, -AWQ, -FP8 or -bnb in its name).",
-        code="E147",
-    )
-
-
 def bad_config(folder: Path, error: Exception | str) -> InputError:
     """The error for a config that no model can be built from."""
     reason = " ".join(str(error).split()) or repr(error)

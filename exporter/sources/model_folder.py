@@ -42,6 +42,7 @@ class ModelFolder:
         licence: as the model card or a licence file names it, or None.
         files: every file read here, for the fingerprint.
         stored: opens the weights for a model, where they do not lie in the folder (GGUF).
+        unpacked: gives quantised weights the names and values of floats, where they are quantised (safetensors).
     """
 
     path: Path
@@ -51,6 +52,7 @@ class ModelFolder:
     licence: str | None
     files: tuple[Path, ...]
     stored: Callable[[Any], Any] | None = None
+    unpacked: Callable[[Any], Any] | None = None
 
 
 def read_folder(path: Path, config_file: Path | None = None) -> ModelFolder:

@@ -15,7 +15,7 @@ from edgec.exporter.sources.factory import call_factory, import_factory, is_fact
 from edgec.exporter.sources.gguf_file import gguf_of
 from edgec.exporter.sources.gguf_folder import read_gguf_folder
 from edgec.exporter.sources.gguf_metadata import undescribed
-from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config, refuse_quantized
+from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.image_patches import Size
 from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
@@ -29,6 +29,7 @@ from edgec.exporter.sources.model_forms import (
 )
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.module_state import own_copy
+from edgec.exporter.sources.packing import packing_of, without_packing
 from edgec.exporter.sources.plain_files import plain_files
 from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
@@ -63,8 +64,9 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811, for vision-language models
-            E650, E721 and E722, and for speech-language models E750 and E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811, for quantised safetensors
+            E814 to E819, for vision-language models E650, E721 and E722, and for speech-language models E750 and
+            E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -111,9 +113,12 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     if config_file is None:
         refuse_foreign_folder(folder)
     described = read_folder(folder, config_file)
-    if not options.random_weights:
-        refuse_quantized(folder, described.config)
-    return _described(model, described, options)
+    packing = None if options.random_weights else packing_of(described)
+    plain = replace(described, config=without_packing(described.config))
+    if packing is not None:
+        files = tuple(dict.fromkeys((*described.files, *packing.files)))
+        plain = replace(plain, files=files, unpacked=packing.weights)
+    return _described(model, plain, options)
 
 
 def _from_gguf(model: str, path: Path, options: Options) -> ModelSource:

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING
 import torch
 
 from edgec.exporter.sources.gguf_weights import GgufWeights
+from edgec.exporter.sources.joined_matrices import JoinedMatrices, joined_matrices
+from edgec.exporter.sources.packed_weights import PackedTensor, PackedWeights
 from edgec.exporter.sources.weight_conversion import ConvertedWeights
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import Weights
-from edgec.ir.stored_forms import FORM_BITS
+from edgec.ir.stored_forms import FORM_BITS, KEPT_SCHEMES
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
     from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredIntegers
     from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 
+Quantised = GgufWeights | PackedWeights
+
 
 def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
     """What the passes may keep of a source's weights; None where the checkpoint stores floats only.
 
-    Only the header has been read until a parameter is asked for.
+    Only headers, and scales of safetensors, have been read until a parameter is asked for.
 
     Args:
         source: the model.
@@ -31,18 +35,30 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
     from edgec.passes.compress.rounding.stored_integers import StoredIntegers
 
     weights, names = _base(source.weights)
-    if not isinstance(weights, GgufWeights):
+    if not isinstance(weights, Quantised):
         return None
-    names |= {name: names[own] for name, own in (aliases or {}).items() if own in names}
-    base, forms = weights, {name: form for name, own in names.items() if (form := _form(weights, own)) is not None}
+    joined = _joined(source.weights, weights)
+    own = {name: name for name in (*names, *joined)} | dict(aliases or {})
+    forms = {name: form for name, mine in own.items() if (form := _form(weights, names, joined, mine)) is not None}
 
     def integers(name: str) -> QuantizedWeight:
-        return _integers(base, names[name])
+        mine = own[name]
+        return _joined_integers(joined[mine]) if mine in joined else _integers(weights, names[mine])
 
     def values(name: str) -> torch.Tensor:
-        return base.tensor(names[name]).float()
+        mine = own[name]
+        return (joined[mine].values() if mine in joined else weights.tensor(names[mine])).float()
 
     return StoredIntegers(forms, integers, values) if forms else None
+
+
+def _joined(bound: Weights | None, base: Quantised) -> dict[str, JoinedMatrices]:
+    """The parameters that are joined of several quantised matrices."""
+    converted = bound.base if isinstance(bound, BoundWeights) else None
+    if not isinstance(bound, BoundWeights) or not isinstance(converted, ConvertedWeights):
+        return {}
+    found = joined_matrices(converted, base) if isinstance(base, PackedWeights) else {}
+    return {name: found[inside] for name, inside in bound.matched.items() if inside in found}
 
 
 def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:
@@ -57,8 +73,19 @@ def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:
     return weights, names
 
 
-def _form(weights: GgufWeights, name: str) -> StoredForm | None:
+def _form(
+    weights: Quantised, names: Mapping[str, str], joined: Mapping[str, JoinedMatrices], name: str
+) -> StoredForm | None:
     """How a parameter is stored; None for floats and for vectors."""
+    if name not in names:
+        return _packed_form(name, joined.get(name))
+    inside = names[name]
+    if isinstance(weights, PackedWeights):
+        return _packed_form(inside, weights.packed.get(inside))
+    return _gguf_form(weights, inside)
+
+
+def _gguf_form(weights: GgufWeights, name: str) -> StoredForm | None:
     from edgec.passes.compress.rounding.stored_integers import StoredForm
 
     parameter = weights.parameters[name]
@@ -67,12 +94,32 @@ def _form(weights: GgufWeights, name: str) -> StoredForm | None:
     if not quantised or len(parameter.shape) < 2:
         return None
     whole = len(set(kinds)) == 1 and not parameter.centred
-    return StoredForm(name, quantised[0], sum(part.nbytes for part in parameter.parts), whole)
+    form, size = quantised[0], sum(part.nbytes for part in parameter.parts)
+    return StoredForm(name, form, size, FORM_BITS[form], KEPT_SCHEMES.get(form) if whole else None)
 
 
-def _integers(weights: GgufWeights, name: str) -> QuantizedWeight:
+def _packed_form(name: str, tensor: PackedTensor | JoinedMatrices | None) -> StoredForm | None:
+    from edgec.passes.compress.rounding.stored_integers import StoredForm
+
+    if tensor is None:
+        return None
+    return StoredForm(name, tensor.form, tensor.bytes, tensor.bits, tensor.scheme, tensor.reason)
+
+
+def _joined_integers(joined: JoinedMatrices) -> QuantizedWeight:
     from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 
+    return QuantizedWeight(*joined.grid())
+
+
+def _integers(weights: Quantised, name: str) -> QuantizedWeight:
+    """The integers, scales and minimums or zero points of a parameter that is kept."""
+    from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
+
+    if isinstance(weights, PackedWeights):
+        tensor = weights.packed[name]
+        assert tensor.integers is not None and tensor.scheme is not None, name
+        return QuantizedWeight(*tensor.integers.grid(tensor.scheme))
     blocks = weights.blocks(name)
     assert blocks is not None, name
     minimum = blocks.minimum

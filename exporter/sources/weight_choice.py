@@ -19,6 +19,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.gguf_weights import GgufWeights
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.model_forms import ADAPTER_CONFIG
+from edgec.exporter.sources.packed_weights import PackedWeights
 from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
 from edgec.exporter.sources.plain_files import is_plain, plain_files
 from edgec.exporter.sources.weight_names import same_values
@@ -32,7 +33,7 @@ from edgec.exporter.sources.weights import (
     shard_files,
 )
 
-StoredWeights = WeightFiles | PickledWeights | GgufWeights
+StoredWeights = WeightFiles | PickledWeights | GgufWeights | PackedWeights
 _PICKLE = "pytorch_model.bin"
 _INDEX_SUFFIX = ".index.json"
 _SAFE_SUFFIX = ".safetensors"

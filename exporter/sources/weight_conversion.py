@@ -59,8 +59,11 @@ class ConvertedWeights:
         """One converted tensor; a renamed one is still a view of its file."""
         if name in self.renamed:
             return self.base.tensor(self.renamed[name])
-        fusion = self.fused[name]
-        return _fuse(fusion, {stored: self.base.tensor(stored) for _, stored in fusion.sources}, self.config)[name]
+        return self.joined(name, {stored: self.base.tensor(stored) for _, stored in self.fused[name].sources})
+
+    def joined(self, name: str, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Join tensors, given by the stored names, as those of a fused one are."""
+        return _fuse(self.fused[name], tensors, self.config)[name]
 
 
 def convert_weights(weights: Weights, model: Any) -> ConvertedWeights:

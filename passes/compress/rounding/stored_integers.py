@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from edgec.ir.kernel_grids import KernelGrid
-from edgec.ir.stored_forms import FORM_BITS, KEPT_SCHEMES
-from edgec.ir.weight_decision import Decision
+from edgec.ir.weight_decision import KEPT, RE_EXPRESSED, Decision
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 
@@ -29,20 +28,25 @@ class StoredForm:
 
     Attributes:
         name: of the tensor, which several parameters may share.
-        form: the form's name (``Q4_1``), a key of ``FORM_BITS``.
+        form: the form's name (``Q4_1``, ``GPTQ uint4``).
         bytes: what it takes there.
-        whole: whether its integers are to be had as one matrix.
+        bits: of a weight, scales and minimums included.
+        kept_scheme: the scheme that keeps it, or holds its very values in integers of another form, where kernels read
+            that; None where none does.
+        reason: why there is none, where it is not the form alone.
     """
 
     name: str
     form: str
     bytes: int
-    whole: bool = True
+    bits: float
+    kept_scheme: WeightScheme | None = None
+    reason: str = ""
 
     @property
-    def kept_scheme(self) -> WeightScheme | None:
-        """The scheme that keeps it where kernels read that; None where none does."""
-        return KEPT_SCHEMES.get(self.form) if self.whole else None
+    def fate_where_read(self) -> str:
+        """What becomes of it where kernels read ``kept_scheme``."""
+        return KEPT if self.kept_scheme and self.kept_scheme.stored == self.form else RE_EXPRESSED
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class StoredIntegers:
 
     Attributes:
         forms: by the parameter's name.
-        integers: reads one parameter's, int8 [N, K], of a form in ``KEPT_SCHEMES``.
+        integers: reads one parameter's, int8 [N, K], on the grid of its ``kept_scheme``.
         values: what a parameter means by the library that defines the format, float32 in any shape.
     """
 
@@ -100,13 +104,15 @@ def scheme_to_keep(
     if kept is not None and any(grid.stored == kept.stored for grid in kernels):
         like = rest[0] if rest else kept
         return replace(kept, activation_bits=like.activation_bits, activation_group=like.activation_group)
-    return min(rest, key=lambda scheme: abs(scheme.bits - FORM_BITS[found.form]), default=None)
+    return min(rest, key=lambda scheme: abs(scheme.bits - found.bits), default=None)
 
 
 def unkept(graph: GraphModule, name: str, used: WeightScheme | None) -> str:
     """Why a parameter's stored integers are not kept; empty where they are, or there are none."""
     found = stored_form(graph, name)
-    return "" if found is None or (used and used.stored) else f"no kernel reads {found.form} as it is"
+    if found is None or (used and used.stored):
+        return ""
+    return found.reason or f"no kernel reads {found.form} as it is"
 
 
 def stored_integers(graph: GraphModule, decision: Decision) -> QuantizedWeight:

@@ -30,6 +30,8 @@ CASES = [
     (Affine(torch.full((5, 18), 0.25)), 576, 5, ScaleForm.FLOAT16),
     (Affine(FLOAT16), 576, 4, ScaleForm.FLOAT16),
     (Affine(FLOAT16, -FLOAT16.flip(0)), 576, 4, ScaleForm.FLOAT16_MINIMUM),
+    (Affine(FLOAT16, -FLOAT16 * whole(0, 17)), 576, 4, ScaleForm.FLOAT16_ZERO),
+    (Affine(FLOAT16, -FLOAT16 * whole(0, 256)), 576, 6, ScaleForm.FLOAT16_ZERO),
     (Affine(SIXES, -products(whole(0, 64), 8, 0.3)), 576, 4, ScaleForm.SIX_BITS),
     (Affine(SIXES, torch.zeros(5, 18)), 576, 4, ScaleForm.SIX_BITS),
     (Affine(EIGHTS), 576, 6, ScaleForm.EIGHT_BITS),
@@ -37,6 +39,8 @@ CASES = [
     (Affine(torch.rand(5, 18) / 3), 576, 4, None),
     (Affine(torch.rand(5, 18) / 3, -FLOAT16), 576, 4, None),
     (Affine(EIGHTS), 576, 4, None),
+    (Affine(FLOAT16, FLOAT16 * 3.0), 576, 4, None),
+    (Affine(FLOAT16, -FLOAT16 * 257.0), 576, 4, None),
     (Affine(torch.full((5, 18), float("inf"))), 576, 4, None),
     (Affine(torch.full((5, 18), 1e6).bfloat16().float() + 1), 576, 5, None),
 ]

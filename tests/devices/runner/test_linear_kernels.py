@@ -37,9 +37,10 @@ Floats = NDArray[np.float32]
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 # The last two have 0 elsewhere than the schemes of models have.
 IN_PLACE = (*(SYMMETRIC[bits] for bits in (2, 3, 4, 8)), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 1, 7))
+LIFTED_FORMS = (ScaleForm.FLOAT16_MINIMUM, ScaleForm.FLOAT16_ZERO, ScaleForm.SIX_BITS)
 DECODED = (
     *((grid, ScaleForm.FLOAT16) for grid in SYMMETRIC.values()),
-    *((grid, form) for grid in FROM_ZERO.values() for form in (ScaleForm.FLOAT16_MINIMUM, ScaleForm.SIX_BITS)),
+    *((grid, form) for grid in FROM_ZERO.values() for form in LIFTED_FORMS),
     (SYMMETRIC[6], ScaleForm.EIGHT_BITS),
 )
 FORMS = (*((grid, None) for grid in IN_PLACE), *DECODED)
@@ -133,6 +134,9 @@ def beside(shape: PackedMatrix, generator: torch.Generator) -> tuple[Tensor, Ten
     scales = torch.rand(shape.rows, shape.groups, generator=generator) + 0.1
     if shape.form is None:
         return scales.bfloat16().float(), None
+    if shape.form is ScaleForm.FLOAT16_ZERO:
+        scales = scales.half().float()
+        return scales, -scales * torch.randint(0, 256, scales.shape, generator=generator)
     minimums = torch.randn(shape.rows, shape.groups, generator=generator).half().float()
     return scales.half().float(), minimums if shape.form.has_minimums else None
 

@@ -130,9 +130,17 @@ CASES: dict[str, tuple[str, Make]] = {
     "a GGUF file that ends at once": ("E802", lambda f: _write(f / "m", x__gguf=b"GGUF") + "/x.gguf"),
     "a folder of such a file": ("E802", lambda f: _write(f / "m", x__gguf=b"GGUF")),
     "a folder of two GGUF files": ("E114", lambda f: _write(f / "m", x__gguf=b"GGUF", y__gguf=b"GGUF")),
-    "quantised already": (
-        "E147",
+    "quantised in a way that is not read": (
+        "E814",
+        lambda f: str(write_llama(f / "m", {"quantization_config": {"quant_method": "hqq"}})),
+    ),
+    "quantised without its bits": (
+        "E815",
         lambda f: str(write_llama(f / "m", {"quantization_config": {"quant_method": "gptq"}})),
+    ),
+    "floats that are said to be integers": (
+        "E815",
+        lambda f: str(write_llama(f / "m", {"quantization_config": {"quant_method": "gptq", "bits": 4}})),
     ),
     "an adapter": ("E145", lambda f: _write(f / "m", adapter_config__json="{}")),
     "a bundle": ("E145", lambda f: _write(f / "m.edgec", manifest__json="{}")),

@@ -40,6 +40,18 @@ EDGEC_INLINE void decode_float16(const Matrix& matrix, const uint8_t* tail, floa
   }
 }
 
+// float16 scales and whole zero points of groups, for each of their slices.
+template <int kRows>
+EDGEC_INLINE void decode_zeros(const Matrix& matrix, const uint8_t* tail, float* scales, float* minimums) {
+  const int64_t shared = matrix.group / kSlice;
+  const uint8_t* zeros = tail + matrix.groups() * kRows * 2;
+  for (int64_t slice = 0; slice < matrix.slices(); slice++, scales += kRows, minimums += kRows) {
+    const int64_t group = slice / shared;
+    floats_of<kRows>(tail + group * kRows * 2, scales);
+    for (int row = 0; row < kRows; row++) minimums[row] = -scales[row] * static_cast<float>(zeros[group * kRows + row]);
+  }
+}
+
 template <int kRows>
 EDGEC_INLINE void decode_six_bits(const Matrix& matrix, const uint8_t* lower, float* scales, float* minimums) {
   const int64_t slices = matrix.slices();
@@ -82,6 +94,7 @@ template <int kRows>
 inline void decode(const Matrix& matrix, const uint8_t* block, float* scales, float* minimums) {
   const uint8_t* tail = matrix.tail(block);
   if (matrix.scales == Scales::kSixBits) return decode_six_bits<kRows>(matrix, tail, scales, minimums);
+  if (matrix.scales == Scales::kFloat16Zero) return decode_zeros<kRows>(matrix, tail, scales, minimums);
   if (matrix.scales == Scales::kEightBits) return decode_eight_bits<kRows>(matrix, tail, scales);
   decode_float16<kRows>(matrix, tail, scales, minimums);
 }

@@ -183,6 +183,7 @@ Tail tail_of(const Matrix& matrix) {
     case Scales::kRow: return {{{1, 4}}, 1};
     case Scales::kFloat16: return {{{matrix.groups(), 2}}, 1};
     case Scales::kFloat16Minimum: return {{{2 * matrix.groups(), 2}}, 1};
+    case Scales::kFloat16Zero: return {{{matrix.groups(), 2}, {matrix.groups(), 1}}, 2};
     case Scales::kSixBits: return {{{matrix.slices(), 1}, {(matrix.slices() + 1) / 2, 1}, {2 * matrix.supers(), 2}}, 3};
     case Scales::kEightBits: return {{{2 * matrix.slices(), 1}, {matrix.supers(), 2}}, 2};
     default: return {{}, 0};
@@ -237,9 +238,10 @@ bool is_valued(const Matrix& matrix) {
 }  // namespace
 
 Scales scales_named(std::string_view name) {
-  constexpr std::string_view kNames[] = {"bfloat16", "row", "float16", "float16_minimum", "six_bits", "eight_bits"};
+  constexpr std::string_view kNames[] = {"bfloat16", "row",        "float16",     "float16_minimum",
+                                         "six_bits", "eight_bits", "float16_zero"};
   int index = 0;
-  while (index < 6 && kNames[index] != name) index++;
+  while (index < 7 && kNames[index] != name) index++;
   return static_cast<Scales>(index);
 }
 
@@ -249,7 +251,7 @@ bool is_matrix(const Matrix& matrix) {
   const bool sized = matrix.rows > 0 && matrix.rows <= kMost && matrix.width > 0 && matrix.width <= kMost / 64;
   const bool coded = (matrix.bits >= 2 && matrix.bits <= 6) || matrix.bits == 8;
   const bool laid = matrix.layout == Layout::kRows16 || matrix.layout == Layout::kRows8;
-  const bool scaled = matrix.scales >= Scales::kBfloat16 && matrix.scales <= Scales::kEightBits;
+  const bool scaled = matrix.scales >= Scales::kBfloat16 && matrix.scales <= Scales::kFloat16Zero;
   return sized && coded && laid && scaled && is_grouped(matrix) && is_valued(matrix);
 }
 
@@ -282,6 +284,11 @@ Affine affine_at(const Matrix& matrix, const uint8_t* block, int64_t row, int64_
     case Scales::kFloat16Minimum: {
       const int64_t group = slice * kSlice / matrix.group;
       return {float16(tail, 2 * group), float16(tail, 2 * group + 1)};
+    }
+    case Scales::kFloat16Zero: {
+      const int64_t group = slice * kSlice / matrix.group;
+      const float scale = float16(tail, group);
+      return {scale, -scale * static_cast<float>(tail[(2 * matrix.groups() + group) * rows + row])};
     }
     case Scales::kSixBits: {
       const uint8_t* upper = tail + matrix.slices() * rows;

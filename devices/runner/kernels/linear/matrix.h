@@ -13,6 +13,8 @@
 //     row                 all slices, then float32 scales [block_rows]: the whole row is one group
 //     float16             all slices, then per group: scales [block_rows]
 //     float16_minimum     all slices, then per group: scales [block_rows], minimums [block_rows]
+//     float16_zero        all slices, then per group: scales [block_rows]; then per group: bytes z [block_rows];
+//                         minimum = -z * scale, exactly
 //     six_bits            all slices, of 32 values, each a group; then
 //                         per slice: bytes [block_rows], the lower four bits of s | those of m << 4
 //                         per two slices: bytes [block_rows], the upper bits: s | m << 2 of the first, << 4 of the second
@@ -20,10 +22,10 @@
 //     eight_bits          all slices, whose halves are groups; then per half: int8 s [block_rows]
 //                         per 8 slices: float16 d [block_rows]; scale = d * s
 //
-// Codes of 5 and 6 bits have one of the last four, whose step is 1; a step of 2 is for 2 bits.
+// Codes of 5 and 6 bits have one of the last five, whose step is 1; a step of 2 is for 2 bits.
 //
 // float16_minimum and six_bits hold GGUF's Q4_1, Q5_1, Q4_K and Q5_K bit for bit (e is its dmin with the other sign),
-// float16 Q4_0, Q5_0 and Q8_0, eight_bits Q6_K.
+// float16 Q4_0, Q5_0 and Q8_0, eight_bits Q6_K; float16_zero holds GPTQ's and AWQ's zero points.
 //
 // A slice is cut into vectors, numbered n = 0, 1, ...: on x86 4 values of 16 rows (64 bytes; n: values 4n..4n+3), on
 // arm64 8 values of 2 rows (16 bytes; n = 4s + p: values 8s..8s+7 of rows 2p and 2p + 1). A plane of b bits keeps 8 / b
@@ -44,7 +46,7 @@ enum class Layout : int { kRows16 = 16, kRows8 = 8 };
 // How tokens reach a matrix: quantised to 8 bits each, or as they are.
 enum class Inputs { kInt8, kFloat32 };
 
-enum class Scales : int { kBfloat16, kRow, kFloat16, kFloat16Minimum, kSixBits, kEightBits };
+enum class Scales : int { kBfloat16, kRow, kFloat16, kFloat16Minimum, kSixBits, kEightBits, kFloat16Zero };
 
 // The form of this name; one that is_matrix() refuses where there is none.
 Scales scales_named(std::string_view name);
@@ -65,7 +67,9 @@ struct Matrix {
 
   // Whether scales, and minimums, stand after all codes of a block and are made floats before it is multiplied.
   bool decoded() const { return scales != Scales::kBfloat16 && scales != Scales::kRow; }
-  bool has_minimums() const { return scales == Scales::kFloat16Minimum || scales == Scales::kSixBits; }
+  bool has_minimums() const {
+    return scales == Scales::kFloat16Minimum || scales == Scales::kSixBits || scales == Scales::kFloat16Zero;
+  }
   bool has_halves() const { return scales == Scales::kEightBits; }
 
   int64_t block_rows() const { return static_cast<int64_t>(layout); }
@@ -91,6 +95,7 @@ struct Matrix {
       case Scales::kRow: return 4;
       case Scales::kFloat16: return 2 * groups();
       case Scales::kFloat16Minimum: return 4 * groups();
+      case Scales::kFloat16Zero: return 3 * groups();
       case Scales::kSixBits: return slices() + (slices() + 1) / 2 + 4 * supers();
       case Scales::kEightBits: return 2 * slices() + 2 * supers();
       default: return 0;
