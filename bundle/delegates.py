@@ -205,8 +205,11 @@ def _of_table_text(blob: bytes) -> tuple[PackedText, ...]:
     names = ("block_rows", "rows", "width", "group", "bits", "step", "offset")
     numbers = [_whole(fields.get(name, "")) for name in names]
     complete = min(numbers) >= 0 and "scales" in fields and "data" in fields
-    expert_rows = _whole(fields["expert_rows"]) if "expert_rows" in fields else None
-    return (PackedText(fields["data"], *numbers, fields["scales"], expert_rows),) if complete else ()
+    if not complete:
+        return ()
+    block_rows, rows, width, group, bits, step, offset = numbers
+    scales, expert_rows = fields["scales"], _whole(fields["expert_rows"]) if "expert_rows" in fields else None
+    return (PackedText(fields["data"], block_rows, rows, width, group, bits, step, offset, scales, expert_rows),)
 
 
 def _whole(word: str) -> int:

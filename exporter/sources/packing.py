@@ -78,7 +78,8 @@ def packing_of(folder: ModelFolder) -> Packing | None:
     if stated is None and other is None:
         return None
     files = tuple(file for file in (config_file if stated is not None else None, other_file) if file is not None)
-    settings = _joined(*(None if each is None else _plain(each) for each in (stated, other)), files)
+    own, beside_it = (None if each is None else _plain(each) for each in (stated, other))
+    settings = _joined(own, beside_it, files)
     method = _method(settings)
     reader = _READERS.get(method)
     if reader is None:
