@@ -98,6 +98,10 @@ def _affine(shape: PackedMatrix, beside: Tensor) -> Affine:
     if form is ScaleForm.FLOAT16_MINIMUM:
         both = _table(beside, torch.float16, rows)
         return Affine(both[:, ::2], both[:, 1::2])
+    if form is ScaleForm.FLOAT16_ZERO:
+        border = 2 * groups * rows
+        scales, zeros = _table(beside[:, :border], torch.float16, rows), _table(beside[:, border:], torch.uint8, rows)
+        return Affine(scales, zeros.float() * -scales)
     if form is ScaleForm.EIGHT_BITS:
         counts, steps = beside[:, : groups * rows], beside[:, groups * rows :]
         return Affine(_table(counts, torch.int8, rows) * _each(_table(steps, torch.float16, rows), 16, groups))

@@ -78,8 +78,7 @@ def packing_of(folder: ModelFolder) -> Packing | None:
     if stated is None and other is None:
         return None
     files = tuple(file for file in (config_file if stated is not None else None, other_file) if file is not None)
-    own, beside_it = (None if each is None else _plain(each) for each in (stated, other))
-    settings = _joined(own, beside_it, files)
+    settings = _joined(_plain(stated or {}), _plain(other or {}), files)
     method = _method(settings)
     reader = _READERS.get(method)
     if reader is None:
@@ -116,13 +115,13 @@ def _plain(settings: Stated) -> dict[str, Any]:
     return named
 
 
-def _joined(one: dict[str, Any] | None, other: dict[str, Any] | None, files: tuple[Path, ...]) -> dict[str, Any]:
+def _joined(one: dict[str, Any], other: dict[str, Any], files: tuple[Path, ...]) -> dict[str, Any]:
     """The settings of both files. Raises E815 where these differ on how the weights are stored."""
     for key in ("quant_method", "bits", "group_size", "sym", "desc_act", "zero_point", _FORMAT):
-        here, there = (None if table is None else table.get(key) for table in (one, other))
+        here, there = one.get(key), other.get(key)
         if here is not None and there is not None and here != there:
             raise bad_settings(files[1], f"{key} is {here!r} in {files[0].name} and {there!r} here")
-    return {**(other or {}), **{key: value for key, value in (one or {}).items() if value is not None}}
+    return {**other, **{key: value for key, value in one.items() if value is not None}}
 
 
 def _method(settings: Stated) -> str:
