@@ -47,7 +47,7 @@ def export(
 ) -> None:
     """Export a model to a bundle; every stage is compared with the one before it.
 
-    Values left out come from edgec.toml in the current folder, then from the defaults (host, 4bit).
+    Values left out come from edgec.toml in the current folder, then from the defaults (host; 4bit for language models).
 
     Examples:
     edgec export examples/tiny-stories --target host

@@ -19,7 +19,7 @@ def init(
 ) -> None:
     """Write an edgec.toml, so that edgec export needs no arguments here; asks for what no option gives.
 
-    Without a terminal nothing is asked: the target is then host, and the recipe 4bit.
+    Without a terminal nothing is asked: the target is then host, and the recipe the model's default.
 
     Examples:
     edgec init

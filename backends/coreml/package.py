@@ -155,7 +155,8 @@ def refused(method: str, error: Exception) -> InputError:
         what="coremltools could not convert the model to Core ML",
         where=f"method {method}",
         why=(lines[0] if lines else type(error).__name__)[:300],
-        fix="export for the CPU (--target iphone-16-pro-cpu), or report the model",
+        fix="export for iOS 27 in Core AI's format (--format aimodel), which takes more operators, or for the CPU "
+        "(--target iphone-16-pro-cpu), or report the model",
         code="E404",
     )
 

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.parity.typical_values import Typical, typical_values
+from edgec.exporter.sources.factory import Example
 
 _COUNT, _RUN = 16, 8
 # Values of all outputs that are kept for comparison: 256 MB in float32.
 _MOST_VALUES = 1 << 26
 _SHIFTS = (5.0, 20.0, 100.0)
 _TIMES = 4.0
-Inputs = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Stress:
     """Inputs that the float model takes; ``moderate``: as large as real ones may be, so that float16 must hold them."""
 
     name: str
-    inputs: Inputs
+    inputs: Example
     moderate: bool
 
 
@@ -45,12 +45,12 @@ class MadeInputs:
         note: which inputs these are, for the ladder.
     """
 
-    calls: tuple[Inputs, ...]
+    calls: tuple[Example, ...]
     stress: tuple[Stress, ...]
     note: str
 
 
-def made_inputs(model: nn.Module, examples: Inputs, run: Callable[[Inputs], Sequence[Tensor] | None]) -> MadeInputs:
+def made_inputs(model: nn.Module, examples: Example, run: Callable[[Example], Sequence[Tensor] | None]) -> MadeInputs:
     """Make inputs for a module.
 
     Args:
@@ -78,7 +78,7 @@ def _note(count: int, typical: Typical | None) -> str:
     return f"judged on {count} made inputs, the example among them ({like}); give real ones with --inputs"
 
 
-def _is_new(inputs: Inputs, examples: Inputs) -> bool:
+def _is_new(inputs: Example, examples: Example) -> bool:
     return not all(map(torch.equal, inputs, examples))
 
 
@@ -87,7 +87,7 @@ def _finite(outputs: Sequence[Tensor] | None) -> bool:
     return outputs is not None and not any(bool(each.isnan().any()) for each in outputs)
 
 
-def _drawn(examples: Inputs, kind: Callable[..., Tensor], seed: int, known: tuple[float, float] | None) -> Inputs:
+def _drawn(examples: Example, kind: Callable[..., Tensor], seed: int, known: tuple[float, float] | None) -> Example:
     drawn = torch.Generator().manual_seed(seed)
     return tuple(_value(each, kind, drawn, known) for each in examples)
 
@@ -128,7 +128,7 @@ def _shuffled(value: Tensor, drawn: torch.Generator) -> Tensor:
 _KINDS = (_white, _smooth, _shuffled)
 
 
-def _stressed(inputs: Inputs, typical: Typical | None) -> list[Stress]:
+def _stressed(inputs: Example, typical: Typical | None) -> list[Stress]:
     """The inputs times 4, and shifted where no batch norm tells what their mean is."""
     moved = [Stress("times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
     if typical is None:
@@ -136,7 +136,7 @@ def _stressed(inputs: Inputs, typical: Typical | None) -> list[Stress]:
     return [each for each in moved if _is_new(each.inputs, inputs)]
 
 
-def _moved(inputs: Inputs, times: float, spreads: float) -> Inputs:
+def _moved(inputs: Example, times: float, spreads: float) -> Example:
     def one(value: Tensor) -> Tensor:
         varies = value.is_floating_point() and value.numel() > 1 and bool((value != value.flatten()[0]).any())
         return times * value + spreads * value.std() if varies else value

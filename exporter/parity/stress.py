@@ -2,7 +2,7 @@
 
 A mean whose terms are added before they are divided, or a norm of values with a common part, is right on noise around
 0 and NaN on speech. What float16 cannot hold at all, since the model itself computes values beyond its range there, is
-no fault of the artifact: it is refused only on inputs as large as real ones may be.
+not a fault of the artifact: it is refused only on inputs as large as real ones may be.
 """
 
 from __future__ import annotations

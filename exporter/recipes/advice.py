@@ -20,7 +20,7 @@ _FLOAT_ALREADY = "a pass or the lowering is at fault, not the model, and nothing
 
 @contextmanager
 def naming_recipes(recipe: Recipe, target: Target, *, module: bool = False) -> Iterator[None]:
-    """Make a refusal by the ladder name what can be done on this target; ``module``: the model is no decoder."""
+    """Make a refusal by the ladder name what can be done on this target; ``module``: it is not a language model."""
     try:
         yield
     except BudgetError as error:

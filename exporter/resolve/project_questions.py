@@ -16,7 +16,7 @@ from edgec.exporter.resolve.project_file import PROJECT_FILE
 _QUESTIONS = {
     "model": ("MODEL: a hub id, a folder, a config.json or package.module:factory", ""),
     "target": ("targets, separated by commas (edgec targets lists them)", "host"),
-    "recipe": ("recipe (edgec help recipes)", "4bit"),
+    "recipe": ("recipe (edgec help recipes; empty: the default of the model's kind)", ""),
 }
 
 
@@ -62,7 +62,8 @@ def project_text(values: Mapping[str, str], budgets: Mapping[str, float]) -> str
         load_target(name)
     ExportOptions(values["model"], budgets=budgets).check()
     lines = [f"model = {_quoted(values['model'])}", f"targets = [{', '.join(map(_quoted, targets))}]"]
-    lines.append(f"recipe = {_quoted(values['recipe'])}")
+    if values["recipe"]:
+        lines.append(f"recipe = {_quoted(values['recipe'])}")
     if budgets:
         lines += ["", "[budgets]", *(f"{name} = {limit}" for name, limit in budgets.items())]
     return "\n".join(lines) + "\n"

@@ -27,7 +27,7 @@ MOST_EXAMPLES = 64
 """More are not judged; these are spread evenly over what was given."""
 _ONLY = ""
 _MOST_BYTES = 1 << 32
-Arrays = Mapping[str, NDArray[Any]]
+NamedArrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GivenInputs:
     """
 
     place: Path
-    files: tuple[Arrays, ...] = field(repr=False, compare=False)
+    files: tuple[NamedArrays, ...] = field(repr=False, compare=False)
     digest: str
 
 
@@ -65,7 +65,7 @@ def read_inputs(place: Path) -> GivenInputs:
     return GivenInputs(place, files, digest.hexdigest())
 
 
-def _arrays(file: Path) -> Arrays:
+def _arrays(file: Path) -> NamedArrays:
     try:
         read = np.load(file, allow_pickle=False)
         arrays = {_ONLY: read} if isinstance(read, np.ndarray) else {name: read[name] for name in read.files}
@@ -99,7 +99,9 @@ def bind_inputs(
     return chosen, len(rows)
 
 
-def _rows(place: Path, arrays: Arrays, names: Sequence[str], examples: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+def _rows(
+    place: Path, arrays: NamedArrays, names: Sequence[str], examples: Sequence[Tensor]
+) -> list[tuple[Tensor, ...]]:
     """The examples of one file."""
     if set(arrays) == {_ONLY} and len(names) == 1:
         arrays = {names[0]: arrays[_ONLY]}

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.capture.returned import returned_of
-from edgec.exporter.parity.made_inputs import Inputs, Stress, made_inputs
+from edgec.exporter.parity.made_inputs import Stress, made_inputs
+from edgec.exporter.sources.factory import Example
 from edgec.exporter.sources.given_inputs import GivenInputs, bind_inputs
 
 
@@ -27,7 +28,7 @@ class JudgedInputs:
         given: they are the user's own.
     """
 
-    calls: tuple[Inputs, ...]
+    calls: tuple[Example, ...]
     outputs: tuple[tuple[Tensor, ...], ...]
     stress: tuple[Stress, ...]
     note: str
@@ -35,7 +36,7 @@ class JudgedInputs:
 
 
 def judged_inputs(
-    model: nn.Module, examples: Inputs, name: str, names: Sequence[str], given: GivenInputs | None
+    model: nn.Module, examples: Example, name: str, names: Sequence[str], given: GivenInputs | None
 ) -> JudgedInputs:
     """Bind the given inputs, or make some.
 
@@ -67,20 +68,20 @@ class _Runs:
     name: str
     shapes: Sequence[torch.Size]
 
-    def outputs(self, inputs: Inputs) -> tuple[Tensor, ...] | None:
+    def outputs(self, inputs: Example) -> tuple[Tensor, ...] | None:
         try:
             found = _run(self.model, inputs, self.name)
         except Exception:  # Model code of any family fails in its own way.
             return None
         return found if [value.shape for value in found] == list(self.shapes) else None
 
-    def required(self, inputs: Inputs) -> tuple[Tensor, ...]:
+    def required(self, inputs: Example) -> tuple[Tensor, ...]:
         found = self.outputs(inputs)
         assert found is not None  # it was when the inputs were made
         return found
 
 
-def _run(model: nn.Module, inputs: Inputs, name: str) -> tuple[Tensor, ...]:
+def _run(model: nn.Module, inputs: Example, name: str) -> tuple[Tensor, ...]:
     """The outputs for copies of inputs; random numbers are the same in every call."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -88,7 +89,7 @@ def _run(model: nn.Module, inputs: Inputs, name: str) -> tuple[Tensor, ...]:
     return tuple(value.clone() for value in outputs)
 
 
-def _finite_outputs(runs: _Runs, inputs: Inputs, index: int, given: GivenInputs) -> tuple[Tensor, ...]:
+def _finite_outputs(runs: _Runs, inputs: Example, index: int, given: GivenInputs) -> tuple[Tensor, ...]:
     """The outputs for a given example.
 
     Raises:

@@ -36,7 +36,7 @@ class TestInit:
         code, out, _ = called(capsys, "init", str(tmp_path), *options)
         assert code == 0 and str(tmp_path / "edgec.toml") in out
         project = read_project(tmp_path / "edgec.toml")
-        assert (project.model, project.targets, project.recipe) == ("owner/name", ("host", "iphone"), "4bit")
+        assert (project.model, project.targets, project.recipe) == ("owner/name", ("host", "iphone"), None)
         assert project.budgets == {"kl_mean": 0.1}
 
     def test_a_terminal_is_asked_for_the_rest(
