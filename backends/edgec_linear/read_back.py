@@ -86,15 +86,14 @@ def _plane(shape: PackedMatrix, plane: Tensor, bits: int) -> Tensor:
     return ((lines >> shifts) & ((1 << bits) - 1)).flatten(2)
 
 
+_SCALES = {ScaleForm.BFLOAT16: torch.bfloat16, ScaleForm.ROW: torch.float32, ScaleForm.FLOAT16: torch.float16}
+
+
 def _affine(shape: PackedMatrix, beside: Tensor) -> Affine:
     """Scales and minimums from what lies beside a block's codes, uint8 [blocks, bytes]."""
     rows, groups, form = shape.block_rows, shape.groups, shape.scale_form
-    if form is ScaleForm.BFLOAT16:
-        return Affine(_table(beside, torch.bfloat16, rows))
-    if form is ScaleForm.ROW:
-        return Affine(_table(beside, torch.float32, rows))
-    if form is ScaleForm.FLOAT16:
-        return Affine(_table(beside, torch.float16, rows))
+    if form in _SCALES:
+        return Affine(_table(beside, _SCALES[form], rows))
     if form is ScaleForm.FLOAT16_MINIMUM:
         both = _table(beside, torch.float16, rows)
         return Affine(both[:, ::2], both[:, 1::2])
