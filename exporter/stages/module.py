@@ -69,6 +69,7 @@ class ModuleStages:
     _exposed: dict[Callable[[Program], Program], Callable[[Sequence[Tensor]], Sequence[Tensor]]] = field(
         default_factory=dict
     )
+    _folders: list[TemporaryDirectory[str]] = field(default_factory=list)
 
     def passes(self) -> list[Pass]:
         """The passes of this model, in order."""
@@ -240,17 +241,18 @@ class ModuleStages:
         for expects, expose, judge in _BY_SCORES:
             if not rung.passed and expects(program := self.rewritten(Progress())):
                 if expose not in self._exposed:
-                    self._exposed[expose] = self._function(expose(program))
+                    # Interpreters read constants when they are needed: the folder stays as long as these stages.
+                    self._folders.append(folder := TemporaryDirectory())
+                    self._exposed[expose] = self._function(expose(program), Path(folder.name))
                 rung = judge(rung, program, call, outputs, self._exposed[expose](call), forms, compare)
         return rung
 
-    def _function(self, program: Program) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
-        """Another artifact, of this program, as a function of its inputs."""
+    def _function(self, program: Program, folder: Path) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
+        """Another artifact, of this program, as a function of its inputs; it lies in ``folder``."""
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-        with TemporaryDirectory() as folder:
-            (artifact := Path(folder) / ARTIFACT).write_bytes(self._lowered_bytes(program))
-            return TorchMethod(artifact)
+        (artifact := folder / ARTIFACT).write_bytes(self._lowered_bytes(program))
+        return TorchMethod(artifact)
 
     def _other_lengths(self, artifact: Path, method: TorchMethod, loose: bool) -> Iterator[Rung]:
         """A text encoder's shortest and longest text, each compared with the model itself."""

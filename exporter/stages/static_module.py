@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from torch import Tensor
 
@@ -66,9 +65,8 @@ class StaticModuleStages(ModuleStages):
             check_stress(self.judged().stress, self.rewritten(progress), function)
         return [rung]
 
-    def _function(self, program: Program) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
+    def _function(self, program: Program, folder: Path) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
         form = self.request.form
-        with TemporaryDirectory() as folder:
-            artifact = Path(folder) / form.artifact
-            lower_artifact(self.request, {METHOD: program}, artifact, Progress(), self.judged().calls)
-            return function_of(artifact, form)
+        artifact = folder / form.artifact
+        lower_artifact(self.request, {METHOD: program}, artifact, Progress(), self.judged().calls)
+        return function_of(artifact, form)
