@@ -9,6 +9,8 @@ from edgec.errors import InputError
 READ = "GPTQ, AWQ (GEMM), compressed-tensors, fine-grained FP8, MXFP4, bitnet and torchao"
 _ORIGINAL = "Pass the unquantised checkpoint (usually the repository without -GPTQ, -AWQ, -FP8 or -bnb in its name)"
 
+_DAMAGED = "Download or copy the file again; if it is as published, it was damaged when it was quantised."
+
 
 def unread_method(where: Path, method: str, why: str = "") -> InputError:
     """The error for a method, or a variant of one, that edgec does not read."""
@@ -49,7 +51,7 @@ def bad_indices(name: str, why: str) -> InputError:
         what="The act-order indices of a quantised matrix are impossible.",
         where=name,
         why=why,
-        fix="Download or copy the file again; if it is as published, it was damaged when it was quantised.",
+        fix=_DAMAGED,
         code="E817",
     )
 
@@ -60,7 +62,7 @@ def bad_scales(name: str, why: str) -> InputError:
         what="The scales of a quantised matrix are damaged.",
         where=name,
         why=why,
-        fix="Download or copy the file again; if it is as published, it was damaged when it was quantised.",
+        fix=_DAMAGED,
         code="E818",
     )
 
@@ -71,6 +73,6 @@ def bad_codes(name: str, why: str) -> InputError:
         what="A quantised matrix holds codes that its format does not have.",
         where=name,
         why=why,
-        fix="Download or copy the file again; if it is as published, it was damaged when it was quantised.",
+        fix=_DAMAGED,
         code="E819",
     )
