@@ -41,11 +41,13 @@ class MadeInputs:
 
     Attributes:
         calls: inputs whose outputs are compared; the first are the factory's.
+        outputs: of the float model, for each call.
         stress: inputs on which float16 must give numbers.
         note: which inputs these are, for the ladder.
     """
 
     calls: tuple[Example, ...]
+    outputs: tuple[Sequence[Tensor], ...]
     stress: tuple[Stress, ...]
     note: str
 
@@ -64,11 +66,13 @@ def made_inputs(model: nn.Module, examples: Example, run: Callable[[Example], Se
     count = max(2, min(_COUNT, _MOST_VALUES // max(1, values)))
     known = (typical.shift, typical.scale) if typical else None
     made = [_drawn(examples, _KINDS[seed % len(_KINDS)], seed, known) for seed in range(count - 1)]
-    calls = [examples, *(each for each in made if _is_new(each, examples) and _finite(run(each)))]
+    ran = [(each, run(each)) for each in made if _is_new(each, examples)]
+    kept = [(examples, first or ()), *((each, found) for each, found in ran if found is not None and _finite(found))]
+    calls, outputs = zip(*kept, strict=True)
     stress = [
         each for each in _stressed(examples if typical is None else calls[-1], typical) if _finite(run(each.inputs))
     ]
-    return MadeInputs(tuple(calls), tuple(stress), _note(len(calls), typical))
+    return MadeInputs(calls, outputs, tuple(stress), _note(len(calls), typical))
 
 
 def _note(count: int, typical: Typical | None) -> str:

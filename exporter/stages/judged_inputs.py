@@ -53,7 +53,7 @@ def judged_inputs(
     runs = _Runs(model, name, [value.shape for value in _run(model, examples, name)])
     if given is None:
         made = made_inputs(model, examples, runs.outputs)
-        return JudgedInputs(made.calls, tuple(map(runs.required, made.calls)), made.stress, made.note)
+        return JudgedInputs(made.calls, tuple(map(tuple, made.outputs)), made.stress, made.note)
     calls, count = bind_inputs(given, list(names) or names_of_inputs(model, examples), examples)
     outputs = tuple(_finite_outputs(runs, call, index, given) for index, call in enumerate(calls))
     all_of = f"{count}" if count == len(calls) else f"{len(calls)} of {count}"
@@ -74,11 +74,6 @@ class _Runs:
         except Exception:  # Model code of any family fails in its own way.
             return None
         return found if [value.shape for value in found] == list(self.shapes) else None
-
-    def required(self, inputs: Example) -> tuple[Tensor, ...]:
-        found = self.outputs(inputs)
-        assert found is not None  # it was when the inputs were made
-        return found
 
 
 def _run(model: nn.Module, inputs: Example, name: str) -> tuple[Tensor, ...]:
