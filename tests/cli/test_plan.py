@@ -103,8 +103,13 @@ def test_json_has_the_whole_plan(folder: Path) -> None:
 
 @pytest.mark.long
 def test_the_kv_cache_is_as_wide_as_the_target_computes(folder: Path) -> None:
-    for target, bits in (("iphone-17-pro", 16), ("iphone-17-pro-cpu", 32)):
-        assert json.loads(output(folder, "--target", target, "--json"))["widths"]["kv_bits"] == bits
+    for target, recipe, bits in (
+        ("iphone-17-pro", "float", 16),
+        ("iphone-17-pro-cpu", "float", 32),
+        ("iphone-17-pro-cpu", "4bit", 16),  # by the recipe
+    ):
+        plan = json.loads(output(folder, "--target", target, "--recipe", recipe, "--json"))
+        assert plan["widths"]["kv_bits"] == bits
 
 
 def test_an_encoder_has_size_and_memory_but_no_tokens() -> None:
