@@ -26,7 +26,7 @@ DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
 # Links that hold no code: the guide, and the example model.
 GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-stories")
 LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "tests")
-HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy", "psutil", "tokenizers")
+HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "numpy", "psutil", "tokenizers")
 # What only some output needs: tables, bars, Markdown in colour, chat templates.
 UNPRINTED = ("rich.progress", "rich.markdown", "markdown_it", "pygments", "edgec.bundle.chat_template")
 
