@@ -71,6 +71,11 @@ class PlainTokenizer:
         vocabulary: dict[str, int] = self.backend_tokenizer.get_vocab(with_added_tokens=True)
         return vocabulary
 
+    def convert_tokens_to_ids(self, token: str) -> int | None:
+        """The id of a token; the unknown token's where there is none, which may be none itself."""
+        index = self.backend_tokenizer.token_to_id(token)
+        return self.unk_token_id if index is None else index
+
     @property
     def added_tokens_decoder(self) -> dict[int, Any]:
         """The added tokens by id."""

@@ -21,7 +21,7 @@ TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 def with_marks() -> PreTrainedTokenizerFast:
-    """Special tokens with a name, without one, and one that is no special token."""
+    """Special tokens with a name and without one, and an added token of another kind."""
     made = tiny_tokenizer()
     made.add_special_tokens({"extra_special_tokens": ["<|more|>"], "pad_token": "<|pad|>"})
     made.add_tokens([AddedToken("<tool>", special=False)])
@@ -62,6 +62,7 @@ def told(tokenizer: Any) -> dict[str, Any]:
         "added": {index: str(token.content) for index, token in tokenizer.added_tokens_decoder.items()},
         "vocabulary": tokenizer.get_vocab(),
         "count": len(tokenizer),
+        "found": [tokenizer.convert_tokens_to_ids(text) for text in ("cat", "<tool>", "<|more|>", "nowhere")],
         "template": template,
         "chosen": [tokenizer.get_chat_template(tools=tools) for tools in (None, [{}]) if template],
         "side": tokenizer.truncation_side,
