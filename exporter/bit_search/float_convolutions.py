@@ -1,6 +1,6 @@
 """The convolutions that cost most in 8 bits, left in float so that a default's budget holds.
 
-    every convolution rounded alone  ->  its loss  ->  the 1, 2, 4, ... with the largest in float  ->  budget
+    every convolution rounded alone  ->  its loss  ->  the 1, 2, 3, 4, 6, ... with the largest in float  ->  budget
 
 Losses are measured at the outputs, on some of the inputs that the module is judged on; the choice on all of them. A
 last recipe leaves every convolution in float, where rounding these is not what misses the budget.
@@ -47,9 +47,8 @@ def finer_recipes(request: ExportRequest, progress: Progress) -> tuple[Recipe, .
     if search is None or not search.names:
         return ()
     progress.enter("search", "convolutions that cost most in 8 bits")
-    some, every = search.enough(), search.names
-    chosen = [names for names in (some, every) if names]
-    return tuple(_keeping(request.recipe, names, len(every)) for names in dict.fromkeys(chosen))
+    chosen = {len(names): names for names in (*search.enough(), search.names)}
+    return tuple(_keeping(request.recipe, names, len(search.names)) for names in chosen.values())
 
 
 def _keeping(recipe: Recipe, names: Sequence[str], count: int) -> Recipe:
@@ -87,8 +86,11 @@ class _Search:
         names = tuple(dict.fromkeys(each.name for each in decided if each.role == ROLE and each.used))
         return cls(program, rounding, few, every, names)
 
-    def enough(self) -> tuple[str, ...]:
-        """The fewest of the costliest convolutions without which the others hold the budget; none where all hold it."""
+    def enough(self) -> tuple[tuple[str, ...], ...]:
+        """The fewest of the costliest convolutions without which the others hold the budget, and half the others more.
+
+        None where all convolutions hold it together.
+        """
         before = Stage("float", self.every.run(self.program))
         if self._share(self.every, before, ()) <= _ENOUGH:
             return ()
@@ -98,8 +100,8 @@ class _Search:
         order = sorted(self.names, key=lambda name: -losses[name])
         count = 1
         while count < len(order) and self._share(self.every, before, order[:count]) > _ENOUGH:
-            count *= 2
-        return tuple(order[:count])
+            count += max(1, count // 2)
+        return tuple(order[:count]), tuple(order[: (count + len(order) + 1) // 2])
 
     def _share(self, measure: Measure, before: Stage, kept: Sequence[str]) -> float:
         """How much of the budget is used with some convolutions in float."""

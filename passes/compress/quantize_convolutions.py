@@ -55,6 +55,10 @@ _RANKS = (3, 4)
 _MOST_BIAS = float(1 << 30)
 # Of 255: a channel of an output that varies by fewer says nothing any more.
 _FEWEST_STEPS = 8
+# Of all weights of convolutions.
+_FEW_WEIGHTS = 0.05
+# Of an end of a range, beyond what the judged inputs gave.
+_MARGIN = 0.1
 # Of the largest scale: a channel of zeros has one, too, and XNNPACK's multipliers must not vanish.
 _LEAST_SHARE = 1e-6
 
@@ -95,8 +99,9 @@ class QuantizeConvolutions:
         values = held_values(graph, wanted)
         calls = self.calibration.calls(program)
         seen = observed_ranges(graph, program, [value.node for value in values], calls)
-        ranges = _ranges(values, {node: FixedRange.of(each.low, each.high) for node, each in seen.items()})
+        ranges = _ranges(values, {node: _widened(each) for node, each in seen.items()})
         left = {call.node: reason for call in wanted if (reason := _why_left(call, values, ranges, seen))}
+        left |= dict.fromkeys(_small_outputs(asked, values), "an output of few weights")
         rounded = {call.node for call in wanted if call.node not in left}
         for call in (call for call in wanted if call.node in rounded):
             asked[call.node] = _round(graph, call, asked[call.node], ranges[_input(call, values)])
@@ -162,6 +167,24 @@ def _as_matrix(call: ConvolutionCall, shape: Sequence[int]) -> tuple[int, int]:
 def _input(call: ConvolutionCall, values: Sequence[HeldValue]) -> Node:
     """The node whose integers a convolution reads, through padding where there is some."""
     return next(value.node for value in values if call.node in value.convolutions)
+
+
+def _widened(seen: Seen) -> FixedRange:
+    """The range of a value, with room for what other inputs give: cut off, it is wrong by far more than a step."""
+    return FixedRange.of(seen.low * (1 + _MARGIN), seen.high * (1 + _MARGIN))
+
+
+def _small_outputs(asked: Mapping[Node, Decision], values: Sequence[HeldValue]) -> list[Node]:
+    """The convolutions whose results are outputs, and whose weights are few: 8 bits would spare next to nothing."""
+    total = sum(prod(decision.shape) for decision in asked.values() if decision.used)
+    results = {value.result_of: value.node for value in values if value.result_of is not None}
+    small = [node for node in results if prod(asked[node].shape) <= _FEW_WEIGHTS * total]
+    return [node for node in small if is_output(results[node]) or _ends(results[node])]
+
+
+def _ends(node: Node) -> bool:
+    """Whether a value goes through one more operator, such as a softmax, and then leaves the graph."""
+    return all(user.op != "output" and is_output(user) for user in node.users)
 
 
 def _why_left(

@@ -157,8 +157,8 @@ def test_a_channel_of_zeros_and_a_large_bias_keep_their_values() -> None:
         module.bias.copy_(torch.tensor([0.0, 500.0, 0.0, -1.0]))
     calls = [(torch.randn(1, 3, 6, 6),)]
     program = prepared(module, calls)
-    # One step of a range from -3 to 500.
-    assert share(program, rounded(program, calls), calls) < 1.2 / 255
+    # One step of a range from -3 to 500, and a tenth more.
+    assert share(program, rounded(program, calls), calls) < 1.3 / 255
 
 
 def test_an_output_with_channels_of_very_different_sizes_stays_in_float() -> None:
