@@ -242,6 +242,7 @@ class Manifest(JsonPart):
     ``context_note``: how positions are rotated, where that depends on the context.
     ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
     ``judged_on``: the inputs on which the ladder compares a module, in words.
+    ``wider_layers``: a module's layers with more bits than the recipe asks for, with their bytes, in words.
     ``tried_recipes``: default recipes with fewer bits whose budgets did not hold.
     ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
     replaced by standard ones.
@@ -278,6 +279,7 @@ class Manifest(JsonPart):
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = Field(default=None, exclude_if=lambda value: value is None)
     judged_on: str = Field(default="", exclude_if=lambda value: not value)
+    wider_layers: str = Field(default="", exclude_if=lambda value: not value)
     tried_recipes: list[TriedRecipe] = Field(default=[], exclude_if=lambda value: not value)
     # Left out where it is empty, so that the bundles of other models stay as they were written.
     checkpoint: list[CheckpointMatrix] = Field(default=[], exclude_if=lambda value: not value)

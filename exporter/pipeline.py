@@ -47,6 +47,7 @@ class CompiledModel:
         noise: how far two right executions of its last graph differ, where that was measured.
         stored: what became of the matrices that the checkpoint stores as integers.
         judged_on: the inputs that a module was judged on, in words.
+        wider: its layers with more bits than the recipe asks for, in words.
     """
 
     artifact: Path
@@ -57,6 +58,7 @@ class CompiledModel:
     noise: Noise | None = None
     stored: tuple[CheckpointMatrix, ...] = ()
     judged_on: str = ""
+    wider: str = ""
 
 
 @few_collections()
@@ -87,7 +89,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         ladder.gate(rungs, FIX)
     sample = _sample(request, artifact, rewrite.text)
     said, stored = _said(request, facts, logits), tuple(rewrite.stored)
-    return CompiledModel(artifact, facts, rungs, said, sample, rewrite.noise, stored, rewrite.judged_on)
+    return CompiledModel(artifact, facts, rungs, said, sample, rewrite.noise, stored, rewrite.judged_on, rewrite.wider)
 
 
 def with_values(rungs: Sequence[Rung], values: str) -> list[Rung]:

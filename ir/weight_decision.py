@@ -18,8 +18,8 @@ class Decision:
 
     Attributes:
         name: the parameter's own name.
-        role: ``linear``, ``vocabulary`` or ``embedding``.
-        shape: rows, width.
+        role: ``linear``, ``vocabulary``, ``embedding`` or ``convolution``.
+        shape: rows, width; of a convolution its output channels, and the values of each.
         requested: as asked by recipe or rule; None for float.
         used: as stored; None when the tensor stays in float.
         reason: why ``used`` is not ``requested``; empty when it is.

@@ -53,6 +53,20 @@ class Reshapes(Protocol):
         ...
 
 
+@runtime_checkable
+class Selective(Protocol):
+    """The additional method of a pass that most programs give nothing to do: it is left out there, with its rung."""
+
+    def concerns(self, program: Program) -> bool:
+        """Whether the program has what the pass rewrites."""
+        ...
+
+
+def concerned(passes: Iterable[Pass], program: Program) -> list[Pass]:
+    """The passes that a program gives something to do, as far as they say so."""
+    return [each for each in passes if not isinstance(each, Selective) or each.concerns(program)]
+
+
 def effect_on(rewrite: Pass, program: Program) -> Effect:
     """What any pass claims about numbers on this program."""
     return rewrite.effect_on(program) if isinstance(rewrite, Reshapes) else rewrite.effect
@@ -93,9 +107,10 @@ def run_pass(program: Program, rewrite: Pass, *, in_place: bool = False) -> Prog
 
 
 def run_passes(program: Program, passes: Iterable[Pass], *, in_place: bool = False) -> Program:
-    """Apply passes one after the other, each as ``run_pass`` does."""
+    """Apply passes one after the other, each as ``run_pass`` does, but for those that have nothing to do."""
     for rewrite in passes:
-        program = run_pass(program, rewrite, in_place=in_place)
+        for each in concerned([rewrite], program):
+            program = run_pass(program, each, in_place=in_place)
     return program
 
 

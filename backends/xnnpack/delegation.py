@@ -1,7 +1,7 @@
 """The place where a decoder's arithmetic runs: inside delegates, or on ExecuTorch's and edgec's CPU kernels, and why.
 
-Work is counted for one decoded token at half the context: multiply-accumulates of matrix products and attention, and
-one operation per result element of everything else.
+Work is counted for one decoded token at half the context: multiply-accumulates of matrix products, convolutions,
+attention and recurrences, and one operation per result element of everything else.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -36,6 +38,9 @@ _NO_WORK = frozenset(
         "alias",
     ]
 )
+# Names of ExecuTorch's edge dialect for operators that count.
+_EDGE_NAMES = {"_softmax": "softmax", "_native_batch_norm_legit_no_training": "batch_norm"}
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "convolution")
 # Each value of a state is multiplied as it decays, as a token is written and as it is read.
 _STATE_PRODUCTS = 3
 _OWN = "edgec's own kernel: "
@@ -62,6 +67,7 @@ _REASONS = {
     "choose_qparams_per_token_asymmetric": "rounds keys, values and queries for the int8 cache",
     "quantize_per_token": "rounds keys, values and queries for the int8 cache",
     "linear": "its weight is not a constant, or its shape is not one XNNPACK multiplies",
+    "convolution": "XNNPACK has no operator for it: three dimensions, or a weight that is computed",
 }
 _ELSE = "lies between attention and the linear layers: a delegate call would cost more than it saves"
 
@@ -109,11 +115,15 @@ def work_of(node: Node, context: int) -> Work | None:
 
 
 def operator_name(node: Node) -> str:
-    """An operator's name without namespace and overload."""
+    """An operator's name without namespace and overload; in the edge dialect, that of the operator it copies."""
     target = node.target
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return str(getattr(target, "__name__", target)).split(".")[0]
+    name = str(schema.name.split("::")[-1])
     if isinstance(target, torch._ops.OpOverload):
-        return str(target._schema.name.split("::")[-1])
-    return str(getattr(target, "__name__", target)).split(".")[0]
+        return name
+    return _EDGE_NAMES.get(name, name.removesuffix("_copy"))
 
 
 def _operations(node: Node, name: str, context: int) -> int:
@@ -127,9 +137,21 @@ def _operations(node: Node, name: str, context: int) -> int:
         return elements * int(source.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
+    if name in _CONVOLUTIONS:
+        return _filtered(node, name, elements)
     if node.target in CACHED_STATES:
         return _STATE_PRODUCTS * _state_elements(node)
     return elements
+
+
+def _filtered(node: Node, name: str, elements: int) -> int:
+    """A convolution's products: results, or inputs where it is transposed, times one filter [out, in / groups, *]."""
+    given: Any = node.args
+    x, weight = given[:2]
+    transposed = "transpose" in name or (name == "convolution" and bool(node.args[6]))
+    known = weight.meta.get("val")
+    each = prod(known.shape[1:]) if isinstance(known, torch.Tensor) else 1
+    return (_one_token(x.meta["val"]) if transposed else elements) * each
 
 
 def _state_elements(node: Node) -> int:

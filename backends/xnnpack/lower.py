@@ -2,18 +2,18 @@
 
 captured graph -> regions of edgec's linear kernels -> delegates in their place (edgec_linear/delegate.py)
 -> clusters of what is left -> one XNNPACK template per kind of region -> delegates in place of the clusters
--> torch.export -> to_edge -> to_executorch -> bytes
+-> torch.export -> to_edge -> convolutions to XNNPACK (convolutions.py) -> to_executorch -> bytes
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import BinaryIO
 
 import torch
-from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, ExecutorchProgramManager, to_edge
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, ExecutorchProgramManager
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
 from torch.export import ExportedProgram
@@ -25,6 +25,7 @@ from edgec.backends.edgec_linear.float_inputs import refuse_float_inputs
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, constants_of
+from edgec.backends.xnnpack.convolutions import LoweredWorks, lowered_works, to_edge_with_convolutions
 from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instantiate, lower_template
 from edgec.backends.xnnpack.delegation import Work, delegation, works_of
 from edgec.backends.xnnpack.divisions import write_out_divisions
@@ -34,6 +35,7 @@ from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.backends.xnnpack.slopes import write_out_slopes
+from edgec.backends.xnnpack.static_ranges import write_out_channels
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.bundle.findings import Delegation
 from edgec.free_memory import return_free_memory
@@ -123,7 +125,8 @@ def lower_methods(
     own = block_rows is not None or any(nodes_of(program.graph, *_OWN) for program in programs.values())
     parts = {name: _with_delegates(program, own, progress, block_rows) for name, program in programs.items()}
     progress("emit", 0, 1)
-    made = _emit({name: (part.graph, programs[name].interface) for name, part in parts.items()})
+    made, further = _emit({name: (part.graph, programs[name].interface) for name, part in parts.items()})
+    parts = {name: part.with_convolutions(further.get(name)) for name, part in parts.items()}
     emitted = {name: made.exported_program(name) for name in parts}
     operators = sorted({operator for one in emitted.values() for operator in _operators(one.graph_module)})
     offsets = {name: offset for one in emitted.values() for name, offset in _state_offsets(one).items()}
@@ -151,12 +154,20 @@ class _Part:
     own: int
     foreign: int
 
+    def with_convolutions(self, found: LoweredWorks | None) -> _Part:
+        """This part after its convolutions were given to XNNPACK; None: it has none."""
+        if found is None:
+            return self
+        inside = (*self.inside, *found.inside)
+        return replace(self, inside=inside, outside=found.outside, foreign=self.foreign + found.delegates)
+
 
 def _with_delegates(program: Program, own: bool, progress: LoweringProgress, block_rows: BlockRows | None) -> _Part:
     exported = reexport(program.graph, program.interface)
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     largest = _largest_sizes(graph, program.interface)
+    write_out_channels(graph)
     tables = replace_embeddings(graph, block_rows) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots) if block_rows else Linear()
@@ -226,19 +237,27 @@ def _templates(
     return templates
 
 
-def _emit(methods: Mapping[str, tuple[GraphModule, Interface]]) -> ExecutorchProgramManager:
-    """Emit the program with states in a separate memory arena, which a runtime can save and restore as one block."""
+def _emit(
+    methods: Mapping[str, tuple[GraphModule, Interface]],
+) -> tuple[ExecutorchProgramManager, Mapping[str, LoweredWorks]]:
+    """Emit the program with states in a separate memory arena, which a runtime can save and restore as one block.
+
+    Returns:
+        The program, and where the work of those methods is done that have convolutions.
+    """
     exported = {name: reexport(graph, interface) for name, (graph, interface) in methods.items()}
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
-    edge = to_edge(exported, compile_config=config)
+    edge, convolving = to_edge_with_convolutions(exported, config)
+    works = {name: lowered_works(edge.exported_program(name).graph_module, 0) for name in convolving}
     put_experts_last(edge)
-    return edge.to_executorch(
+    emitted = edge.to_executorch(
         ExecutorchBackendConfig(
             do_quant_fusion_and_const_prop=True,
             memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, share_mutable_buffers=True),
             sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass(),
         )
     )
+    return emitted, works
 
 
 def _state_offsets(emitted: ExportedProgram) -> dict[str, int]:

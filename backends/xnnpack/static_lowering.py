@@ -22,6 +22,7 @@ from edgec.backends.xnnpack.fold_outside import fold_outside
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.reduced_dimensions import keep_reduced_dimensions
 from edgec.backends.xnnpack.slopes import write_out_slopes
+from edgec.backends.xnnpack.static_ranges import write_out_channels
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR
@@ -102,6 +103,7 @@ def _to_edge(program: Program) -> Any:
     write_out_slopes(graph)
     keep_reduced_dimensions(graph)
     write_out_pixel_shuffles(graph)
+    write_out_channels(graph)
     return to_edge_transform_and_lower(
         reexport(graph, program.interface),
         partitioner=[XnnpackPartitioner()],

@@ -73,7 +73,7 @@ def bundle_contents(
         "device_checks": checks,
         "bit_search": request.bit_search,
     }
-    facts["judged_on"] = compiled.judged_on
+    facts["judged_on"], facts["wider_layers"] = compiled.judged_on, compiled.wider
     facts["calibration"] = request.calibration_text
     if request.more_bits:
         facts["more_bits"] = request.more_bits

@@ -1,7 +1,8 @@
 """Compile a non-decoder model with the first of its default recipes whose budget holds.
 
-A default never ends at a refusal of a healthy model: it spends bytes, and says which recipe missed what. A recipe that
-a user names stands as it is, and is refused where it does not hold.
+A default never ends at a refusal of a healthy model: it spends bytes, and says which recipe missed what. Convolutions
+that cost most in 8 bits go back to float before everything does (float_convolutions.py). A recipe that a user names
+stands as it is, and is refused where it does not hold.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def compile_first_that_holds(
     Raises:
         BudgetError: the last recipe misses its budget, too; or what no recipe changes.
     """
+    from edgec.exporter.bit_search.float_convolutions import finer_recipes
     from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
 
@@ -43,7 +45,8 @@ def compile_first_that_holds(
             if missed.code not in _JUDGED:
                 raise
             tried = TriedRecipe(recipe=request.recipe.name, missed=missed.why)
-            following, *others = request.further_recipes
+            finer = () if request.tried else finer_recipes(request, progress)
+            following, *others = (*finer, *request.further_recipes)
             progress.note(f"{tried.line}: trying {following.name}")
             tries = (*request.tried, tried)
             request = replace(request, recipe=following, further_recipes=tuple(others), tried=tries)

@@ -61,6 +61,7 @@ def summary(manifest: Manifest) -> str:
         ("target", escape(manifest.target)),
         *([("why this target", escape(manifest.target_choice))] if manifest.target_choice else []),
         ("recipe", escape(manifest.recipe_name)),
+        *([("wider than the recipe", escape(manifest.wider_layers))] if manifest.wider_layers else []),
         *([("calibrated on", escape(str(manifest.calibration)))] if manifest.calibration else []),
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),

@@ -33,6 +33,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "calibration": manifest.calibration.model_dump() if manifest.calibration else None,
         "judged_on": manifest.judged_on or None,
         "more_bits": manifest.bits_line or None,
+        "wider_layers": manifest.wider_layers or None,
         "checkpoint": fates_in_words(manifest.checkpoint) or None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
@@ -101,6 +102,7 @@ def _lines(manifest: Manifest) -> list[str]:
     lines += [f"text    calibrated on {manifest.calibration}"] if manifest.calibration else []
     lines += [f"inputs  {manifest.judged_on}"] if manifest.judged_on else []
     lines += [f"bits    {manifest.bits_line}"] if manifest.bits_line else []
+    lines += [f"wider   {manifest.wider_layers}"] if manifest.wider_layers else []
     if manifest.ledger:
         size = manifest.ledger
         part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes

@@ -42,7 +42,7 @@ class Rewrite(JsonPart):
 
     ``noise``: how far two right executions of the last graph differ; ``further``: its quality at further positions.
     ``stored``: what became of the matrices that the checkpoint stores as integers.
-    ``judged_on``: the inputs that a module is judged on, in words.
+    ``judged_on``: the inputs that a module is judged on, in words; ``wider``: its layers with more bits than asked for.
     """
 
     rungs: list[Rung]
@@ -53,6 +53,7 @@ class Rewrite(JsonPart):
     further: FurtherFigures | None = None
     stored: list[CheckpointMatrix] = Field(default=[])
     judged_on: str = ""
+    wider: str = ""
 
 
 class Facts(JsonPart):

@@ -42,11 +42,14 @@ from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, write_lowered
 from edgec.exporter.stages.judged_inputs import JudgedInputs, judged_inputs
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.module_measure import module_budget, module_measure
-from edgec.exporter.stages.pass_orders import module_passes
+from edgec.exporter.stages.module_orders import module_passes
 from edgec.exporter.stages.rewriting import rewrite
 from edgec.exporter.stages.standard_facts import standard_facts
+from edgec.exporter.stages.wider_layers import wider_line
 from edgec.ir.program import Dynamic, Program
+from edgec.ir.quantized_form import decisions_of
 from edgec.passes.contract import Pass, run_passes
+from edgec.passes.graph.calibration import Calibration
 
 if TYPE_CHECKING:
     from edgec.runtime_py.engines.open_artifact import TorchMethod
@@ -73,7 +76,8 @@ class ModuleStages:
 
     def passes(self) -> list[Pass]:
         """The passes of this model, in order."""
-        return module_passes(self.request.recipe, rotated=self.request.source.task == SENTENCE_TASK)
+        known = Calibration(calls=self.judged().calls) if self.request.recipe.weights is not None else None
+        return module_passes(self.request.recipe, self.request.source.task == SENTENCE_TASK, known)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
@@ -85,9 +89,10 @@ class ModuleStages:
         judged = self.judged(model)
         measure = module_measure(judged.calls, forms, self.request.recipe, self.request.source.trained)
         eager = Stage("eager module", joined_outputs(judged.outputs))
-        done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
+        done = rewrite(lambda: self.capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
-        replace(done.noted(notes), judged_on=judged.note).save(folder)
+        wider = wider_line(decisions_of(done.program.graph))
+        replace(done.noted(notes), judged_on=judged.note, wider=wider).save(folder)
 
     def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
@@ -120,9 +125,9 @@ class ModuleStages:
         """The number of tokens, where the artifact may take texts of any length."""
         return self.request.source.tokens
 
-    def _capture(self, model: torch.nn.Module) -> Program:
+    def capture(self, model: torch.nn.Module | None = None) -> Program:
         """Trace for any length of text, else for that of the example where the model's own code fixes lengths."""
-        varying, trace = self.varying(), self._trace(model)
+        varying, trace = self.varying(), self._trace(self._build()[0] if model is None else model)
         if varying is None or self.request.source.task == SENTENCE_TASK:
             return trace(varying)
         try:
@@ -189,7 +194,7 @@ class ModuleStages:
         if self.program is None:
             progress.enter("capture", "again, after an interruption")
             model, self.inputs = self._build()
-            self.program = run_passes(self._capture(model), self.passes())
+            self.program = run_passes(self.capture(model), self.passes())
         return self.program
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from edgec.backends.forms import Form
@@ -20,7 +19,6 @@ from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
-from edgec.passes.equalise.rotate_inputs import INPUT_ROTATION, RotateInputs
 from edgec.passes.fuse.batch_dimension import BatchDimension
 from edgec.passes.fuse.convolution_to_linear import ConvolutionToLinear
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
@@ -219,48 +217,7 @@ def static_encoder_decoder_passes(
     }
 
 
-def module_passes(recipe: Recipe, rotated: bool = False) -> list[Pass]:
-    """The passes of a non-decoder model on a CPU, in order.
-
-    Args:
-        recipe: resolved for the backend.
-        rotated: rotate what layers read, where the recipe rounds it, since the outputs' direction is all that counts.
-
-    With standard kernels attention is written out before anything is rounded: after it, the least difference moves an
-    activation to the next of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits),
-    which looks like a fault.
-    """
-    shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
-    # The backend computes tables of places from their parameters: the ledger counts what is stored.
-    last = FoldConstants(every=recipe.kernels == "edgec")
-    if not rotated or recipe.weights is None or recipe.weights.is_table:
-        return [*shared, *passes_for(recipe), last]
-    kept = replace(recipe, rules=((f"{INPUT_ROTATION}*", None), *recipe.rules))
-    return [*shared, RotateInputs(), *passes_for(kept), last]
-
-
-def _own_module_passes() -> list[Pass]:
-    """What edgec's kernels read: linear layers over [1, T, C], and attention that is one operator where it can be."""
-    return [
-        RemoveNoops(),
-        # Position tables that code makes from ranges, too.
-        _computed_weights(),
-        PatchesToLinear(),
-        MatmulToLinear(),
-        VectorToMatrix(),
-        FuseSdpa(),
-        EncoderAttention(others_stay=True),
-        DecomposeAttention(),
-        FuseRmsNorm(heads=True),
-        BatchDimension(),
-    ]
-
-
-def _standard_module_passes() -> list[Pass]:
-    return [RemoveNoops(), _computed_weights(), MatmulToLinear(), VectorToMatrix(), FuseSdpa(), DecomposeAttention()]
-
-
-def _computed_weights() -> Pass:
+def computed_weights() -> Pass:
     """What code makes from parameters alone is a constant before weights are rounded: it is a weight itself."""
     return FoldConstants(growth=_GROWTH)
 
@@ -270,7 +227,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     rounding = passes_for(recipe)
     return [
         RemoveNoops(),
-        *([_computed_weights()] if rounding else []),
+        *([computed_weights()] if rounding else []),
         PlainOperators(),
         *([AppleOperators(images_too=not form.slopes)] if form.half else []),
         *([UnrollRecurrences()] if form.unrolls else []),

@@ -29,7 +29,7 @@ from edgec.exporter.stages.weight_facts import require_rounded
 from edgec.free_memory import return_free_memory
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
-from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
+from edgec.passes.contract import Pass, concerned, effect_on, run_pass, run_passes
 from edgec.passes.kv.kv_cache import KvCache
 
 
@@ -83,6 +83,7 @@ class Rewritten:
         further: the last graph's quality at further positions.
         stored: what became of the matrices that the checkpoint stores as integers.
         judged_on: the inputs that a module is judged on, in words.
+        wider: its layers with more bits than the recipe asks for, in words.
     """
 
     program: Program
@@ -94,6 +95,7 @@ class Rewritten:
     further: FurtherFigures | None = None
     stored: tuple[CheckpointMatrix, ...] = ()
     judged_on: str = ""
+    wider: str = ""
 
     def noted(self, note: str) -> Rewritten:
         """The same with a note at its first rung, where there is something to say."""
@@ -112,6 +114,7 @@ class Rewritten:
             further=self.further,
             stored=list(self.stored),
             judged_on=self.judged_on,
+            wider=self.wider,
         )
         kept = {"final": self.final.logits, "reference": self.reference.logits, **(others or {})}
         save_rewrite(folder, names, kept)
@@ -142,7 +145,9 @@ def rewrite(
     reference = before = Stage("captured", measure.run_before(groups, program), further=eager.further)
     rungs, further = [measure.named(measure.lowering(eager, before))], None
     ladder.gate(rungs)
-    for index, group in enumerate(groups):
+    for index, named in enumerate(groups):
+        if not (group := concerned(named, program)):
+            continue
         name = " + ".join(each.name for each in group)
         progress.step(index / len(groups), name)
         effect, unrounded = effect_on(group[-1], program), _run_unrounded(program, group[-1], measure)

@@ -188,7 +188,8 @@ class Quantize:
     def ensures(self, program: Program) -> None:
         """Every layer that was to be quantised reads integers."""
         decisions = decisions_of(program.graph)
-        recorded = sum(d.used is not None and not d.used.is_table and d.role != "embedding" for d in decisions)
+        matrices = [d.used for d in decisions if d.role in ("linear", "vocabulary")]
+        recorded = sum(used is not None and not used.is_table for used in matrices)
         weights = [n.args[1] for n in nodes_of(program.graph, aten.linear.default)]
         views = [n.args[2] for n in nodes_of(program.graph, EXPERTS)]
         weights += [view.args[0] for view in views if isinstance(view, Node) and view.target is aten.view.default]

@@ -50,9 +50,11 @@ class PatchesToLinear:
 
     Attributes:
         planes: those of two dimensions as well; the Neural Engine has these, and none of three.
+        points: those of one pixel as well, which lie between other convolutions where XNNPACK takes these.
     """
 
     planes: bool = True
+    points: bool = True
     name: str = "patches_to_linear"
     effect: Effect = Effect.EXACT
 
@@ -66,7 +68,7 @@ class PatchesToLinear:
             arguments: Any = node.args
             call = _Convolution(*arguments)
             patches = node.target is aten.conv3d.default
-            if (_is_patch if patches else _is_legal)(graph, call):
+            if (_is_patch if patches else _is_legal)(graph, call) and (self.points or not _is_point(graph, call)):
                 with graph.graph.inserting_before(node):
                     result = (_patch_product if patches else _linear)(graph, Emitter(graph.graph), call)
                 result.meta = {**node.meta, "val": result.meta["val"]}
@@ -86,6 +88,11 @@ def _is_legal(graph: GraphModule, call: _Convolution) -> bool:
     padding = list(call.padding) if isinstance(call.padding, tuple) else call.padding
     plain = call.groups == 1 and set(call.dilation) == {1} and padding in _NOTHING
     return plain and list(call.stride) == kernel and not any(s % k for s, k in zip(shape[2:], kernel, strict=True))
+
+
+def _is_point(graph: GraphModule, call: _Convolution) -> bool:
+    weight = stored_weight(graph, call.weight)
+    return weight is not None and weight[0].numel() == weight.shape[1]
 
 
 def _is_patch(graph: GraphModule, call: _Convolution) -> bool:

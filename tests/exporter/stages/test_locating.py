@@ -31,7 +31,8 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.decoder import decoder_measure
 from edgec.exporter.stages.locating import first_layer_lowered_otherwise, locate_in_artifact
 from edgec.exporter.stages.module_measure import module_measure
-from edgec.exporter.stages.pass_orders import encoder_decoder_passes, module_passes
+from edgec.exporter.stages.module_orders import module_passes
+from edgec.exporter.stages.pass_orders import encoder_decoder_passes
 from edgec.exporter.stages.rewriting import rewrite
 from edgec.ir.attention import OPERATOR, layer_of
 from edgec.ir.attributes import attribute, owner_of

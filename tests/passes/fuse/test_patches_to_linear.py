@@ -56,3 +56,9 @@ def test_convolutions_of_more_than_one_patch_are_left_alone(options: dict[str, o
     module = nn.Conv3d(3, 6, **{"kernel_size": (2, 4, 4), **options})  # type: ignore[arg-type]
     program = capture_module(module, (torch.zeros(6, 3, 2, 4, 4),))
     assert nodes_of(run_pass(program, PatchesToLinear()).graph, *CONVOLUTIONS)
+
+
+@pytest.mark.parametrize(("kernel", "left"), [(1, 1), (4, 0)])
+def test_points_are_left_where_asked(kernel: int, left: int) -> None:
+    program = capture_module(nn.Conv2d(3, 4, kernel, stride=kernel), (torch.randn(1, 3, 8, 8),))
+    assert len(nodes_of(run_pass(program, PatchesToLinear(points=False)).graph, *CONVOLUTIONS)) == left
