@@ -33,7 +33,7 @@ def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOp
     A recipe or bits that were asked for stay as they are.
     """
     asked = options.recipe is not None or options.target_bits is not None
-    if asked or form.static or not _keeps_any(recipe) or stored_parameters(source) is None:
+    if asked or not _keeps_any(recipe) or stored_parameters(source) is None:
         return recipe
     described = f"The checkpoint's own integers, scales and minimums; {recipe.name} for what is stored as floats"
     return replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=(), rules=())
@@ -101,7 +101,7 @@ def check_requantise(options: ExportOptions, recipe: Recipe, source: ModelSource
 
 
 def _why(recipe: Recipe, form: Form) -> str:
-    if form.static or not _keeps_any(recipe):
+    if not _keeps_any(recipe):
         return "the kernels of this target read none of the checkpoint's forms as they are"
     if recipe.keep_stored:
         return "no kernel reads these forms as they are"

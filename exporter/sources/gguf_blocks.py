@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgec.exporter.sources.gguf_header import GgufTensor
+from edgec.bundle.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_rows import raw_rows
 
 PackedBytes = NDArray[np.uint8]

@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.exporter.sources.gguf_faults import gguf_error
-from edgec.exporter.sources.gguf_header import GgufTensor
-from edgec.exporter.sources.gguf_values import shortened
+from edgec.bundle.gguf_faults import gguf_error
+from edgec.bundle.gguf_header import GgufTensor
+from edgec.bundle.gguf_values import shortened
 
 # Values that are dequantised at a time: several arrays of that many are made on the way.
 _AT_ONCE = 1 << 21

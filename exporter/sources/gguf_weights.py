@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
+from edgec.bundle.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_architectures import Architecture
 from edgec.exporter.sources.gguf_blocks import IntegerBlocks, integer_blocks, joined_blocks
 from edgec.exporter.sources.gguf_config import architecture_of
 from edgec.exporter.sources.gguf_file import GgufFile
-from edgec.exporter.sources.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_metadata import ARCHITECTURE
 from edgec.exporter.sources.gguf_rotation import FACTORS, LONG, SHORT
 from edgec.exporter.sources.gguf_rows import check_finite, float_values
