@@ -14,7 +14,7 @@ def export(
     target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
     recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
     format: Annotated[
-        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn, gguf (Llama-like); see docs/targets.md.")
+        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
