@@ -112,23 +112,17 @@ def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[Weig
     """Candidates in order of preference; the caller drops those that the width rules out."""
     candidates = []
     if not scheme.symmetric:
-        wider = sorted(
-            {grid.bits for grid in kernels if not (grid.symmetric or grid.stored) and grid.bits >= scheme.bits}
-        )
-        candidates += [
-            replace(scheme, bits=bits, scale_bits=held) for bits in wider for held in (scheme.scale_bits, 16)
-        ]
+        lifted = {grid.bits for grid in kernels if not grid.symmetric and not grid.stored}
+        widths = [(bits, held) for bits in sorted(lifted) for held in (scheme.scale_bits, 16) if bits >= scheme.bits]
+        candidates += [replace(scheme, bits=bits, scale_bits=held) for bits, held in widths]
         # Around 0 a group takes 16 bits for its scale; more would be lost with fewer bits than the asked ones.
         scheme = replace(scheme, symmetric=True, scale_bits=16)
         candidates.append(scheme)
     around_zero = (grid for grid in kernels if grid.bits >= scheme.bits and grid.symmetric and not grid.stored)
     for grid in sorted(around_zero, key=lambda grid: grid.bits):
         # Where no kernel reads a scale for a row, its largest groups take its place.
-        smaller = [
-            group
-            for group in grid.groups
-            if group <= scheme.group_size or not (scheme.group_size or grid.channel_multiple)
-        ]
+        largest = scheme.group_size or (0 if grid.channel_multiple else max(grid.groups, default=0))
+        smaller = [group for group in grid.groups if group <= largest]
         held = grid.scale_bits or scheme.scale_bits
         candidates += [replace(scheme, bits=grid.bits, group_size=group, scale_bits=held) for group in smaller]
         if grid.coarsens:

@@ -100,7 +100,7 @@ def layout(path: Path) -> ArtifactLayout:
 def _stored(path: Path, tensor: GgufTensor) -> StoredBytes:
     digest, data = hashlib.sha256(), np.memmap(path, np.uint8, "r", tensor.offset, (tensor.nbytes,))
     for start in range(0, tensor.nbytes, _HASHED):
-        digest.update(data[start : start + _HASHED])
+        digest.update(data[start : start + _HASHED].tobytes())
     return StoredBytes(tensor.name, DATA, tensor.nbytes, digest.hexdigest(), tensor.type, tensor.shape)
 
 

@@ -99,7 +99,7 @@ def vocabularies(tokenizer: Any, rows: int, ends: Sequence[int]) -> Iterator[Voc
         yield from (replace(plain, prefix=prefix) for prefix in (True, False))
         return
     # Likely ones first: the names whose pattern stands in the file; of those that cut alike, the first.
-    firsts = {split: name for name, split in reversed(SPLITS.items())}
+    firsts = {split: name for name, split in reversed(list(SPLITS.items()))}
     whole = bool(held["model"].get("ignore_merges"))
     known = {json.dumps(pattern, ensure_ascii=False) for split in firsts for pattern in split.patterns}
     stated = {pattern for pattern in known if pattern in text}

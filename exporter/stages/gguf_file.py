@@ -74,9 +74,8 @@ class GgufStages:
 
         written = [factors_tensor(name, values) for name, values in description.factors.items()]
         written += [tensor.file_tensor(graph) for tensor in tensors]
-        write_file(
-            file, description.architecture, describe, written, lambda done, all_: progress.step(0.8 * done / all_)
-        )
+        tell = lambda done, total: progress.step(0.8 * done / total)  # noqa: E731
+        write_file(file, description.architecture, describe, written, tell)
         count = check_stored_gguf(file, graph, tensors)
         save_facts(folder, _facts(program, tensors, description, self.request, count))
         self.program = None
@@ -117,17 +116,7 @@ def _facts(
     program: Program, tensors: Sequence[WrittenTensor], description: Description, request: ExportRequest, count: int
 ) -> Facts:
     weights = [_fact(tensor) for tensor in tensors]
-    weights += [
-        WeightFact(
-            name=name,
-            dtype="F32",
-            shape=list(values.shape),
-            container_bits=32,
-            information_bits=32,
-            bytes=values.nbytes,
-        )
-        for name, values in description.factors.items()
-    ]
+    weights += [_vector(name, values) for name, values in description.factors.items()]
     return Facts(
         passes=passes_of(program),
         methods=[method_info(program.interface)],
@@ -139,6 +128,11 @@ def _facts(
         expected_weight_bytes=sum(weight.bytes for weight in weights),
         read_back=count,
     )
+
+
+def _vector(name: str, values: Tensor) -> WeightFact:
+    shape, size = list(values.shape), values.nbytes
+    return WeightFact(name=name, dtype="F32", shape=shape, container_bits=32, information_bits=32, bytes=size)
 
 
 def _fact(tensor: WrittenTensor) -> WeightFact:
