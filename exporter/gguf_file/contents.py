@@ -91,14 +91,18 @@ def written_tensors(graph: GraphModule, places: Sequence[Place]) -> list[Written
     held = graph_tensors(graph)
     _check_names(graph, held, places)
     tied = EMBEDDING in held and LM_HEAD in held and held[EMBEDDING].buffers == held[LM_HEAD].buffers
+    if LM_HEAD in held and not tied and not any(place.parameter == LM_HEAD for place in places):
+        why = "the recipe rounds it in another way than the embedding, and this architecture has one tensor for both"
+        raise unwritten(LM_HEAD, why)
     return [_written(graph, place, held[place.parameter]) for place in places if not tied or place.parameter != LM_HEAD]
 
 
 def _check_names(graph: GraphModule, held: Mapping[str, GraphTensor], places: Sequence[Place]) -> None:
     wanted = {place.parameter for place in places}
+    known = wanted | {LM_HEAD}  # of a tied one there may be no place
     made = {decision.name for decision in decisions_of(graph) if decision.used}
     made |= {name.removeprefix("decoder.") for name, _ in graph.named_parameters()}
-    absent, others = sorted(wanted - held.keys()), sorted(made - wanted)
+    absent, others = sorted(wanted - held.keys()), sorted(made - known)
     if absent or others:
         why = f"the rewritten graph has no {absent[0]}" if absent else f"the rewritten graph has {others[0]} besides"
         raise unwritten((absent or others)[0], f"{why}: what the recipe does to the model has no form in GGUF")

@@ -22,7 +22,7 @@ from edgec.bundle.gguf_header import GgufTensor
 from edgec.bundle.golden_texts import TEXTS
 from edgec.exporter.gguf_file.architectures import architecture_name, describe_architecture, unwritten
 from edgec.exporter.gguf_file.places import Place, places_of
-from edgec.exporter.gguf_file.rotation import rotation_tensors
+from edgec.exporter.gguf_file.rotation import rope_of, rotation_tensors
 from edgec.exporter.gguf_file.vocabulary import Vocabulary, describe_nothing, first_that_reads, vocabularies
 from edgec.exporter.sources.gguf_config import EMBEDDING, gguf_config
 from edgec.exporter.sources.gguf_file import GgufFile, read_gguf
@@ -31,14 +31,15 @@ from edgec.exporter.sources.gguf_vocabulary import read_vocabulary
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.tokenizer import load_tokenizer
 
-_GATE, _LM_HEAD = "blk.0.ffn_gate.weight", "lm_head.weight"
+_GATE = "blk.0.ffn_gate.weight"
+_ORIGINAL = "original_max_position_embeddings"
 # What decides on a decoder's numbers beside its weights; of other names configs may differ.
 _DECIDING = (
     *("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size"),
     *("hidden_act", "hidden_activation", "rms_norm_eps", "norm_eps", "attention_bias", "mlp_bias", "layer_types"),
     *("query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping", "no_rope_layers"),
     *("norm_topk_prob", "decoder_sparse_step", "mlp_only_layers", "num_experts", "num_experts_per_tok"),
-    *("moe_intermediate_size", "conv_L_cache", "conv_bias", "original_max_position_embeddings"),
+    *("moe_intermediate_size", "conv_L_cache", "conv_bias", _ORIGINAL),
 )
 _SAME = 1e-6
 _MORE_TEXTS = (
@@ -161,10 +162,12 @@ def _check_config(source: ModelSource, description: Description) -> None:
 
 
 def _stated(config: Any, name: str) -> Any:
-    """A value of a config; a window that no layer uses is none."""
+    """A value of a config; a window that no layer uses is none, nor is a length that no frequency depends on."""
     value = getattr(config, name, None)
     if name == "head_dim":
         return value or config.hidden_size // config.num_attention_heads
+    if name == _ORIGINAL:
+        return value if (rope_of(config.to_dict()).get("rope_type") == "longrope") else None
     if name == "sliding_window":
         used = getattr(config, "use_sliding_window", True) and "sliding_attention" in (
             getattr(config, "layer_types", None) or ["sliding_attention"]

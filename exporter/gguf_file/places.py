@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.backends.gguf.graph_tensors import LM_HEAD
 from edgec.exporter.gguf_file.architectures import NAMES, unwritten
 from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
 from edgec.exporter.sources.gguf_weights import row_order
@@ -84,6 +85,8 @@ def _places(table: Any, architecture: str, config: Mapping[str, Any], name: str,
         own = (experts, rows // 2, width)
         return [Place(f"blk.{joined[1]}.ffn_{part}_exps.weight", name, own, half=half) for half, part in halves]
     stored = table.get_name(name, try_suffixes=_SUFFIXES)
+    if stored is None and name == LM_HEAD and config.get("tie_word_embeddings"):
+        return []
     if stored is None:
         raise unwritten(name, f"GGUF's architecture {architecture} has no tensor for this parameter")
     stored = stored if stored.endswith(_SUFFIXES) else f"{stored}.weight"

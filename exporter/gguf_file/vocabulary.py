@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_split import SPLITS
+from edgec.exporter.sources.gguf_split import SPLITS, Split
 from edgec.exporter.sources.gguf_vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 UNUSED, BYTE = 5, 6
@@ -104,9 +104,9 @@ def vocabularies(tokenizer: Any, rows: int, ends: Sequence[int]) -> Iterator[Voc
     known = {json.dumps(pattern, ensure_ascii=False) for split in firsts for pattern in split.patterns}
     stated = {pattern for pattern in known if pattern in text}
 
-    def unlikely(split: Any) -> tuple[bool, bool]:
+    def unlikely(split: Split) -> tuple[bool, bool, int]:
         named = {json.dumps(pattern, ensure_ascii=False) for pattern in split.patterns}
-        return split.whole_words != whole, named.isdisjoint(stated)
+        return split.whole_words != whole, not named <= stated, -len(named & stated)
 
     yield from (replace(plain, split=firsts[split]) for split in sorted(firsts, key=unlikely))
 

@@ -33,7 +33,7 @@ def test_a_tiny_scale_is_rounded_and_only_once() -> None:
     name = scale_names(program.graph)[0]
     scale = attribute(program.graph, name).clone()
     # A bfloat16 number between two of float16's, which lie 2^-24 apart there.
-    scale[0, 0] = 1.5 * 2.0**-23 * (1 + 2.0**-7)
+    scale[0, 0] = 2.0**-23 * (1 + 2.0**-6)
     assert scale[0, 0].bfloat16().float() == scale[0, 0] != scale[0, 0].half().float()
     set_buffer(program.graph, name, scale)
     after = run_pass(program, HalfScales())
@@ -43,5 +43,8 @@ def test_a_tiny_scale_is_rounded_and_only_once() -> None:
     assert torch.equal(attribute(again.graph, name), held)
 
 
-def test_what_float16_cannot_reach_stays() -> None:
-    assert as_half(torch.tensor([1e6, 2.0])).tolist() == [1e6, 2.0]
+def test_what_float16_cannot_reach_stays_as_do_products() -> None:
+    large = float(torch.tensor(1e6).bfloat16())
+    assert as_half(torch.tensor([large, 2.0])).tolist() == [large, 2.0]
+    product = torch.tensor([0.0123]).half().float() * 101
+    assert product != product.half().float() and torch.equal(as_half(product), product)
