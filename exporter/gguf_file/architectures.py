@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.exporter.gguf_file.rotation import Config, describe_rotation, head_dim
+from edgec.exporter.gguf_file.rotation import describe_rotation, head_dim
 from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
 
 # llama.cpp has one name for both.
@@ -16,7 +16,7 @@ NAMES: Mapping[str, str] = {**{known.model_type: name for name, known in ARCHITE
 _FULL, _CONVOLUTION = "full_attention", "conv"
 
 
-def architecture_name(config: Config) -> str:
+def architecture_name(config: Mapping[str, Any]) -> str:
     """llama.cpp's name of a model's architecture.
 
     Raises:
@@ -39,7 +39,7 @@ def unwritten(where: str, why: str) -> InputError:
     )
 
 
-def describe_architecture(writer: Any, config: Config, feed_forward: int) -> None:
+def describe_architecture(writer: Any, config: Mapping[str, Any], feed_forward: int) -> None:
     """Tell a ``gguf.GGUFWriter`` a decoder's shape.
 
     Args:
@@ -61,22 +61,22 @@ def describe_architecture(writer: Any, config: Config, feed_forward: int) -> Non
     _MORE.get(NAMES[config["model_type"]], _nothing)(writer, config)
 
 
-def _key_heads(config: Config) -> int | list[int]:
+def _key_heads(config: Mapping[str, Any]) -> int | list[int]:
     """Heads of keys and values; 0 for layers that are convolutions."""
     heads, kinds = int(config["num_key_value_heads"]), config.get("layer_types") or []
     return [0 if kind == _CONVOLUTION else heads for kind in kinds] if _CONVOLUTION in kinds else heads
 
 
-def _nothing(writer: Any, config: Config) -> None:
+def _nothing(writer: Any, config: Mapping[str, Any]) -> None:
     """Nothing more."""
 
 
-def _window(writer: Any, config: Config) -> None:
+def _window(writer: Any, config: Mapping[str, Any]) -> None:
     if config.get("sliding_window"):
         writer.add_sliding_window(int(config["sliding_window"]))
 
 
-def _gemma2(writer: Any, config: Config) -> None:
+def _gemma2(writer: Any, config: Mapping[str, Any]) -> None:
     _window(writer, config)
     if config.get("attn_logit_softcapping"):
         writer.add_attn_logit_softcapping(float(config["attn_logit_softcapping"]))
@@ -84,24 +84,24 @@ def _gemma2(writer: Any, config: Config) -> None:
         writer.add_final_logit_softcapping(float(config["final_logit_softcapping"]))
 
 
-def _gemma3(writer: Any, config: Config) -> None:
+def _gemma3(writer: Any, config: Mapping[str, Any]) -> None:
     _gemma2(writer, config)
     kinds = [*config["layer_types"], _FULL]
     writer.add_sliding_window_pattern(kinds.index(_FULL) + 1)
     writer.add_rope_freq_base_swa(float(config["rope_parameters"]["sliding_attention"]["rope_theta"]))
 
 
-def _experts(writer: Any, config: Config) -> None:
+def _experts(writer: Any, config: Mapping[str, Any]) -> None:
     writer.add_expert_count(int(config["num_experts"]))
     writer.add_expert_used_count(int(config["num_experts_per_tok"]))
     writer.add_expert_feed_forward_length(int(config["moe_intermediate_size"]))
 
 
-def _convolutions(writer: Any, config: Config) -> None:
+def _convolutions(writer: Any, config: Mapping[str, Any]) -> None:
     writer.add_shortconv_l_cache(int(config["conv_L_cache"]))
 
 
-_MORE: Mapping[str, Callable[[Any, Config], None]] = {
+_MORE: Mapping[str, Callable[[Any, Mapping[str, Any]], None]] = {
     **{"gemma2": _gemma2, "gemma3": _gemma3, "phi3": _window},
     **{"qwen3moe": _experts, "lfm2": _convolutions},
 }

@@ -19,7 +19,7 @@ from edgec.backends.gguf.graph_tensors import EMBEDDING, LM_HEAD, GraphTensor, g
 from edgec.backends.gguf.packed_blocks import packed
 from edgec.errors import InputError
 from edgec.exporter.gguf_file.architectures import unwritten
-from edgec.exporter.gguf_file.places import Place
+from edgec.exporter.gguf_file.places import GgufPlace
 from edgec.ir.quantized_form import decisions_of
 
 # Small matrices that llama.cpp's kernels read in float32, besides vectors.
@@ -39,7 +39,7 @@ class WrittenTensor:
         kind: of its blocks; None of floats.
     """
 
-    place: Place
+    place: GgufPlace
     source: GraphTensor
     type: str
     kind: BlockType | None = None
@@ -77,7 +77,7 @@ class WrittenTensor:
         return self.floats(graph).view(torch.uint8).numpy()
 
 
-def written_tensors(graph: GraphModule, places: Sequence[Place]) -> list[WrittenTensor]:
+def written_tensors(graph: GraphModule, places: Sequence[GgufPlace]) -> list[WrittenTensor]:
     """Every tensor of the file; a tied lm_head stands there once, as the embedding.
 
     Args:
@@ -97,7 +97,7 @@ def written_tensors(graph: GraphModule, places: Sequence[Place]) -> list[Written
     return [_written(graph, place, held[place.parameter]) for place in places if not tied or place.parameter != LM_HEAD]
 
 
-def _check_names(graph: GraphModule, held: Mapping[str, GraphTensor], places: Sequence[Place]) -> None:
+def _check_names(graph: GraphModule, held: Mapping[str, GraphTensor], places: Sequence[GgufPlace]) -> None:
     wanted = {place.parameter for place in places}
     known = wanted | {LM_HEAD}  # of a tied one there may be no place
     made = {decision.name for decision in decisions_of(graph) if decision.used}
@@ -108,7 +108,7 @@ def _check_names(graph: GraphModule, held: Mapping[str, GraphTensor], places: Se
         raise unwritten((absent or others)[0], f"{why}: what the recipe does to the model has no form in GGUF")
 
 
-def _written(graph: GraphModule, place: Place, source: GraphTensor) -> WrittenTensor:
+def _written(graph: GraphModule, place: GgufPlace, source: GraphTensor) -> WrittenTensor:
     if not source.is_grid:
         return WrittenTensor(place, source, _float_type(place, source.floats(graph)))
     bare = WrittenTensor(place, source, "")
@@ -124,7 +124,7 @@ def _written(graph: GraphModule, place: Place, source: GraphTensor) -> WrittenTe
     return WrittenTensor(place, source, kind.name, kind)
 
 
-def _float_type(place: Place, value: Tensor) -> str:
+def _float_type(place: GgufPlace, value: Tensor) -> str:
     """The smallest type of floats that holds all values; float32 for vectors and what llama.cpp reads so."""
     if len(place.shape) < 2 or place.name.endswith(_FLOAT32) or place.centred:
         return "F32"

@@ -21,9 +21,9 @@ from edgec.bundle.encoding import token_ids
 from edgec.bundle.gguf_header import GgufTensor
 from edgec.bundle.golden_texts import TEXTS
 from edgec.exporter.gguf_file.architectures import architecture_name, describe_architecture, unwritten
-from edgec.exporter.gguf_file.places import Place, places_of
+from edgec.exporter.gguf_file.places import GgufPlace, places_of
 from edgec.exporter.gguf_file.rotation import rope_of, rotation_tensors
-from edgec.exporter.gguf_file.vocabulary import Vocabulary, describe_nothing, first_that_reads, vocabularies
+from edgec.exporter.gguf_file.vocabulary import GgufTokens, describe_nothing, first_that_reads, vocabularies
 from edgec.exporter.sources.gguf_config import EMBEDDING, gguf_config
 from edgec.exporter.sources.gguf_file import GgufFile, read_gguf
 from edgec.exporter.sources.gguf_tokenizer import write_tokenizer
@@ -55,7 +55,7 @@ _SAMPLED: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Description:
+class GgufDescription:
     """A file without its weights.
 
     Attributes:
@@ -68,10 +68,10 @@ class Description:
     architecture: str
     describe: Describe
     factors: Mapping[str, Tensor]
-    places: Sequence[Place]
+    places: Sequence[GgufPlace]
 
 
-def describe_model(source: ModelSource, tokenizer: Any) -> Description:
+def describe_model(source: ModelSource, tokenizer: Any) -> GgufDescription:
     """Describe a model, and check that a reader would build the very same one.
 
     Args:
@@ -83,7 +83,7 @@ def describe_model(source: ModelSource, tokenizer: Any) -> Description:
     """
     config = source.config
     architecture, places = architecture_name(config), places_of(config, parameter_shapes(source))
-    bare = Description(architecture, partial(_describe, source, places), rotation_tensors(config), places)
+    bare = GgufDescription(architecture, partial(_describe, source, places), rotation_tensors(config), places)
     _check_config(source, bare)
     if tokenizer is None:
         return replace(bare, describe=_both(bare.describe, describe_nothing))
@@ -109,7 +109,7 @@ def _both(*parts: Describe) -> Describe:
     return describe
 
 
-def _describe(source: ModelSource, places: Sequence[Place], writer: Any) -> None:
+def _describe(source: ModelSource, places: Sequence[GgufPlace], writer: Any) -> None:
     writer.add_name(source.name)
     if source.licence:
         writer.add_license(source.licence)
@@ -132,7 +132,7 @@ def _describe_chat(source: ModelSource, tokenizer: Any, writer: Any) -> None:
         writer.add_array("tokenizer.chat_templates", others)
 
 
-def _read_back(description: Description, describe: Describe, folder: Path) -> GgufFile:
+def _read_back(description: GgufDescription, describe: Describe, folder: Path) -> GgufFile:
     """What a reader finds in the file; tensors are told, and those of rotary factors are there."""
     tensors = [factors_tensor(name, values) for name, values in description.factors.items()]
     file = folder / "described.gguf"
@@ -147,7 +147,7 @@ def factors_tensor(name: str, values: Tensor) -> FileTensor:
     return FileTensor(name, "F32", tuple(values.shape), lambda: values.float().numpy().view(np.uint8))
 
 
-def _check_config(source: ModelSource, description: Description) -> None:
+def _check_config(source: ModelSource, description: GgufDescription) -> None:
     """Refuse a model that the metadata would describe otherwise."""
     from transformers import AutoConfig
 
@@ -189,7 +189,9 @@ def _same(here: Any, there: Any) -> bool:
     return not here and not there if here in (None, False) else here == there
 
 
-def _differing(description: Description, tokenizer: Any, source: ModelSource, vocabulary: Vocabulary) -> Sequence[str]:
+def _differing(
+    description: GgufDescription, tokenizer: Any, source: ModelSource, vocabulary: GgufTokens
+) -> Sequence[str]:
     """The labels of texts of which a reader's tokenizer gives other ids."""
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -24,11 +24,10 @@ from edgec.exporter.sources.gguf_weights import row_order
 _JOINED = re.compile(r"\.layers\.(\d+)\..*experts\.gate_up_proj$")
 _SUFFIXES = (".weight", ".bias")
 _TURNED = re.compile(r"\.attn_(q|k)\.(weight|bias)$")
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Place:
+class GgufPlace:
     """One tensor of a file.
 
     Attributes:
@@ -58,7 +57,7 @@ class Place:
         return row_order(rows, self.heads).argsort() if self.heads else None
 
 
-def places_of(config: Mapping[str, Any], shapes: Shapes) -> list[Place]:
+def places_of(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> list[GgufPlace]:
     """The tensors of a file, in the order of the parameters.
 
     Args:
@@ -78,12 +77,14 @@ def places_of(config: Mapping[str, Any], shapes: Shapes) -> list[Place]:
     return [each for name, shape in shapes.items() for each in place(name, shape)]
 
 
-def _places(table: Any, architecture: str, config: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> list[Place]:
+def _places(
+    table: Any, architecture: str, config: Mapping[str, Any], name: str, shape: tuple[int, ...]
+) -> list[GgufPlace]:
     if joined := _JOINED.search(name):
         experts, rows, width = shape
         halves = enumerate(("gate", "up"))
         own = (experts, rows // 2, width)
-        return [Place(f"blk.{joined[1]}.ffn_{part}_exps.weight", name, own, half=half) for half, part in halves]
+        return [GgufPlace(f"blk.{joined[1]}.ffn_{part}_exps.weight", name, own, half=half) for half, part in halves]
     stored = table.get_name(name, try_suffixes=_SUFFIXES)
     if stored is None and name == LM_HEAD and config.get("tie_word_embeddings"):
         return []
@@ -96,4 +97,4 @@ def _places(table: Any, architecture: str, config: Mapping[str, Any], name: str,
     centred = known.centred_norms and stored.endswith("norm.weight")
     # Filters of convolutions are stored without their dimension of one.
     plain = (shape[0], shape[2]) if len(shape) == 3 and shape[1] == 1 else shape
-    return [Place(stored, name, plain, counts[match[1]] if match else 0, centred=centred)]
+    return [GgufPlace(stored, name, plain, counts[match[1]] if match else 0, centred=centred)]

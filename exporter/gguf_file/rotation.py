@@ -11,28 +11,25 @@ from torch import Tensor
 
 from edgec.exporter.sources.gguf_rotation import FACTORS, LONG, SHORT
 
-Config = Mapping[str, Any]
-Scaling = Mapping[str, Any]
 
-
-def rope_of(config: Config) -> Scaling:
+def rope_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The ``rope_parameters`` of full attention."""
-    stated: Scaling = config.get("rope_parameters") or {}
+    stated: Mapping[str, Any] = config.get("rope_parameters") or {}
     return stated.get("full_attention", stated)
 
 
-def rotated_values(config: Config) -> int:
+def rotated_values(config: Mapping[str, Any]) -> int:
     """How many values of a head are rotated."""
     share = rope_of(config).get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0
     return int(head_dim(config) * share)
 
 
-def head_dim(config: Config) -> int:
+def head_dim(config: Mapping[str, Any]) -> int:
     """Values in a head."""
     return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
-def describe_rotation(writer: Any, config: Config) -> None:
+def describe_rotation(writer: Any, config: Mapping[str, Any]) -> None:
     """Tell a ``gguf.GGUFWriter`` base and scaling."""
     rope = rope_of(config)
     writer.add_rope_freq_base(float(rope.get("rope_theta", 10_000.0)))
@@ -40,7 +37,7 @@ def describe_rotation(writer: Any, config: Config) -> None:
     _DESCRIBED.get(rope.get("rope_type", "default"), _nothing)(writer, rope, config)
 
 
-def rotation_tensors(config: Config) -> dict[str, Tensor]:
+def rotation_tensors(config: Mapping[str, Any]) -> dict[str, Tensor]:
     """The factors that stand in tensors, float32 [rotated values / 2], by the tensors' names."""
     rope = rope_of(config)
     kind = rope.get("rope_type", "default")
@@ -49,7 +46,7 @@ def rotation_tensors(config: Config) -> dict[str, Tensor]:
     return {FACTORS: _llama3_factors(rope, rotated_values(config))} if kind == "llama3" else {}
 
 
-def _llama3_factors(rope: Scaling, rotated: int) -> Tensor:
+def _llama3_factors(rope: Mapping[str, Any], rotated: int) -> Tensor:
     """By how much each frequency is divided: long waves by the factor, short ones by 1, those between by a blend."""
     factor, low, high = (float(rope[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
     exponents = torch.arange(0, rotated, 2, dtype=torch.float64) / rotated
@@ -58,18 +55,18 @@ def _llama3_factors(rope: Scaling, rotated: int) -> Tensor:
     return (1.0 / ((1.0 - smooth) / factor + smooth)).float()
 
 
-def _nothing(writer: Any, rope: Scaling, config: Config) -> None:
+def _nothing(writer: Any, rope: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Nothing more: frequencies follow from the base, or stand in a tensor."""
 
 
-def _linear(writer: Any, rope: Scaling, config: Config) -> None:
+def _linear(writer: Any, rope: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     from gguf import RopeScalingType
 
     writer.add_rope_scaling_type(RopeScalingType.LINEAR)
     writer.add_rope_scaling_factor(float(rope["factor"]))
 
 
-def _yarn(writer: Any, rope: Scaling, config: Config) -> None:
+def _yarn(writer: Any, rope: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     from gguf import RopeScalingType
 
     writer.add_rope_scaling_type(RopeScalingType.YARN)
@@ -79,7 +76,7 @@ def _yarn(writer: Any, rope: Scaling, config: Config) -> None:
     writer.add_rope_scaling_yarn_beta_slow(float(rope.get("beta_slow") or 1.0))
 
 
-def _long(writer: Any, rope: Scaling, config: Config) -> None:
+def _long(writer: Any, rope: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     original = rope.get("original_max_position_embeddings") or config["original_max_position_embeddings"]
     longer = config["max_position_embeddings"] / original
     scaled = math.sqrt(1 + math.log(longer) / math.log(original)) if longer > 1 else 1.0
@@ -87,4 +84,8 @@ def _long(writer: Any, rope: Scaling, config: Config) -> None:
     writer.add_rope_scaling_attn_factors(float(rope.get("attention_factor") or scaled))
 
 
-_DESCRIBED: Mapping[str, Callable[[Any, Scaling, Config], None]] = {"linear": _linear, "yarn": _yarn, "longrope": _long}
+_DESCRIBED: Mapping[str, Callable[[Any, Mapping[str, Any], Mapping[str, Any]], None]] = {
+    "linear": _linear,
+    "yarn": _yarn,
+    "longrope": _long,
+}

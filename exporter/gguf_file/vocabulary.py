@@ -29,7 +29,7 @@ _LOWEST = -1e6
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class GgufTokens:
     """What GGUF says of a tokenizer.
 
     Attributes:
@@ -77,7 +77,7 @@ def describe_nothing(writer: Any) -> None:
     writer.add_tokenizer_model("no_vocab")
 
 
-def vocabularies(tokenizer: Any, rows: int, ends: Sequence[int]) -> Iterator[Vocabulary]:
+def vocabularies(tokenizer: Any, rows: int, ends: Sequence[int]) -> Iterator[GgufTokens]:
     """What GGUF may say of a tokenizer; all but how texts are cut, or a space before them, is the same in each.
 
     Args:
@@ -122,7 +122,7 @@ def untold(where: str, why: str) -> InputError:
     )
 
 
-def _vocabulary(tokenizer: Any, held: Mapping[str, Any], rows: int, ends: Sequence[int], model: str) -> Vocabulary:
+def _vocabulary(tokenizer: Any, held: Mapping[str, Any], rows: int, ends: Sequence[int], model: str) -> GgufTokens:
     texts: dict[str, int] = dict(held["model"]["vocab"])
     added = {token["content"]: token for token in held.get("added_tokens") or []}
     texts |= {content: int(token["id"]) for content, token in added.items()}
@@ -133,7 +133,7 @@ def _vocabulary(tokenizer: Any, held: Mapping[str, Any], rows: int, ends: Sequen
     kinds = [kind(token) if number in by_id else UNUSED for number, token in enumerate(tokens)]
     merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in held["model"].get("merges") or []]
     begins, last = _surrounded(tokenizer)
-    plain = Vocabulary(model, tokens, kinds, (), (), _special(tokenizer, texts, unknown, ends), begins, last)
+    plain = GgufTokens(model, tokens, kinds, (), (), _special(tokenizer, texts, unknown, ends), begins, last)
     if model == "gpt2":
         return replace(plain, merges=[" ".join(pair) for pair in merges])
     return replace(plain, scores=_scores(tokens, merges))
@@ -172,10 +172,10 @@ def _surrounded(tokenizer: Any) -> tuple[bool, bool]:
     return bool(ids) and first is not None and ids[0] == first, bool(ids) and last is not None and ids[-1] == last
 
 
-Same = Callable[[Vocabulary], Sequence[str]]
+Same = Callable[[GgufTokens], Sequence[str]]
 
 
-def first_that_reads(candidates: Iterator[Vocabulary], differing: Same, where: str) -> Vocabulary:
+def first_that_reads(candidates: Iterator[GgufTokens], differing: Same, where: str) -> GgufTokens:
     """The first vocabulary whose reader gives the same ids.
 
     Args:

@@ -18,7 +18,7 @@ from edgec.backends.gguf.file import EXECUTED_BY, write_file
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.findings import Rung
 from edgec.exporter.gguf_file.contents import WrittenTensor, most_common_type, written_tensors
-from edgec.exporter.gguf_file.description import Description, describe_model, factors_tensor
+from edgec.exporter.gguf_file.description import GgufDescription, describe_model, factors_tensor
 from edgec.exporter.parity.ladder import FLOAT_LOWERING, Stage, lowering_rung
 from edgec.exporter.parity.stored_gguf import check_stored_gguf
 from edgec.exporter.progress import Progress
@@ -58,7 +58,7 @@ class GgufStages:
         self.program = done.program
         replace(done, stored=fates_in_file(done.stored, done.program, tensors)).save(folder)
 
-    def _description(self) -> Description:
+    def _description(self) -> GgufDescription:
         return describe_model(self.request.source, self.request.tokenizer)
 
     def lower(self, folder: Path, progress: Progress) -> None:
@@ -113,7 +113,7 @@ def _describe_types(writer: Any, tensors: Sequence[WrittenTensor]) -> None:
 
 
 def _facts(
-    program: Program, tensors: Sequence[WrittenTensor], description: Description, request: ExportRequest, count: int
+    program: Program, tensors: Sequence[WrittenTensor], description: GgufDescription, request: ExportRequest, count: int
 ) -> Facts:
     weights = [_fact(tensor) for tensor in tensors]
     weights += [_vector(name, values) for name, values in description.factors.items()]

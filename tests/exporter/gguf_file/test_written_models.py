@@ -16,7 +16,7 @@ from edgec.bundle.gguf_header import read_gguf_header
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.gguf_file.architectures import NAMES
 from edgec.exporter.gguf_file.contents import WrittenTensor, written_tensors
-from edgec.exporter.gguf_file.description import Description, describe_model, factors_tensor
+from edgec.exporter.gguf_file.description import GgufDescription, describe_model, factors_tensor
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.stored_gguf import check_stored_gguf
 from edgec.exporter.request import ExportRequest
@@ -57,7 +57,7 @@ def _rounded(request: ExportRequest) -> Program:
 
 
 def _written(file: Path, program: Program, request: ExportRequest) -> list[WrittenTensor]:
-    description: Description = describe_model(request.source, request.tokenizer)
+    description: GgufDescription = describe_model(request.source, request.tokenizer)
     tensors = written_tensors(program.graph, description.places)
     factors = [factors_tensor(name, values) for name, values in description.factors.items()]
     every = [*factors, *(tensor.file_tensor(program.graph) for tensor in tensors)]
