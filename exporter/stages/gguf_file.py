@@ -26,7 +26,7 @@ from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, hold_weights
+from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, stream_weights
 from edgec.exporter.stages.compiled import Facts, Rewrite, WeightFact, load_facts, method_info, passes_of, save_facts
 from edgec.exporter.stages.decoder import artifact_quality, rewrite_decoder
 from edgec.exporter.stages.pass_orders import file_passes
@@ -81,14 +81,14 @@ class GgufStages:
         self.program = None
 
     def _rewrite_unmeasured(self, progress: Progress) -> Program:
-        program = capture_request(self.request, hold_weights(self.request.source), progress)
+        program = capture_request(self.request, stream_weights(self.request.source), progress)
         return run_passes(program, self.passes(), in_place=True)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Run the file as a model, compare it with the graph that it was made from, and with the float model."""
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         source = replace(_read_again(artifact), longest=self.request.source.longest)
-        eager = eager_stage(eager_model(source, hold_weights(source)), self.request.probe)
+        eager = eager_stage(eager_model(source, stream_weights(source)), self.request.probe)
         after = replace(eager, name="artifact")
         count = load_facts(artifact.parent).read_back
         note = f"{EXECUTED_BY}; {count} matrices of integers are the graph's to the bit"
