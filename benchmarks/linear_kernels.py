@@ -116,10 +116,10 @@ def measure(rounds: int, shapes: Sequence[Shape] = SHAPES, schemes: Sequence[Sch
     from benchmarks.harness.processes import run
 
     lines = [
-        f"{shape.rows} {shape.width} {scheme.bits} {scheme.step} {scheme.offset} {scheme.group} {scheme.scales} {tokens}"
+        f"{shape.rows} {shape.width} {scheme.bits} {scheme.step} {scheme.offset} {scheme.group} {scheme.scales} {count}"
         for scheme in schemes
         for shape in shapes
-        for tokens in shape.tokens
+        for count in shape.tokens
     ]
     with TemporaryDirectory() as folder:
         cases = Path(folder) / "cases"

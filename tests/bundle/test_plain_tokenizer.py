@@ -17,6 +17,7 @@ from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.errors import InputError
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
+TOOLS: tuple[list[dict[str, str]] | None, ...] = (None, [{}])
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
@@ -64,7 +65,7 @@ def told(tokenizer: Any) -> dict[str, Any]:
         "count": len(tokenizer),
         "found": [tokenizer.convert_tokens_to_ids(text) for text in ("cat", "<tool>", "<|more|>", "nowhere")],
         "template": template,
-        "chosen": [tokenizer.get_chat_template(tools=tools) for tools in (None, [{}]) if template],
+        "chosen": [tokenizer.get_chat_template(tools=tools) for tools in TOOLS if template],
         "side": tokenizer.truncation_side,
         "texts": [(token_ids(tokenizer, text), token_ids(tokenizer, text, special=False)) for _, text in TEXTS],
         "written": [decode_tokens(tokenizer, range(len(tokenizer)), special=special) for special in (True, False)],
@@ -83,7 +84,9 @@ def test_of_a_real_model(real_model: Path, tmp_path: Path) -> None:
     from edgec.exporter.sources.resolve import resolve
     from edgec.exporter.sources.tokenizer import load_tokenizer
 
-    load_tokenizer(resolve(str(real_model)).path).save_pretrained(tmp_path)
+    folder = resolve(str(real_model)).path
+    assert folder is not None
+    load_tokenizer(folder).save_pretrained(tmp_path)
     assert told(open_tokenizer(tmp_path, plain=True)) == told(AutoTokenizer.from_pretrained(tmp_path))
 
 
