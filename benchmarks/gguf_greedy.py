@@ -3,7 +3,7 @@
 FILE is a GGUF file. BUNDLE is one that edgec exported from it for ``host``, or one with ``--format gguf`` whose
 ``model.gguf`` is FILE itself: transformers then computes the file's values in float32. Twenty questions in the model's
 chat template, 32 tokens each. Where two texts part, the lead of either program's token over the other's is printed, in
-nats: both round activations to 8 bits, each in its own way, and a lead within that noise is no difference of models.
+nats: both round activations to 8 bits, each in its own way, and a lead within that noise does not tell models apart.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _around_zero(matrix: GridMatrix, bounds: tuple[int, int]) -> BlockFields | N
 
 
 def _whole_numbers(matrix: GridMatrix) -> Tensor | None:
-    """Codes less their zero points, int16; None where minimums are no whole multiples of scales."""
+    """Codes less their zero points, int16; None where minimums are not whole multiples of scales."""
     codes, (scales, minimums) = matrix.codes.to(torch.int16), (matrix.affine.scales, matrix.affine.minimums)
     if minimums is None:
         return codes

@@ -117,7 +117,7 @@ def _written(graph: GraphModule, place: GgufPlace, source: GraphTensor) -> Writt
         raise InputError(
             what="No type of GGUF holds this matrix exactly.",
             where=place.parameter,
-            why=f"{place.name} would have to be rounded again: its scales or minimums are no float16 numbers",
+            why=f"{place.name} would have to be rounded again: its scales or minimums are not float16 numbers",
             fix="use a recipe with groups of 32 (4bit, 8bit), or --recipe float",
             code="E827",
         )

@@ -8,7 +8,7 @@ from edgec.exporter.sources.model_source import ModelSource
 
 
 def check_written(source: ModelSource, recipe: Recipe) -> None:
-    """Refuse models that are no decoders, and recipes that change what a decoder computes.
+    """Refuse models that are not decoders, and recipes that change what a decoder computes.
 
     Raises:
         InputError: E828.

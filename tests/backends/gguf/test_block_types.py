@@ -105,7 +105,7 @@ def test_what_no_type_holds_is_not_held() -> None:
     assert type_of(GridMatrix(_codes(0, 15), Affine(_halves(16), -fine))) is None
     large = torch.full((ROWS, 16), 1e5)
     assert type_of(GridMatrix(_codes(-8, 7), Affine(large))) is None
-    # 16 values a group with scales that are no products of eight bits.
+    # 16 values a group with scales that are not products of eight bits.
     assert type_of(GridMatrix(_codes(-32, 31), Affine(_halves(32)))) is None
 
 
