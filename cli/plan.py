@@ -62,7 +62,7 @@ def plan(
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
-    widths = override_widths(model_widths(model, recipe, phone), **given)
+    widths = override_widths(model_widths(model, recipe, phone, task), **given)
     folder, form = Path(model) if Path(model).is_dir() else None, form_of(phone)
     shape = model_shape(read_config(model), form=form, task=task, context=context, folder=folder)
     shape = with_adapters(shape, adapter or (), form)

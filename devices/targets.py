@@ -19,6 +19,7 @@ from edgec.errors import InputError
 
 _HERE = Path(__file__).parent
 _THIS_MACHINE = "this-machine"
+DEFAULT_TARGET = "host"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
 from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.runner.build import build_runner, find_build
-from edgec.devices.targets import Target, load_target
+from edgec.devices.targets import DEFAULT_TARGET, Target, load_target
 from edgec.errors import InputError, ToolError
 from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.options import ExportOptions
@@ -46,7 +46,6 @@ from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.sound_template import teach_sounds
 from edgec.exporter.stages.prefix import check_prompt
 
-DEFAULT_TARGET = "host"
 _NO_COMPILER = "E311"
 _FELL_BACK = "no C++ compiler here: ExecuTorch's standard kernels in place of edgec's faster ones"
 

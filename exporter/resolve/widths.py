@@ -9,13 +9,17 @@ from typing import Any
 
 from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.parameters import Kind
-from edgec.devices.targets import Target
+from edgec.devices.targets import DEFAULT_TARGET, Target
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.module_defaults import module_default
 from edgec.exporter.recipes.recipe import DEFAULT_RECIPE, Recipe, for_backend
 from edgec.exporter.recipes.support import Support, support_of
-from edgec.exporter.sources.parameters import read_config
+from edgec.exporter.resolve.recipe_choice import without_own_kernels
+from edgec.exporter.sources.hf_config import MODULE, kind_of
+from edgec.exporter.sources.model_folder import CONFIG
+from edgec.exporter.sources.parameters import read_config, whole_config
 from edgec.ir.weight_scheme import CONTAINER, WeightScheme
 
 _KV_BITS = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}
@@ -79,20 +83,25 @@ def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | Non
     return recipe_widths(as_recorded(for_backend(recipe, backend), config or {}))
 
 
-def model_widths(model: str | Path, recipe: str | None, target: Target) -> Widths:
-    """The widths of a model: those of the recipe, else of the one it was adapted to, else of the default recipe.
+def model_widths(model: str | Path, recipe: str | None, target: Target, task: str | None = None) -> Widths:
+    """The widths of a model: those of the recipe, else of the one it was adapted to, else of its kind's default recipe.
 
     Args:
         model: a folder, a config.json or a hub id.
         recipe: a name or a file, or None.
         target: what is planned for.
+        task: as ``edgec export --task``; None: as the config says.
 
     Raises:
         InputError: as ``named_widths``; E111, the config cannot be read.
     """
     config = read_config(model)
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
-    return named_widths(recipe or recorded_recipe(folder) or DEFAULT_RECIPE, target.backend, config)
+    named = recipe or recorded_recipe(folder)
+    if kind_of(whole_config(config, folder / CONFIG), task) != MODULE:
+        return named_widths(named or DEFAULT_RECIPE, target.backend, config)
+    asked = for_backend(load_recipe(named or module_default(target)), target.backend)
+    return recipe_widths(asked if target.name == DEFAULT_TARGET else without_own_kernels(asked, target))
 
 
 def override_widths(widths: Widths, **given: int | None) -> Widths:
