@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import ParamSpec
 
 from edgec.bundle.folder import write_bundle
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Progress
+from edgec.exporter.recipes.support import STANDARD_KERNELS
+from edgec.native_noise import native_noise_held
 from edgec.quiet import quiet
 
 P = ParamSpec("P")
@@ -40,7 +43,8 @@ def export_bundle(options: ExportOptions) -> Path:
     progress = Progress(options.progress)
     progress.enter("resolve", str(options.model))
     resolved = resolve_options(options, progress)
-    with StageCache() as cache:
+    standard = resolved.request.recipe.kernels == STANDARD_KERNELS
+    with StageCache() as cache, native_noise_held() if standard else nullcontext():
         request = with_text(resolved.request, cache, progress, searched=options.target_bits is not None)
         request = with_bits(with_boundary(request, progress), options.target_bits, cache, progress)
         wanted = wanted_quality(options, request)

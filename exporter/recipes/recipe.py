@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from edgec.exporter.recipes.support import OWN_KERNELS, STANDARD_KERNELS, has_own_kernels, support_of
+from edgec.exporter.recipes.support import OWN_KERNELS, STANDARD_KERNELS, Support, has_own_kernels, support_of
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme, around_zero, stored_bytes
 
 DEFAULT_RECIPE = "4bit"
@@ -117,12 +117,18 @@ def for_backend(recipe: Recipe, backend: str) -> Recipe:
     resolved = own or recipe.on.get(backend, recipe)
     if support is None:
         return resolved
-    cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype
     others = {kernels: other for kernels, other in recipe.on.items() if kernels == STANDARD_KERNELS}
-    if own and has_own_kernels(backend):
+    if not others and recipe.kernels == OWN_KERNELS and has_own_kernels(backend):
         others = {STANDARD_KERNELS: for_backend(replace(recipe, kernels=STANDARD_KERNELS), backend)}
-    resolved = replace(resolved, kv_dtype=cache, on=others, backend=backend)
+    resolved = replace(resolved, kv_dtype=_cache_dtype(resolved.kv_dtype, support), on=others, backend=backend)
     return resolved if support.dynamic_activations else _with_float_activations(resolved)
+
+
+def _cache_dtype(asked: str, support: Support) -> str:
+    """The float that a backend's cache has in place of another one; float16 is not made of fewer bits."""
+    if asked == "float16" and asked not in support.cache:
+        return "float32" if "float32" in support.cache else asked
+    return support.cache[0] if asked == "float32" and asked not in support.cache else asked
 
 
 def with_changes(recipe: Recipe, **changes: Any) -> Recipe:
@@ -132,10 +138,10 @@ def with_changes(recipe: Recipe, **changes: Any) -> Recipe:
 
 
 def with_standard_kernels(recipe: Recipe) -> Recipe:
-    """A resolved recipe with ExecuTorch's kernels, and the weights that it has for these."""
+    """A resolved recipe with ExecuTorch's kernels, and the weights and the cache that it has for these."""
     other = recipe.on.get(STANDARD_KERNELS, recipe)
-    weights = replace(recipe, weights=other.weights, lm_head=other.lm_head, embedding=other.embedding)
-    return replace(weights, rules=other.rules, kernels=STANDARD_KERNELS, on={})
+    stored = replace(recipe, weights=other.weights, lm_head=other.lm_head, embedding=other.embedding)
+    return replace(stored, rules=other.rules, kv_dtype=other.kv_dtype, kernels=STANDARD_KERNELS, on={})
 
 
 def with_trained_grids(recipe: Recipe) -> Recipe:

@@ -298,6 +298,16 @@ def test_edgecs_kernels_read_float_activations_and_xnnpack_does_not(bits: int) -
         check_recipe(replace(recipe, kernels="standard"), "xnnpack")
 
 
+@pytest.mark.parametrize("name", ["float", "8bit", "4bit"])
+def test_executorchs_attention_gets_the_float_that_it_reads_fast(name: str) -> None:
+    recipe = load_recipe(name)
+    own = for_backend(replace(recipe, kv_dtype="float16"), "xnnpack")
+    again = for_backend(own, "xnnpack")
+    for resolved in (own, again):
+        assert with_standard_kernels(resolved).kv_dtype == "float32"
+    assert for_backend(replace(recipe, kernels="standard", kv_dtype="int8"), "xnnpack").kv_dtype == "int8"
+
+
 @pytest.mark.parametrize(
     ("backend", "recipe", "fix"),
     [
