@@ -18,6 +18,7 @@ from edgec.exporter.resolve.memory_forecast import forecast_peak_bytes
 from edgec.exporter.sources.gguf_weights import GgufParameter, GgufWeights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.parameters import decoder_shape
+from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import RandomWeights
 
 ARCHITECTURES = Path("benchmarks/architectures")
@@ -49,7 +50,8 @@ def _stored(config: str, layers: int, kind: str = "Q4_0") -> tuple[ModelSource, 
         tensor = GgufTensor(parameter.name, stored, shape, Path("nowhere.gguf"), 0, size)
         parameters[parameter.name] = GgufParameter((tensor,), shape)
     size = sum(part.nbytes for each in parameters.values() for part in each.parts)
-    return ModelSource("m", "decoder", "m", weights=GgufWeights((), parameters)), size
+    weights = BoundWeights(GgufWeights((), parameters), {name: name for name in parameters})
+    return ModelSource("m", "decoder", "m", weights=weights), size
 
 
 def test_stored_integers_that_are_kept_are_read_row_by_row() -> None:
