@@ -13,7 +13,9 @@ def eval(  # the command's name
     *,
     text: Annotated[Path | None, typer.Option(help="A UTF-8 text file.")] = None,
     tokens: Annotated[int, typer.Option(help="The most tokens of the text to use.")] = 4096,
-    reference: Annotated[str | None, typer.Option(help="Float model; default: the bundle's source if local.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Float model or GGUF file; default: the source if local.")
+    ] = None,
     tasks: Annotated[list[str] | None, typer.Option(help="A task of lm-eval; repeatable.")] = None,
     task_folder: Annotated[Path | None, typer.Option(help="A folder with more lm-eval tasks (YAML).")] = None,
     limit: Annotated[int | None, typer.Option(help="The most examples per task.")] = None,
@@ -29,9 +31,12 @@ def eval(  # the command's name
 
     edgec eval tiny-stories-host.edgec --text held-out.txt --adapter pirate.adapter
 
+    edgec eval smollm2-host.edgec --text held-out.txt --reference smollm2.gguf
+
     edgec eval tiny-stories-host.edgec --tasks lambada_openai --limit 100
     """
+    from edgec.exporter.stages.stored_reference import open_reference
     from edgec.runtime_py.evaluate.command import EvalOptions, run_eval
 
     where = (tuple(tasks or ()), task_folder, limit, threads, out, json, adapter)
-    run_eval(EvalOptions(bundle, text, tokens, reference, *where))
+    run_eval(EvalOptions(bundle, text, tokens, reference, *where), open_reference)

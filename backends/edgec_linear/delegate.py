@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch.fx import GraphModule, Node
 
@@ -68,10 +69,10 @@ def _computed(steps: Sequence[Step]) -> list[Node]:
 
 
 def replace_regions(
-    graph: GraphModule, regions: Sequence[LinearRegion], block_rows: BlockRows
+    graph: GraphModule, regions: Sequence[LinearRegion], block_rows: BlockRows, shelf: Path | None = None
 ) -> tuple[DelegateConstant, ...]:
-    """Put delegates in place of the regions, and return what these store."""
-    return replace_clusters(graph, regions, "linear", lambda region: _delegate(graph, region, block_rows))
+    """Put delegates in place of the regions, and return what these store; ``shelf`` as in ``replace_clusters``."""
+    return replace_clusters(graph, regions, "linear", lambda region: _delegate(graph, region, block_rows), shelf)
 
 
 def _delegate(

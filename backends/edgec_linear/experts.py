@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -78,10 +79,10 @@ def _region(graph: GraphModule, node: Node) -> ExpertsRegion | None:
 
 
 def replace_experts(
-    graph: GraphModule, regions: Iterable[ExpertsRegion], block_rows: BlockRows
+    graph: GraphModule, regions: Iterable[ExpertsRegion], block_rows: BlockRows, shelf: Path | None = None
 ) -> tuple[DelegateConstant, ...]:
-    """Put delegates in place of the experts, and return what these store."""
-    return replace_clusters(graph, regions, "experts", lambda region: _delegate(graph, region, block_rows))
+    """Put delegates in place of the experts, and return what these store; ``shelf`` as in ``replace_clusters``."""
+    return replace_clusters(graph, regions, "experts", lambda region: _delegate(graph, region, block_rows), shelf)
 
 
 def _delegate(

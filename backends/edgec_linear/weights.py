@@ -38,6 +38,7 @@ aten = torch.ops.aten
 LINEAR = aten.linear.default
 INT8, FLOAT32 = "int8", "float32"
 """How a matrix reads its input, in the words of a delegate's text."""
+_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def input_of(node: Any) -> tuple[Node, str] | None:
 
 def fewest_bits(values: Tensor, from_zero: bool = False) -> CodeGrid | None:
     """The smallest grid that holds all values of an int8 matrix; None where values ``from_zero`` are not in one."""
-    low, high = (int(bound) for bound in values.aminmax())
+    low, high = _extremes(values)
     if from_zero:
         return next((grid for bits, grid in FROM_ZERO.items() if low >= 0 and high < 1 << bits), None)
     if low >= -1 and high <= 1:
@@ -138,6 +139,12 @@ def fewest_bits(values: Tensor, from_zero: bool = False) -> CodeGrid | None:
     if low >= -3 and high <= 3 and bool((values & 1).all()):
         return BALANCED2
     return next(grid for bits, grid in SYMMETRIC.items() if low >= -grid.offset and high < grid.offset)
+
+
+def _extremes(values: Tensor) -> tuple[int, int]:
+    """The least and the greatest value, of a matrix whose rows may be made when they are read."""
+    ends = [values[start : start + _ROWS].aminmax() for start in range(0, len(values), _ROWS)]
+    return min(int(low) for low, _ in ends), max(int(high) for _, high in ends)
 
 
 def keep_matrix(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.edgec_linear.weights import StoredMatrix, keep_matrix, matrix_fields, stored_matrix
 from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, DelegateConstant, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
+from edgec.backends.xnnpack.shelf import put_on_shelf
 from edgec.ir.attributes import attribute
 from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.contract import nodes_of
@@ -44,12 +46,15 @@ class EmbeddingTable:
     parts: tuple[tuple[str, str, Tensor], ...]
 
 
-def replace_embeddings(graph: GraphModule, block_rows: BlockRows | None = None) -> tuple[DelegateConstant, ...]:
+def replace_embeddings(
+    graph: GraphModule, block_rows: BlockRows | None = None, shelf: Path | None = None
+) -> tuple[DelegateConstant, ...]:
     """Replace the tables that the backend reads with delegates, and return what these store.
 
     Args:
         graph: a decoder's graph.
         block_rows: store integers in this layout of edgec's linear kernels; None: as XNNPACK packs its weights from.
+        shelf: a folder for their data (``put_on_shelf``).
     """
     stored: list[DelegateConstant] = []
     for index, node in enumerate(filter(_looks_up_row, nodes_of(graph, aten.embedding.default))):
@@ -61,6 +66,7 @@ def replace_embeddings(graph: GraphModule, block_rows: BlockRows | None = None) 
             module, kept = _delegate(node, table)
         else:
             continue
+        put_on_shelf(module, shelf)
         name = f"embedding_{index}"
         graph.add_module(name, module)
         with graph.graph.inserting_before(node):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from pathlib import Path
 from typing import BinaryIO
 
 import torch
@@ -111,6 +112,7 @@ def lower_methods(
     programs: Mapping[str, Program],
     progress: LoweringProgress = lambda stage, done, total: None,
     block_rows: BlockRows | None = None,
+    shelf: Path | None = None,
 ) -> Lowered:
     """Lower several programs to the methods of one artifact, which share equal constants.
 
@@ -118,13 +120,15 @@ def lower_methods(
         programs: by the methods' names; one of them at most has states.
         progress: told how far lowering is.
         block_rows: as in `lower`.
+        shelf: a folder where large matrices lie until the artifact is written (shelf.py); None: in memory.
     """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
 
     # Programs with edgec's attention or recurrences need edgec's library anyway.
     own = block_rows is not None or any(nodes_of(program.graph, *_OWN) for program in programs.values())
-    parts = {name: _with_delegates(program, own, progress, block_rows) for name, program in programs.items()}
+    where = _Where(progress, block_rows, shelf)
+    parts = {name: _with_delegates(program, own, where) for name, program in programs.items()}
     progress("emit", 0, 1)
     made, further = _emit({name: (part.graph, programs[name].interface) for name, part in parts.items()})
     parts = {name: part.with_convolutions(further.get(name)) for name, part in parts.items()}
@@ -163,7 +167,17 @@ class _Part:
         return replace(self, inside=inside, outside=found.outside, foreign=self.foreign + found.delegates)
 
 
-def _with_delegates(program: Program, own: bool, progress: LoweringProgress, block_rows: BlockRows | None) -> _Part:
+@dataclass(frozen=True)
+class _Where:
+    """What ``lower_methods`` is given besides programs, by the same names."""
+
+    progress: LoweringProgress
+    block_rows: BlockRows | None
+    shelf: Path | None
+
+
+def _with_delegates(program: Program, own: bool, where: _Where) -> _Part:
+    block_rows, shelf = where.block_rows, where.shelf
     with stood_in(program.graph) as rows:
         exported = reexport(program.graph, program.interface)
         graph = exported.module(check_guards=False)
@@ -171,9 +185,9 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     largest = _largest_sizes(graph, program.interface)
     write_out_channels(graph)
-    tables = replace_embeddings(graph, block_rows) if own else ()
+    tables = replace_embeddings(graph, block_rows, shelf) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
-    linear = _replace_linear(graph, block_rows, slots) if block_rows else Linear()
+    linear = _replace_linear(graph, block_rows, slots, shelf) if block_rows else Linear()
     if block_rows:
         refuse_float_inputs(graph)
     write_out_norms(graph)
@@ -184,20 +198,21 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     grouped, constants = clusters(graph.graph), constants_of(graph.graph)
     regions = [extract(graph, cluster, constants) for cluster in grouped]
     inside, outside = _works(graph, linear, grouped, slots)
-    templates = _templates(regions, largest, progress)
-    delegated = replace_clusters(graph, regions, "delegate", lambda r: instantiate(templates[r.signature], r))
+    templates = _templates(regions, largest, where.progress)
+    delegated = replace_clusters(graph, regions, "delegate", lambda r: instantiate(templates[r.signature], r), shelf)
     stored = (*tables, *linear.stored, *delegated)
     return _Part(graph, stored, inside, outside, linear.delegates, len(grouped))
 
 
-def _replace_linear(graph: GraphModule, block_rows: BlockRows, slots: int) -> Linear:
+def _replace_linear(graph: GraphModule, block_rows: BlockRows, slots: int, shelf: Path | None) -> Linear:
     experts = experts_regions(graph)
     # Replaced nodes forget their arguments.
     work = works_of((region.node for region in experts), slots)
-    stored = replace_experts(graph, experts, block_rows)
+    stored = replace_experts(graph, experts, block_rows, shelf)
     regions = linear_regions(graph)
     work += works_of((node for region in regions for node in region.nodes), slots)
-    return Linear(len(regions) + len(experts), tuple(work), (*stored, *replace_regions(graph, regions, block_rows)))
+    stored = (*stored, *replace_regions(graph, regions, block_rows, shelf))
+    return Linear(len(regions) + len(experts), tuple(work), stored)
 
 
 def _works(

@@ -6,12 +6,14 @@ import heapq
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.xnnpack.delegate import DelegateConstant
 from edgec.backends.xnnpack.outline import LoweredBackendModule
+from edgec.backends.xnnpack.shelf import put_on_shelf
 from edgec.passes.contract import clean
 
 
@@ -35,6 +37,7 @@ def replace_clusters(
     regions: Iterable[Region],
     name: str,
     delegate: Callable[[Region], tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]],
+    shelf: Path | None = None,
 ) -> tuple[DelegateConstant, ...]:
     """Replace clusters with delegates, and return what these store.
 
@@ -43,11 +46,13 @@ def replace_clusters(
         regions: in graph order.
         name: of the delegates' modules, which a number follows.
         delegate: makes the delegate of a region, and lists what it stores.
+        shelf: a folder for its data (``put_on_shelf``).
     """
     stored: list[DelegateConstant] = []
     moved: dict[Node, Node] = {}
     for index, region in enumerate(regions):
         module, constants = delegate(region)
+        put_on_shelf(module, shelf)
         stored.extend(constants)
         graph.add_module(f"{name}_{index}", module)
         moved |= _call(graph, region, f"{name}_{index}", moved)

@@ -1,11 +1,12 @@
 """Matrices of integers in groups that share a scale, and perhaps a zero point: value = scale * (code - zero point).
 
-The integers are read from their file when they are asked for; scales and zero points, a hundredth of them, before.
+The integers are read from their file when they are asked for, row by row; scales and zero points, a hundredth of
+them, before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,9 +14,11 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.sources.packed_faults import bad_scales
+from edgec.ir.row_tensor import ChosenRows, RowTensor
 from edgec.ir.stored_forms import HELD_GROUPS, PackedForm
 from edgec.ir.weight_scheme import WeightScheme
 
+ALL_ROWS = slice(None)
 _AT_ONCE = 1 << 22
 _LARGEST_ZERO = 255
 # Bits of codes that kernels multiply with scales of bfloat16 (backends/edgec_linear/scale_forms.py).
@@ -29,7 +32,8 @@ class IntegerGroups:
 
     Attributes:
         name: for error messages.
-        codes: reads the integers, int8 [N, K], or uint8 where there are zero points and 8 bits.
+        codes: reads the integers of some rows, given a slice or int64 ids [n]: int8 [n, K], or uint8 where there are
+            zero points and 8 bits.
         scale: [N, G], in the dtype of the file, finite and not 0.
         zero: int16 [N, G]; None where all are 0.
         groups: int64 [K], the group of each column.
@@ -37,7 +41,7 @@ class IntegerGroups:
     """
 
     name: str
-    codes: Callable[[], Tensor]
+    codes: Callable[[ChosenRows], Tensor]
     scale: Tensor
     zero: Tensor | None
     groups: Tensor
@@ -51,15 +55,44 @@ class IntegerGroups:
         """Values in a row."""
         return len(self.groups)
 
-    def values(self) -> Tensor:
-        """What it means, float32 [N, K]: exact where a scale has no more than 16 bits."""
-        values = self.codes().float()
-        for start in range(0, len(values), max(1, _AT_ONCE // self.width)):
-            rows = slice(start, start + max(1, _AT_ONCE // self.width))
-            if self.zero is not None:
-                values[rows].sub_(self.zero[rows][:, self.groups].float())
-            values[rows].mul_(self.scale[rows][:, self.groups].float())
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and width."""
+        return len(self.scale), self.width
+
+    def values(self, chosen: ChosenRows = ALL_ROWS) -> Tensor:
+        """What some rows mean, float32 [n, K]: exact where a scale has no more than 16 bits."""
+        scale, zero = self.scale[chosen], None if self.zero is None else self.zero[chosen]
+        values = torch.empty(len(scale), self.width)
+        for rows, codes in self._pieces(chosen):
+            values[rows] = codes
+            if zero is not None:
+                values[rows].sub_(zero[rows][:, self.groups].float())
+            values[rows].mul_(scale[rows][:, self.groups].float())
         return values
+
+    def value_rows(self) -> RowTensor:
+        """What it means, as rows that are made when they are read."""
+        return RowTensor(self.shape, torch.float32, self.values)
+
+    def code_rows(self) -> RowTensor:
+        """Its integers int8 [N, K], as rows that are unpacked when they are read."""
+        return RowTensor(self.shape, torch.int8, self._unpacked)
+
+    def _unpacked(self, chosen: ChosenRows) -> Tensor:
+        codes = torch.empty(len(self.scale[chosen]), self.width, dtype=torch.int8)
+        for rows, part in self._pieces(chosen):
+            codes[rows] = part
+        return codes
+
+    def _pieces(self, chosen: ChosenRows) -> Iterator[tuple[slice, Tensor]]:
+        """The integers of some rows, a few million at a time, and their places among these rows."""
+        ids, step = torch.arange(len(self.scale))[chosen], max(1, _AT_ONCE // self.width)
+        whole = isinstance(chosen, slice) and len(ids) > 0
+        for start in range(0, len(ids), step):
+            part = ids[start : start + step]
+            read = slice(int(part[0]), int(part[-1]) + 1) if whole else part
+            yield slice(start, start + step), self.codes(read)
 
     def kept(self, form: PackedForm) -> tuple[WeightScheme | None, str]:
         """The scheme of kernels that holds these numbers bit for bit; else None and the reason."""
@@ -79,14 +112,15 @@ class IntegerGroups:
         """The numbers as a graph stores them by ``kept``'s scheme.
 
         Returns:
-            Integers int8 [N, K], scales float32 [N, K / g], and minimums float32 or zero points int8 of that shape.
+            Integers int8 [N, K], which are read from the file row by row, scales float32 [N, K / g], and minimums
+            float32 or zero points int8 of that shape.
         """
         of_groups = self.groups[:: scheme.block(self.width)]
         scale = self.scale[:, of_groups].float().contiguous()
         if self.zero is None:
-            return self.codes(), scale, torch.zeros_like(scale, dtype=torch.int8)
+            return self.code_rows(), scale, torch.zeros_like(scale, dtype=torch.int8)
         # Twenty bits at most: exact.
-        return self.codes(), scale, -scale * self.zero[:, of_groups].float()
+        return self.code_rows(), scale, -scale * self.zero[:, of_groups].float()
 
     @cached_property
     def unit(self) -> int:

@@ -22,6 +22,7 @@ from edgec.exporter.sources.packed_faults import bad_tensors
 from edgec.exporter.sources.packed_parts import FLOATS, Parts, entries_of, modules_with
 from edgec.exporter.sources.packed_weights import FileWeights, PackedTensor, integer_tensor
 from edgec.exporter.sources.packed_words import unpacked
+from edgec.ir.row_tensor import ChosenRows
 from edgec.ir.stored_forms import AWQ, PackedForm
 
 BITS, _TOGETHER, _MIDDLE = 4, 8, 8
@@ -74,6 +75,10 @@ def _unpacked(words: Tensor) -> Tensor:
     return mixed[:, :, list(_PLACES)].flatten(1)
 
 
-def _codes(parts: Parts, symmetric: bool) -> Tensor:
-    codes = _unpacked(parts.tensor("qweight")).view(torch.int8).t().contiguous()
+def _codes(parts: Parts, symmetric: bool, rows: ChosenRows) -> Tensor:
+    """The integers of some outputs, int8 [n, K]: each lies at its place in a word of eight."""
+    stored = parts.tensor("qweight")
+    ids = torch.arange(stored.shape[1] * _TOGETHER)[rows]
+    shifts = BITS * torch.tensor(_PLACES, dtype=torch.int32)[ids % _TOGETHER]
+    codes = ((stored[:, ids // _TOGETHER] >> shifts) & (1 << BITS) - 1).to(torch.int8).t().contiguous()
     return codes - _MIDDLE if symmetric else codes

@@ -19,6 +19,7 @@ from edgec.exporter.sources.integer_groups import IntegerGroups, check_scales, w
 from edgec.exporter.sources.packed_faults import bad_codes
 from edgec.exporter.sources.packed_parts import FLOATS, Parts, entries_of, modules_with
 from edgec.exporter.sources.packed_weights import FileWeights, PackedTensor, integer_tensor
+from edgec.ir.row_tensor import ChosenRows
 from edgec.ir.stored_forms import PACKED_FORMS, TERNARY
 
 _ROWS, _LEVELS = 4, 3
@@ -57,10 +58,12 @@ def _tensor(parts: Parts, divides: bool) -> PackedTensor:
     return integer_tensor(entries_of(parts), parts.names("weight", "weight_scale"), integers, PACKED_FORMS[TERNARY])
 
 
-def _codes(parts: Parts) -> Tensor:
-    """-1, 0 and 1: int8 [N, K]."""
+def _codes(parts: Parts, rows: ChosenRows) -> Tensor:
+    """-1, 0 and 1 of some rows: int8 [n, K]."""
     packed = parts.tensor("weight")
-    codes = torch.cat([(packed >> 2 * row & 3).view(torch.int8) for row in range(_ROWS)])
+    ids = torch.arange(_ROWS * len(packed))[rows]
+    shifts = (2 * (ids // len(packed))).to(torch.uint8)[:, None]
+    codes = (packed[ids % len(packed)] >> shifts & 3).view(torch.int8)
     if bool((codes == _LEVELS).any()):
         raise bad_codes(parts.parameter, "some codes are 3; 0, 1 and 2 stand for -1, 0 and 1")
     return codes - 1

@@ -27,6 +27,7 @@ from edgec.exporter.sources.packed_mxfp4 import mxfp4_tensor
 from edgec.exporter.sources.packed_parts import FLOATS, Parts, entries_of, modules_with
 from edgec.exporter.sources.packed_weights import FileWeights, PackedTensor, integer_tensor
 from edgec.exporter.sources.packed_words import unpacked, words_for
+from edgec.ir.row_tensor import ChosenRows
 from edgec.ir.stored_forms import COMPRESSED, PackedForm
 
 READ_FORMATS = frozenset(
@@ -147,8 +148,8 @@ def _packed_zeros(parts: Parts, scheme: CompressedWeights, scale: Tensor) -> Ten
     return unpacked(stored.t().contiguous(), scheme.num_bits, rows).t().to(torch.int16)
 
 
-def _unpacked(parts: Parts, bits: int, width: int, half: int) -> Tensor:
-    codes = unpacked(parts.tensor("weight_packed"), bits, width)
+def _unpacked(parts: Parts, bits: int, width: int, half: int, rows: ChosenRows) -> Tensor:
+    codes = unpacked(parts.tensor("weight_packed")[rows], bits, width)
     if not half:
         return codes if bits == 8 else codes.view(torch.int8)
     # Sums of bytes wrap around, so that all of -128 .. 127 come out right.
@@ -166,7 +167,7 @@ def _plain(parts: Parts, settings: CompressedSettings) -> PackedTensor:
         raise bad_tensors(parts.parameter, "it holds integers, and none are stated")
     scale, groups = _scales(parts, whole[0], (rows, width))
     zero = _plain_zeros(parts, scale) if parts.has("weight_zero_point") else None
-    integers = IntegerGroups(parts.parameter, partial(parts.tensor, "weight"), scale, zero, groups, 8)
+    integers = IntegerGroups(parts.parameter, lambda chosen: parts.tensor("weight")[chosen], scale, zero, groups, 8)
     used = parts.names("weight", "weight_scale", "weight_zero_point")
     return integer_tensor(entries_of(parts), used, integers, PackedForm.of(COMPRESSED, 8, zero is None))
 

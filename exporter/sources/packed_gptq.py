@@ -23,6 +23,7 @@ from edgec.exporter.sources.packed_faults import bad_indices, bad_tensors
 from edgec.exporter.sources.packed_parts import FLOATS, Parts, entries_of, modules_with
 from edgec.exporter.sources.packed_weights import FileWeights, PackedTensor, integer_tensor
 from edgec.exporter.sources.packed_words import unpacked, words_for
+from edgec.ir.row_tensor import ChosenRows
 from edgec.ir.stored_forms import GPTQ, PackedForm
 
 V1, V2 = "gptq", "gptq_v2"
@@ -98,9 +99,9 @@ def _zero_points(zeros: Tensor, settings: GptqSettings, outputs: int) -> Tensor:
     return (unpacked(zeros, settings.bits, outputs).to(torch.int16) + less) & ((1 << settings.bits) - 1)
 
 
-def _codes(parts: Parts, bits: int, width: int, middle: int) -> Tensor:
-    """The integers [N, K], less the middle where that is 0: int8; those of 8 bits from 0 on: uint8."""
-    codes = unpacked(parts.tensor("qweight").t().contiguous(), bits, width)
+def _codes(parts: Parts, bits: int, width: int, middle: int, rows: ChosenRows) -> Tensor:
+    """The integers [n, K], less the middle where that is 0: int8; those of 8 bits from 0 on: uint8."""
+    codes = unpacked(parts.tensor("qweight")[:, rows].t().contiguous(), bits, width)
     if not middle:
         return codes if bits == 8 else codes.view(torch.int8)
     # Sums of bytes wrap around, so that all of -128 .. 127 come out right.

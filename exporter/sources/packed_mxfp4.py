@@ -1,6 +1,7 @@
 """MXFP4: floats of four bits, 32 of which share a power of two.
 
-    X_blocks       uint8 [E, N, G, 16], X_scales uint8 [E, N, G]     gpt-oss; the parameter X is [E, K, N]
+    X_blocks       uint8 [E, N, G, 16], X_scales uint8 [E, N, G]     gpt-oss; the parameter X is [E, K, N]; a captured
+                                                                      graph reads it as [E * N, K], as it is stored
     weight_packed  uint8 [N, K / 2], weight_scale uint8 [N, G]       compressed-tensors; the parameter is [N, K]
 
 A byte holds two values, the lower half first. A value is a half of -12 to 12, so that integers of five bits under half
@@ -19,6 +20,7 @@ from edgec.exporter.sources.packed_faults import bad_tensors
 from edgec.exporter.sources.packed_floats import POWERS, numbers
 from edgec.exporter.sources.packed_parts import Parts
 from edgec.exporter.sources.packed_weights import FileWeights, PackedTensor, integer_tensor
+from edgec.ir.row_tensor import ChosenRows
 from edgec.ir.stored_forms import MXFP4, MXFP4_INTEGERS
 
 GROUP = 32
@@ -47,12 +49,14 @@ def _experts(weights: FileWeights, name: str) -> PackedTensor:
     integers = _integers(name, read, scales.reshape(shape[0] * shape[1], -1), shape[2] * GROUP)
 
     def values() -> Tensor:
-        return integers.values().view(*shape[:2], -1).transpose(1, 2).contiguous()
+        # A view: capture turns it once more, and the rows of each expert lie as they are stored.
+        return integers.values().view(*shape[:2], -1).transpose(1, 2)
 
     used = parts.names(leaf + _BLOCKS, leaf + _SCALES)
     size = sum(weights.names()[each].nbytes for each in used)
-    reason = "the model reads these matrices the other way round"
-    return PackedTensor(MXFP4, (shape[0], shape[2] * GROUP, shape[1]), used, size, values, reason=reason)
+    scheme, reason = integers.kept(MXFP4_INTEGERS)
+    turned = (shape[0], shape[2] * GROUP, shape[1])
+    return PackedTensor(MXFP4, turned, used, size, values, integers, scheme, reason)
 
 
 def mxfp4_tensor(parts: Parts) -> PackedTensor:
@@ -71,9 +75,9 @@ def _integers(name: str, read: partial[Tensor], scales: Tensor, width: int) -> I
     return IntegerGroups(name, read, halved, None, whole_groups(width, GROUP), MXFP4_INTEGERS.bits)
 
 
-def _codes(parts: Parts, name: str, rows: int) -> Tensor:
-    """Twice the values, int8 [rows, K]."""
-    packed, table = parts.tensor(name).reshape(rows, -1), torch.tensor(_DOUBLED, dtype=torch.int8)
-    codes = torch.empty(rows, packed.shape[1], 2, dtype=torch.int8)
+def _codes(parts: Parts, name: str, rows: int, chosen: ChosenRows) -> Tensor:
+    """Twice the values of some of the rows, int8 [n, K]."""
+    packed, table = parts.tensor(name).reshape(rows, -1)[chosen], torch.tensor(_DOUBLED, dtype=torch.int8)
+    codes = torch.empty(len(packed), packed.shape[1], 2, dtype=torch.int8)
     codes[:, :, 0], codes[:, :, 1] = table[(packed & 15).int()], table[(packed >> 4).int()]
-    return codes.view(rows, -1)
+    return codes.flatten(1)

@@ -23,6 +23,7 @@ from edgec.exporter.sources.integer_groups import IntegerGroups, whole_groups
 from edgec.exporter.sources.packed_faults import bad_tensors, unread_method
 from edgec.exporter.sources.packed_parts import FLOATS, Parts, entries_of, modules_with
 from edgec.exporter.sources.packed_weights import FileWeights, PackedTensor, integer_tensor
+from edgec.ir.row_tensor import ChosenRows
 from edgec.ir.stored_forms import TORCHAO, PackedForm
 
 _CODES, _SCALE, _ZERO = "_weight_qdata", "_weight_scale", "_weight_zero_point"
@@ -60,9 +61,9 @@ def _tensor(parts: Parts, bits: int) -> PackedTensor:
     )
 
 
-def _codes(parts: Parts, half: int) -> torch.Tensor:
+def _codes(parts: Parts, half: int, rows: ChosenRows) -> torch.Tensor:
     """Integers around 0, or from 0 on: int8, of 8 bits from 0 on uint8."""
-    codes = parts.tensor(_CODES)
+    codes = parts.tensor(_CODES)[rows]
     return (codes.view(torch.uint8) + half if half == 128 else codes + half) if half else codes
 
 

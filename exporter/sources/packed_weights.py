@@ -15,6 +15,7 @@ from torch import Tensor
 from edgec.exporter.sources.integer_groups import IntegerGroups
 from edgec.exporter.sources.safetensors_header import TensorEntry
 from edgec.exporter.sources.weights import Weights
+from edgec.ir.row_tensor import RowTensor
 from edgec.ir.stored_forms import PackedForm
 from edgec.ir.weight_scheme import WeightScheme
 
@@ -38,7 +39,8 @@ class PackedTensor:
         parts: the stored tensors that it is made of.
         bytes: of these.
         values: computes what it means, float32 of that shape.
-        integers: the same as integers with scales; None where it has none.
+        integers: the same as integers with scales, [rows of all experts, K] where it has three dimensions; None where
+            it has none.
         scheme: the one that holds these bit for bit where kernels read it; None where none does.
         reason: why there is none.
     """
@@ -98,6 +100,13 @@ class PackedWeights:
     def names(self) -> Mapping[str, TensorEntry]:
         """Every parameter's dtype and shape; that of packed ones is float32."""
         return self._entries
+
+    def rows(self, name: str) -> RowTensor | None:
+        """One matrix of integers as rows that are made when they are read; None for any other tensor."""
+        tensor = self.packed.get(name)
+        if tensor is None or tensor.integers is None or len(tensor.shape) != 2:
+            return None
+        return tensor.integers.value_rows()
 
     def tensor(self, name: str) -> Tensor:
         """One tensor: a view of the file where it is stored as it is, else computed anew at each call."""

@@ -13,6 +13,7 @@ from edgec.exporter.sources.packed_weights import PackedTensor, PackedWeights
 from edgec.exporter.sources.weight_conversion import ConvertedWeights
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import Weights
+from edgec.ir.row_tensor import RowTensor
 from edgec.ir.stored_forms import FORM_BITS, KEPT_SCHEMES
 
 if TYPE_CHECKING:
@@ -47,21 +48,29 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
 
     def values(name: str) -> torch.Tensor:
         mine = own[name]
-        rows = weights.stored_rows(names[mine]) if isinstance(weights, GgufWeights) and mine not in joined else None
+        rows = _rows(weights, names[mine]) if mine not in joined else None
         if rows is not None:
-            return rows.values()
+            return rows
         return (joined[mine].values() if mine in joined else weights.tensor(names[mine])).float()
 
     return StoredIntegers(forms, integers, values) if forms else None
 
 
 def row_tensors(weights: Weights) -> dict[str, torch.Tensor]:
-    """The matrices of a GGUF file as tensors that make rows when they are read, by the parameters' names."""
+    """The matrices of a quantised checkpoint as tensors that make rows when they are read, by the parameters' names."""
     base, names = _base(weights)
-    if not isinstance(base, GgufWeights):
+    if not isinstance(base, Quantised):
         return {}
-    found = {name: base.stored_rows(inside) for name, inside in names.items()}
-    return {name: rows.values() for name, rows in found.items() if rows is not None}
+    found = {name: _rows(base, inside) for name, inside in names.items()}
+    return {name: rows for name, rows in found.items() if rows is not None}
+
+
+def _rows(weights: Quantised, name: str) -> RowTensor | None:
+    """One matrix as rows that are made when they are read; None where it has to be held."""
+    if isinstance(weights, PackedWeights):
+        return weights.rows(name)
+    stored = weights.stored_rows(name)
+    return stored.values() if stored is not None else None
 
 
 def _joined(bound: Weights | None, base: Quantised) -> dict[str, JoinedMatrices]:

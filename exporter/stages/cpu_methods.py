@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from edgec.bundle.entry_points import Limits
@@ -43,9 +44,10 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
     progress.enter("lower")
     begins = {"lower": 0.0, "emit": 0.5}
     tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
-    lowered = lower_methods(programs, tell, block_rows(request))
-    with (folder / ARTIFACT).open("wb") as stream:
-        lowered.write(stream)
+    with TemporaryDirectory(dir=folder) as shelf:
+        lowered = lower_methods(programs, tell, block_rows(request), Path(shelf))
+        with (folder / ARTIFACT).open("wb") as stream:
+            lowered.write(stream)
     read_back = check_stored_weights(folder / ARTIFACT, programs, lowered.stored_by_method)
     facts = _facts(programs, lowered, request.limits if request.source.kind == "decoder" else None)
     return facts.model_copy(update={"read_back": read_back})

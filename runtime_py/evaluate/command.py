@@ -11,6 +11,7 @@ from edgec.bundle.replaceable import check_replaceable_files
 from edgec.errors import InputError
 from edgec.runtime_py.evaluate.console import report
 from edgec.runtime_py.evaluate.evaluate import evaluate
+from edgec.runtime_py.evaluate.reference import OpenReference
 from edgec.runtime_py.evaluate.tasks import evaluate_tasks, task_table
 from edgec.terminal import make_console
 
@@ -34,8 +35,8 @@ class EvalOptions:
     adapter: Path | None = None
 
 
-def run_eval(options: EvalOptions) -> None:
-    """Evaluate on a text or on tasks and report.
+def run_eval(options: EvalOptions, opens: OpenReference | None = None) -> None:
+    """Evaluate on a text or on tasks and report; ``opens`` as in ``evaluate``.
 
     Raises:
         InputError: E156, neither or both were given; E123, ``out`` holds something else; else as ``evaluate`` and
@@ -50,7 +51,7 @@ def run_eval(options: EvalOptions) -> None:
         plots = (options.out.with_suffix(".svg"),) if options.text is not None else ()
         check_replaceable_files((options.out, *plots), _holds_results, "evaluation")
     if options.text is not None:
-        _on_text(options, options.text)
+        _on_text(options, options.text, opens)
     else:
         _on_tasks(options)
 
@@ -65,7 +66,7 @@ def _holds_results(path: Path) -> bool:
     return {"schema_version", "obtained", "bundle"} <= results.keys() or (bool(by_task) and all(by_task))
 
 
-def _on_text(options: EvalOptions, text: Path) -> None:
+def _on_text(options: EvalOptions, text: Path, opens: OpenReference | None) -> None:
     with make_console(stderr=True).status("loading") as status:
         result = evaluate(
             options.bundle,
@@ -75,6 +76,7 @@ def _on_text(options: EvalOptions, text: Path) -> None:
             threads=options.threads,
             adapter=options.adapter,
             say=status.update,
+            opens=opens,
         )
     report(result, options.out, options.json)
 

@@ -16,7 +16,7 @@ from edgec.bundle.folder import Bundle
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.evaluate.intervals import Interval, bits_per_byte, perplexity_interval, ratio_interval
-from edgec.runtime_py.evaluate.reference import ReferenceModel, reference_for
+from edgec.runtime_py.evaluate.reference import OpenReference, ReferenceModel, reference_for
 from edgec.runtime_py.forced_text import forced_rows, log_softmax
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
@@ -104,6 +104,7 @@ def evaluate(
     threads: int | None = None,
     adapter: Path | None = None,
     say: Callable[[str], None] | None = None,
+    opens: OpenReference | None = None,
 ) -> Evaluation:
     """Measure perplexity on a text, and the distance from the float model where there is one.
 
@@ -117,6 +118,7 @@ def evaluate(
         threads: CPU threads of the runtime.
         adapter: the file of an adapter for this bundle, which is added.
         say: told about the progress.
+        opens: opens the float model; None: transformers alone (``exporter.stages.stored_reference`` knows GGUF, too).
 
     Raises:
         InputError: E155 not a decoder, E657 one that answers about images only, E156 ``tokens`` below 1, E158 no
@@ -129,7 +131,7 @@ def evaluate(
     _check_reads_text(model.bundle)
     model.adapter = adapter
     windows = text_windows(model, text, tokens)
-    floats = reference_for(model.bundle, reference)
+    floats = reference_for(model.bundle, reference, opens)
     scores = _score_windows(model.session, windows, floats, say or (lambda _: None))
     size = sum(len(model.decode(window[1:]).encode()) for window in windows)
     return Evaluation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,21 +56,35 @@ class FloatModel:
             return np.asarray(self._model(torch.tensor([list(tokens)]), use_cache=False).logits[0].float().numpy())
 
 
-def reference_for(bundle: Bundle, name: str | None) -> FloatModel | None:
-    """The named float model, or the bundle's source where it is still a local folder, or None.
+OpenReference = Callable[[str, bool], ReferenceModel]
+"""Opens a model by its name, which may have eyes; as ``FloatModel``."""
+
+
+def reference_for(bundle: Bundle, name: str | None, opens: OpenReference | None = None) -> ReferenceModel | None:
+    """The named float model, or the bundle's source where it is still a local folder or GGUF file, or None.
+
+    Args:
+        bundle: what it is the reference of.
+        name: folder, hub id, or what ``opens`` knows.
+        opens: opens it; None: transformers alone, which reads no GGUF file.
 
     Raises:
         InputError: E165, the model cannot be loaded or has another vocabulary.
     """
     source = bundle.manifest.model.source
-    if name is None and not (bundle.manifest.model.trained and Path(source, "config.json").is_file()):
+    local = Path(source, "config.json").is_file() or (opens is not None and _is_gguf(Path(source)))
+    if name is None and not (bundle.manifest.model.trained and local):
         return None
-    model = FloatModel(name or source, sees=bundle.manifest.vision_language is not None)
+    model = (opens or FloatModel)(name or source, bundle.manifest.vision_language is not None)
     vocabulary = bundle.manifest.model.vocab_size
     width = model.logits([0]).shape[-1]
     if vocabulary is not None and width != vocabulary:
         raise _unusable(model.name, f"its vocabulary has {width} entries, the bundle's {vocabulary}")
     return model
+
+
+def _is_gguf(path: Path) -> bool:
+    return path.suffix == ".gguf" and path.is_file()
 
 
 def _unusable(name: str, why: str) -> InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -36,6 +37,7 @@ from tests.exporter.sources.gguf_models import COMMON
 from tests.exporter.sources.packed_writers import STORIES, PartsOf, awq_parts, gptq_parts, rounded, write_packed
 from tests.exporter.sources.test_joined_matrices import EXPERTS
 from tests.exporter.sources.test_packed_gptq import AWQ, GPTQ
+from tests.exporter.sources.test_packed_others import mxfp4_codes
 
 Folder = tuple[Path, dict[str, Tensor]]
 
@@ -141,6 +143,35 @@ def test_eight_layers_of_other_architectures_are_kept(family: str, tmp_path: Pat
     assert read_by_kernels(program, alone) == {f"{ScaleForm.FLOAT16_ZERO} 4": len(alone)}
 
 
+def gpt_oss_folder(folder: Path) -> dict[str, Tensor]:
+    """Two layers of a random gpt-oss with experts in MXFP4, and what these mean as a graph reads them: [E, N, K]."""
+    sizes = {**COMMON, "vocab_size": 2064, "num_local_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2}
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt_oss", **sizes)).save_pretrained(folder)
+    for file in STORIES.glob("tokenizer*.json"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    tensors, meant = load_file(folder / "model.safetensors"), {}
+    for name in [name for name in tensors if name.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        experts, width, rows = tensors.pop(name).shape
+        packed, powers, values = mxfp4_codes(experts * rows, width)
+        tensors[f"{name}_blocks"] = packed.view(experts, rows, width // 32, 16)
+        tensors[f"{name}_scales"] = powers.view(experts, rows, width // 32)
+        meant[name] = values
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "mxfp4"}}))
+    return meant
+
+
+@pytest.mark.long
+def test_experts_of_gpt_oss_are_re_expressed(tmp_path: Path) -> None:
+    meant = gpt_oss_folder(tmp_path / "m")
+    program, fates = graph_of(tmp_path / "m", requantise="never")
+    assert {(matrix.found, matrix.fate, matrix.error) for matrix in fates} == {("MXFP4", "re-expressed", 0.0)}
+    assert len(fates) == len(meant) == 4
+    assert read_by_kernels(program, meant) == {f"{ScaleForm.FLOAT16} 5": 4}
+
+
 def packed_by_kernels(name: str, symmetric: bool) -> bytes:
     """A matrix of the tiny model in groups of 128, laid out for this machine from the writer's own numbers."""
     made = rounded(load_file(STORIES / "model.safetensors")[name].float(), 4, 128, symmetric)
@@ -189,3 +220,14 @@ def test_an_export_keeps_all_and_reads_as_the_checkpoint(form: Any, symmetric: b
     quality = [rung for rung in manifest.parity if rung.half == "quality"]
     # Activations in 8 bits, keys in float16 and the table of words in 8 bits are all that is rounded.
     assert quality and all(rung.kl_mean is not None and rung.kl_mean < 0.02 for rung in quality)
+
+
+@pytest.mark.slow
+def test_an_export_of_gpt_oss_executes_its_experts(tmp_path: Path) -> None:
+    gpt_oss_folder(tmp_path / "m")
+    budgets = {"kl_mean": 100.0, "top1_agreement": 0.0}  # random weights
+    bundle = edgec.export(tmp_path / "m", out=tmp_path / "x.edgec", requantise="never", budgets=budgets)
+    manifest = read_manifest(bundle)
+    assert {matrix.fate for matrix in manifest.checkpoint} == {"re-expressed"} and len(manifest.checkpoint) == 4
+    executed = [rung for rung in manifest.parity if rung.stage == "artifact" and rung.half == "lowering"]
+    assert executed and all(rung.passed and "to the bit" in rung.note for rung in executed)

@@ -23,7 +23,7 @@ FORMS = {
 }
 
 
-def _tensor(file: Path, kind: str, shape: tuple[int, ...]) -> tuple[GgufTensor, torch.Tensor]:
+def tensor_of(file: Path, kind: str, shape: tuple[int, ...]) -> tuple[GgufTensor, torch.Tensor]:
     """A tensor of random blocks in a file of its own, and what the package makes of it."""
     number = gguf.GGMLQuantizationType[kind]
     values, _ = gguf.GGML_QUANT_SIZES[number]
@@ -35,7 +35,7 @@ def _tensor(file: Path, kind: str, shape: tuple[int, ...]) -> tuple[GgufTensor, 
 
 @pytest.mark.parametrize("kind", FORMS)
 def test_integers_and_scales_give_the_values_to_the_bit(kind: str, tmp_path: Path) -> None:
-    tensor, expected = _tensor(tmp_path / "w", kind, (24, 1024))
+    tensor, expected = tensor_of(tmp_path / "w", kind, (24, 1024))
     blocks = integer_blocks(tensor)
     group, least, most = FORMS[kind]
     assert blocks is not None
@@ -50,25 +50,25 @@ def test_integers_and_scales_give_the_values_to_the_bit(kind: str, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", sorted(set(READ_TYPES) - FORMS.keys()))
 def test_other_types_have_no_such_integers(kind: str, tmp_path: Path) -> None:
-    tensor, _ = _tensor(tmp_path / "w", kind, (4, 256))
+    tensor, _ = tensor_of(tmp_path / "w", kind, (4, 256))
     assert integer_blocks(tensor) is None
 
 
 def test_rows_in_pieces_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tensor, expected = _tensor(tmp_path / "w", "Q4_K", (7, 512))
+    tensor, expected = tensor_of(tmp_path / "w", "Q4_K", (7, 512))
     monkeypatch.setattr("edgec.exporter.sources.gguf_blocks._AT_ONCE", 1024)
     blocks = integer_blocks(tensor)
     assert blocks is not None and torch.equal(blocks.values(), expected)
 
 
 def test_dimensions_beyond_two_are_rows(tmp_path: Path) -> None:
-    tensor, expected = _tensor(tmp_path / "w", "Q5_K", (3, 4, 256))
+    tensor, expected = tensor_of(tmp_path / "w", "Q5_K", (3, 4, 256))
     blocks = integer_blocks(tensor)
     assert blocks is not None and torch.equal(blocks.values(), expected)
 
 
 def test_rows_of_heads_are_put_in_order_with_their_scales(tmp_path: Path) -> None:
-    tensor, expected = _tensor(tmp_path / "w", "Q4_1", (16, 64))
+    tensor, expected = tensor_of(tmp_path / "w", "Q4_1", (16, 64))
     weights = GgufWeights((tensor.file,), {"q": GgufParameter((tensor,), (16, 64), heads=2)})
     blocks = weights.blocks("q")
     assert blocks is not None

@@ -163,6 +163,12 @@ def test_experts_in_mxfp4_are_what_transformers_makes_of_them(tmp_path: Path) ->
     wanted = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
     assert torch.equal(weights.tensor("a.experts.down_proj"), wanted)
     assert weights.names()["a.experts.down_proj"].shape == (3, 64, 16) == tuple(wanted.shape)
+    tensor = weights.packed["a.experts.down_proj"]
+    assert tensor.form == "MXFP4" and tensor.scheme is not None and tensor.scheme.stored == MXFP4_INTEGERS.name
+    # Integers of the rows of all experts, as a captured graph reads them: the other way round than the parameter.
+    assert tensor.integers is not None
+    codes, scale, _ = tensor.integers.grid(tensor.scheme)
+    assert torch.equal(codes * scale.repeat_interleave(32, 1), wanted.transpose(1, 2).reshape(-1, 64))
 
 
 def ternary_parts(name: str, weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
@@ -208,7 +214,7 @@ def test_rows_are_where_transformers_unpacks_them() -> None:
         def tensor(self, name: str) -> Tensor:
             return packed
 
-    assert torch.equal(_codes(Parts(Packed({}), "x")).float(), codes)
+    assert torch.equal(_codes(Parts(Packed({}), "x"), slice(None)).float(), codes)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
