@@ -40,6 +40,7 @@ class Form:
         unadapted: why the artifact has no functions under adapters; empty where it has.
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
+        written: a file of the weights under another program's names, which computes all; no methods are lowered.
         encoders: models with eyes and encoder-decoders have functions for their encoders beside the static methods.
     """
 
@@ -69,7 +70,13 @@ class Form:
     unadapted: str = ""
     unrolls: bool = False
     slopes: bool = False
+    written: bool = False
     encoders: bool = False
+
+    @property
+    def manner(self) -> str:
+        """Which stages a decoder goes through: those in fixed point, those of a written file, or the usual ones."""
+        return "calibrated" if self.calibrated else "written" if self.written else ""
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -147,6 +154,15 @@ FORMS: Mapping[tuple[str, str], Form] = {
         state_multiple=1,
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
         encoders=True,
+    ),
+    ("gguf", "gguf"): _caller_form(
+        *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),
+        # The program that reads the file has caches of its own.
+        caches=("float32", "float16", "int8", "int4"),
+        logits_width=1 << 31,
+        executed=False,
+        written=True,
+        unadapted="its readers take adapters as files of their own",
     ),
 }
 

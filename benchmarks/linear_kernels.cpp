@@ -1,5 +1,5 @@
 // Times the kernels of linear layers on one thread: linear_kernels ROUNDS FILE, where the file has lines of "rows width
-// bits step offset group tokens". For each it prints a line of JSON per variant: every kernel of the processor,
+// bits step offset group scales tokens" (matrix.h names the scales). For each it prints a line of JSON per variant: every kernel of the processor,
 // quantisation included, and plain reading of the matrix. Variants take turns; time is that of the thread, so that
 // other processes cost caches and memory bandwidth, but not the time in which they hold the core.
 #include <algorithm>
@@ -19,6 +19,7 @@ namespace {
 using edgec::linear::Kernel;
 using edgec::linear::kSlice;
 using edgec::linear::Matrix;
+using edgec::linear::Scales;
 using edgec::linear::Tokens;
 
 constexpr double kLeastSeconds = 2e-3;  // of a measurement: short calls are repeated
@@ -47,16 +48,14 @@ struct Weights {
     for (int64_t block = 0; block < matrix.blocks(); block++) write_scales(matrix, data + block * matrix.block_bytes());
   }
 
+  // Bytes that are small normal numbers as float16 and as float32, and scales and minimums of few bits besides.
   static void write_scales(const Matrix& matrix, uint8_t* block) {
     const uint16_t scale = 0x3c24;
-    const float number = 0.01f;
-    for (int64_t group = 1; matrix.group != 0 && group <= matrix.groups(); group++) {
-      uint8_t* end = block + group * matrix.group_bytes();
+    for (int64_t run = 1; matrix.scales == Scales::kBfloat16 && run <= matrix.runs(); run++) {
+      uint8_t* end = block + run * matrix.run_bytes();
       for (int64_t row = 1; row <= matrix.block_rows(); row++) std::memcpy(end - 2 * row, &scale, 2);
     }
-    for (int64_t at = matrix.groups() * matrix.group_bytes(); at < matrix.block_bytes(); at += 4) {
-      std::memcpy(block + at, &number, 4);
-    }
+    std::memset(block + matrix.runs() * matrix.run_bytes(), 0x1c, static_cast<size_t>(matrix.tail_bytes()));
   }
 
   ~Weights() { std::free(data); }
@@ -67,7 +66,7 @@ constexpr int64_t kRowsAtOnce = 64, kTokensAtOnce = 96;
 
 struct Layer {
   const Matrix& matrix;
-  std::vector<float> x, out, part, scales;
+  std::vector<float> x, out, part, scales, totals;
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums;
   Tokens tokens;
@@ -75,10 +74,10 @@ struct Layer {
 
   Layer(const Matrix& of, int64_t count)
       : matrix(of), x(count * of.width), out(count * of.rows),
-        part(kTokensAtOnce * kRowsAtOnce), scales(count * of.slices()),
+        part(kTokensAtOnce * kRowsAtOnce), scales(count * of.slices()), totals(count * of.slices()),
         values(count * of.slices() * kSlice), pairs((count + 1) / 2 * 2 * of.slices() * kSlice),
         sums(count * of.slices()),
-        tokens{count, of.slices(), values.data(), pairs.data(), sums.data(), scales.data()} {
+        tokens{count, of.slices(), values.data(), pairs.data(), sums.data(), scales.data(), totals.data()} {
     std::mt19937 random(2);
     std::normal_distribution<float> normal;
     for (float& value : x) value = normal(random);
@@ -157,7 +156,7 @@ std::vector<Variant> variants_of(Layer& layer) {
   return variants;
 }
 
-void measure(const Matrix& matrix, int64_t tokens, int rounds) {
+void measure(const Matrix& matrix, const char* scales, int64_t tokens, int rounds) {
   Layer layer(matrix, tokens);
   std::vector<Variant> variants = variants_of(layer);
   for (Variant& variant : variants) variant.repeats = std::max(1, static_cast<int>(kLeastSeconds / variant.once()));
@@ -165,8 +164,8 @@ void measure(const Matrix& matrix, int64_t tokens, int rounds) {
     for (Variant& variant : variants) variant.seconds.push_back(variant.once());
   }
   for (const Variant& variant : variants) {
-    std::printf("{\"rows\": %ld, \"width\": %ld, \"bits\": %d, \"group\": %ld, ", matrix.rows, matrix.width,
-                matrix.bits, matrix.group);
+    std::printf("{\"rows\": %ld, \"width\": %ld, \"bits\": %d, \"step\": %d, \"group\": %ld, \"scales\": \"%s\", ",
+                matrix.rows, matrix.width, matrix.bits, matrix.step, matrix.group, scales);
     std::printf("\"tokens\": %ld, \"bytes\": %ld, ", tokens, matrix.bytes());
     std::printf("\"variant\": \"%s\", \"median_s\": %.4g, \"p10_s\": %.4g, \"p90_s\": %.4g, \"least_s\": %.4g}\n",
                 variant.name.c_str(), quantile(variant.seconds, 0.5), quantile(variant.seconds, 0.1),
@@ -183,12 +182,14 @@ int main(int count, char** arguments) {
   const int rounds = std::atoi(arguments[1]);
   Matrix matrix{};
   int64_t tokens;
-  while (std::fscanf(cases, "%ld %ld %d %d %d %ld %ld", &matrix.rows, &matrix.width, &matrix.bits, &matrix.step,
-                     &matrix.offset, &matrix.group, &tokens) == 7) {
+  char scales[32];
+  while (std::fscanf(cases, "%ld %ld %d %d %d %ld %31s %ld", &matrix.rows, &matrix.width, &matrix.bits, &matrix.step,
+                     &matrix.offset, &matrix.group, scales, &tokens) == 8) {
+    matrix.scales = edgec::linear::scales_named(scales);
     matrix.layout = edgec::linear::kernel_in_force().layout;
     if (!edgec::linear::is_matrix(matrix)) return 1;
     const Weights weights(matrix);
-    measure(matrix, tokens, rounds);
+    measure(matrix, scales, tokens, rounds);
   }
   std::fclose(cases);
   return 0;

@@ -27,13 +27,17 @@ READ = "read"
 
 @dataclass(frozen=True)
 class Scheme:
-    """How values become codes: value = step * code - offset, times the scale of its group (0: of its row)."""
+    """How values become codes: value = step * code - offset, times the scale of its group (0: of its row).
+
+    ``scales`` names what stands beside the codes, minimums included (devices/runner/kernels/linear/matrix.h).
+    """
 
     name: str
     bits: int
     step: int
     offset: int
     group: int
+    scales: str
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,16 @@ class Shape:
 
 
 SCHEMES = (
-    Scheme("4 bits, groups of 32", 4, 1, 8, 32),
-    Scheme("3 bits, groups of 32", 3, 1, 4, 32),
-    Scheme("2 bits, groups of 64", 2, 2, 3, 64),
-    Scheme("2 bits per row", 2, 2, 3, 0),
-    Scheme("8 bits per row", 8, 1, 128, 0),
+    Scheme("4 bits, groups of 32", 4, 1, 8, 32, "bfloat16"),
+    Scheme("4 bits, minimums", 4, 1, 0, 32, "six_bits"),
+    Scheme("3 bits, groups of 32", 3, 1, 4, 32, "bfloat16"),
+    Scheme("3 bits, minimums", 3, 1, 0, 32, "six_bits"),
+    Scheme("5 bits, minimums", 5, 1, 0, 32, "six_bits"),
+    Scheme("6 bits, minimums", 6, 1, 0, 32, "six_bits"),
+    Scheme("2 bits, groups of 64", 2, 2, 3, 64, "bfloat16"),
+    Scheme("2 bits per row", 2, 2, 3, 0, "row"),
+    Scheme("8 bits, groups of 32", 8, 1, 128, 32, "float16"),
+    Scheme("8 bits per row", 8, 1, 128, 0, "row"),
 )
 # The last is the lm_head, which lies in memory rather than in a cache; prefill needs one token of it.
 SHAPES = (Shape(1024, 3072), Shape(3072, 1024), Shape(2048, 1024), Shape(151936, 1024, TOKENS[:5]))
@@ -72,7 +81,9 @@ class Row:
     rows: int
     width: int
     bits: int
+    step: int
     group: int
+    scales: str
     tokens: int
     bytes: int
     variant: str
@@ -105,10 +116,10 @@ def measure(rounds: int, shapes: Sequence[Shape] = SHAPES, schemes: Sequence[Sch
     from benchmarks.harness.processes import run
 
     lines = [
-        f"{shape.rows} {shape.width} {scheme.bits} {scheme.step} {scheme.offset} {scheme.group} {tokens}"
+        f"{shape.rows} {shape.width} {scheme.bits} {scheme.step} {scheme.offset} {scheme.group} {scheme.scales} {count}"
         for scheme in schemes
         for shape in shapes
-        for tokens in shape.tokens
+        for count in shape.tokens
     ]
     with TemporaryDirectory() as folder:
         cases = Path(folder) / "cases"
@@ -143,7 +154,7 @@ def table(result: dict[str, Any]) -> str:
         f"{result['cpu']}, one thread, load average {load}, median GMAC/s [p10 .. p90] of {result['rounds']} turns"
     ]
     for scheme in SCHEMES:
-        chosen = [row for row in rows if (row.bits, row.group) == (scheme.bits, scheme.group)]
+        chosen = [row for row in rows if _is_of(row, scheme)]
         lines += _scheme_table(scheme.name, chosen)
     return "\n".join(lines)
 
@@ -160,7 +171,7 @@ def roofline(result: dict[str, Any]) -> str:
     series = []
     for scheme in SCHEMES:
         for shape in (SHAPES[1], SHAPES[-1]):
-            chosen = [r for r in rows if _case(r) == (scheme.bits, scheme.group, shape.rows, shape.width)]
+            chosen = [r for r in rows if _is_of(r, scheme) and (r.rows, r.width) == (shape.rows, shape.width)]
             series.append(_points(scheme, shape, [row for row in chosen if row.variant == best]))
     reads = [row.bytes / row.median_s / 1e9 for row in rows if row.variant == READ and row.rows == SHAPES[-1].rows]
     bandwidth = sorted(reads)[len(reads) // 2]
@@ -170,17 +181,16 @@ def roofline(result: dict[str, Any]) -> str:
     return stack([log_chart(title, "multiply-adds per byte of weights", "GMAC/s", [roof, *series])])
 
 
-def _case(row: Row) -> tuple[int, int, int, int]:
-    return row.bits, row.group, row.rows, row.width
+def _is_of(row: Row, scheme: Scheme) -> bool:
+    return (row.bits, row.group, row.scales) == (scheme.bits, scheme.group, scheme.scales)
 
 
 def _points(scheme: Scheme, shape: Shape, rows: Sequence[Row]) -> Series:
     from edgec.runtime_py.svg import Series
 
     per_byte = tuple(row.tokens * row.rows * row.width / row.bytes for row in rows)
-    name = f"{scheme.bits} bits" if scheme.group else f"{scheme.bits} a row"
     place = "memory" if shape is SHAPES[-1] else "cache"
-    return Series(f"{name}, {place}", per_byte, tuple(row.gmacs(row.median_s) for row in rows))
+    return Series(f"{scheme.name}, {place}", per_byte, tuple(row.gmacs(row.median_s) for row in rows))
 
 
 def _scheme_table(name: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,41 +15,31 @@ DATE_BEGIN, DATE_END = "\ue013", "\ue014"
 _MAX_WHY = 300
 
 
-class _Clock:
-    """What templates are told of the time: the real one, a given one, or marks in its place."""
-
-    def __init__(self, told: str | None) -> None:
-        self._told = told
-
-    def now(self) -> Any:
-        """What writes the time in a format."""
-        return datetime.now() if self._told is None else self
-
-    def strftime(self, form: str) -> str:
-        """The time that was given, or a mark."""
-        if self._told in (None, MARKS):
-            return f"{DATE_BEGIN}{form}{DATE_END}"
-        return datetime.fromisoformat(str(self._told)).strftime(form)
+def time_text(told: str | None, form: str) -> str:
+    """The time in a format of ``strftime``: now, a given one, or a mark in its place."""
+    if told is None:
+        return datetime.now().strftime(form)
+    if told == MARKS:
+        return f"{DATE_BEGIN}{form}{DATE_END}"
+    return datetime.fromisoformat(told).strftime(form)
 
 
 def _answer() -> JobAnswer:
-    from transformers.utils import chat_template_utils
+    from edgec.bundle.template_renderer import render
 
-    return partial(_rendered, chat_template_utils)
+    return partial(_rendered, render)
 
 
-def _rendered(renderer: Any, job: Mapping[str, Any]) -> dict[str, str]:
-    # Its ``strftime_now`` asks this name for the time; a function among the variables would become a text.
-    renderer.datetime = _Clock(job.get("clock"))
+def _rendered(render: Callable[..., str], job: Mapping[str, Any]) -> dict[str, str]:
     try:
-        texts, _ = renderer.render_jinja_template(
-            conversations=[job["messages"]],
-            tools=job["tools"],
-            chat_template=job["template"],
-            add_generation_prompt=job["answer"],
-            **job["variables"],
+        text = render(
+            job["template"],
+            job["messages"],
+            job["tools"],
+            answer=job["answer"],
+            variables=job["variables"],
+            write_time=partial(time_text, job.get("clock")),
         )
-        text = str(texts[0])
         if len(text) > job["characters"]:
             return {"limit": f"it wrote {len(text):,} characters, allowed are {job['characters']:,}"}
         return {"text": text}

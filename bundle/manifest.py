@@ -255,7 +255,7 @@ class Manifest(JsonPart):
     target_choice: str = ""
     # Left out where it is empty, so that the bundles of other models stay as they were written.
     context_note: str = Field(default="", exclude_if=lambda value: not value)
-    format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn"] = "pte"
+    format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"] = "pte"
     recipe: dict[str, Any]
     passes: list[PassInfo]
     methods: list[MethodInfo]

@@ -20,6 +20,7 @@ from edgec.bundle.chat_template import RENDERER
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.limited_tokenizer import LimitedTokenizer, try_file, try_folder
 from edgec.bundle.panics import panics_as_errors
+from edgec.bundle.plain_tokenizer import FILE, PlainTokenizer, plain_tokenizer
 from edgec.bundle.tokenizer_checks import Opening, check_files, runs_quickly
 from edgec.errors import InputError
 
@@ -68,15 +69,29 @@ class _TokenizerConfig(BaseModel):
     tokenizer_object: None = None
 
 
-def open_tokenizer(folder: Path) -> Any:
-    """The transformers tokenizer of a bundle.
+def open_tokenizer(folder: Path, *, plain: bool = False) -> Any:
+    """The tokenizer of a bundle, of transformers.
+
+    Args:
+        folder: the bundle's.
+        plain: take the tokenizers library alone, where there is a tokenizer.json; it reads and writes the same texts.
 
     Raises:
         InputError: E158, a file is not part of a tokenizer, or the tokenizer cannot be read without running code.
     """
     with _unusable(folder):
         _check_names(folder)
-        return untrusted_tokenizer(folder)
+        return _plain(folder) if plain and (folder / FILE).is_file() else untrusted_tokenizer(folder)
+
+
+def _plain(folder: Path) -> PlainTokenizer:
+    config = _config(folder)
+    if _has_template(folder, config):
+        RENDERER.start()
+    _try_elsewhere(folder, config)
+    named = config.model_dump(exclude_none=True)
+    with panics_as_errors():
+        return plain_tokenizer(folder, named)
 
 
 def check_tokenizer(folder: Path) -> None:

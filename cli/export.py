@@ -13,7 +13,9 @@ def export(
     *,
     target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
     recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
-    format: Annotated[str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; see docs/targets.md.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
     context: Annotated[int | None, typer.Option(help="Context length in tokens.")] = None,

@@ -45,7 +45,8 @@ class ExportOptions:
             one; by default a square of 256 rows.
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); by default the recipe's, or ``standard``
             where edgec's cannot be compiled.
-        format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx`` or ``qnn``, where the target has several; else its first.
+        format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
+            its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         inputs: a ``.npz`` file with an array of examples for each input of a module, or a folder of ``.npz`` or

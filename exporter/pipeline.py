@@ -145,6 +145,8 @@ def check_fallback(facts: Facts, max_fallback: float | None) -> None:
     Raises:
         BudgetError: E220.
     """
+    if facts.delegation is None:
+        return
     outside = 1.0 - facts.delegation.delegated_share
     if max_fallback is not None and outside > max_fallback:
         worst = ", ".join(

@@ -19,6 +19,8 @@ class KernelGrid:
         activation_group: values of a token that share a scale where activations have 8 bits; 0: the whole token.
         symmetric: whether integers lie around 0; else groups have minimums.
         stored: the form of a checkpoint that is kept bit for bit; empty for all others.
+        scale_bits: those of the scales that are read; 0: any.
+        width_multiple: rows are a multiple of it.
     """
 
     bits: int
@@ -28,10 +30,14 @@ class KernelGrid:
     activation_group: int = 0
     symmetric: bool = True
     stored: str = ""
+    scale_bits: int = 0
+    width_multiple: int = 1
 
     def accepts(self, scheme: WeightScheme, width: int) -> bool:
         """Whether rows of ``width`` values may be stored by ``scheme``."""
         if (scheme.bits, scheme.symmetric, scheme.stored) != (self.bits, self.symmetric, self.stored):
+            return False
+        if width % self.width_multiple or (self.scale_bits and scheme.scale_bits != self.scale_bits):
             return False
         if scheme.group_size:
             return scheme.group_size in self.groups and width % scheme.group_size == 0
@@ -70,6 +76,15 @@ STORED_KERNELS = (
 )
 """The forms of checkpoints that edgec's kernels read bit for bit, embedding tables as well as matrices."""
 
+FILE_KERNELS = (
+    *(KernelGrid(bits, (32,), 0, False, scale_bits=16) for bits in (4, 8)),
+    *(KernelGrid(bits, (32,), 0, False, symmetric=False, scale_bits=6, width_multiple=256) for bits in (4, 5)),
+    *(KernelGrid(bits, (32,), 0, False, symmetric=False, scale_bits=16) for bits in (4, 5)),
+)
+"""What GGUF's types hold of edgec's own schemes: Q4_0 and Q8_0, Q4_K and Q5_K, Q4_1 and Q5_1."""
+FILE_STORED = tuple(replace(grid, channel_multiple=0) for grid in STORED_KERNELS)
+"""The forms of checkpoints whose values GGUF's types hold: without those of one float32 scale a row."""
+
 
 def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
     """What embedding look-ups of rows of ``width`` values read: groups that divide the row and fill whole bytes."""
@@ -97,13 +112,19 @@ def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[Weig
     """Candidates in order of preference; the caller drops those that the width rules out."""
     candidates = []
     if not scheme.symmetric:
+        lifted = {grid.bits for grid in kernels if not grid.symmetric and not grid.stored}
+        widths = [(bits, held) for bits in sorted(lifted) for held in (scheme.scale_bits, 16) if bits >= scheme.bits]
+        candidates += [replace(scheme, bits=bits, scale_bits=held) for bits, held in widths]
         # Around 0 a group takes 16 bits for its scale; more would be lost with fewer bits than the asked ones.
         scheme = replace(scheme, symmetric=True, scale_bits=16)
         candidates.append(scheme)
     around_zero = (grid for grid in kernels if grid.bits >= scheme.bits and grid.symmetric and not grid.stored)
     for grid in sorted(around_zero, key=lambda grid: grid.bits):
-        smaller = [group for group in grid.groups if group <= scheme.group_size]
-        candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
+        # Where no kernel reads a scale for a row, its largest groups take its place.
+        largest = scheme.group_size or (0 if grid.channel_multiple else max(grid.groups, default=0))
+        smaller = [group for group in grid.groups if group <= largest]
+        held = grid.scale_bits or scheme.scale_bits
+        candidates += [replace(scheme, bits=grid.bits, group_size=group, scale_bits=held) for group in smaller]
         if grid.coarsens:
             scale_bits = scheme.scale_bits if grid.bits < 8 else 32
             candidates.append(replace(scheme, bits=grid.bits, group_size=0, scale_bits=scale_bits))

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.ir.row_tensor import RowTensor
+
 
 @dataclass(frozen=True)
 class LinearWeights:
@@ -39,7 +41,12 @@ class LinearWeights:
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for the same computation from the same memory."""
-        return (self.forms, *((t.data_ptr(), tuple(t.shape), t.stride(), t.dtype) for t in self.read))
+        return (self.forms, *((memory_of(t), tuple(t.shape), t.stride(), t.dtype) for t in self.read))
+
+
+def memory_of(tensor: Tensor) -> int:
+    """Where a tensor lies; of one without memory, where what makes its rows lies."""
+    return id(tensor.load) if isinstance(tensor, RowTensor) else tensor.data_ptr()
 
 
 @dataclass(frozen=True)

@@ -35,14 +35,16 @@ class Tokenized:
     @cached_property
     @quiet()
     def tokenizer(self) -> Any:
-        """The bundle's tokenizer (transformers).
+        """The bundle's tokenizer: transformers', or of a decoder of text alone the same without transformers.
 
         Raises:
             InputError: E158, the bundle has none or it cannot be read.
         """
         if self.bundle.tokenizer_dir is None:
             raise unusable_tokenizer(self.bundle.path, "the model was exported without one")
-        return open_tokenizer(self.bundle.tokenizer_dir)
+        manifest = self.bundle.manifest
+        senses = manifest.encoder_decoder or manifest.vision_language or manifest.audio_language
+        return open_tokenizer(self.bundle.tokenizer_dir, plain=senses is None and manifest.limits is not None)
 
     @cached_property
     def generation_config(self) -> GenerationConfig:

@@ -19,6 +19,7 @@ from torch import Tensor
 from edgec.backends.qnn.activation_ranges import activation_ranges, save_ranges
 from edgec.backends.qnn.block_scales import place_blocks
 from edgec.backends.qnn.float_weights import IntegerGrid
+from edgec.backends.qnn.indexed_nodes import indexed_nodes
 
 ValueRange = tuple[float, float]
 _STEPS = 255
@@ -74,20 +75,21 @@ def _quantize(source: Path, target: Path, config: Any, feeds: Iterable[Mapping[s
     with TemporaryDirectory(dir=target.parent) as scratch:
         ranges = Path(scratch) / "ranges.json"
         save_ranges(activation_ranges(source, arrays), ranges)
-        quantize_static(
-            str(source),
-            str(target),
-            calibration_cache_path=ranges,
-            calibrate_method=config.calibrate_method,
-            quant_format=config.quant_format,
-            activation_type=config.activation_type,
-            weight_type=config.weight_type,
-            op_types_to_quantize=config.op_types_to_quantize,
-            nodes_to_exclude=config.nodes_to_exclude,
-            per_channel=config.per_channel,
-            use_external_data_format=config.use_external_data_format,
-            extra_options=config.extra_options,
-        )
+        with indexed_nodes():
+            quantize_static(
+                str(source),
+                str(target),
+                calibration_cache_path=ranges,
+                calibrate_method=config.calibrate_method,
+                quant_format=config.quant_format,
+                activation_type=config.activation_type,
+                weight_type=config.weight_type,
+                op_types_to_quantize=config.op_types_to_quantize,
+                nodes_to_exclude=config.nodes_to_exclude,
+                per_channel=config.per_channel,
+                use_external_data_format=config.use_external_data_format,
+                extra_options=config.extra_options,
+            )
 
 
 def _overrides(graph: Any, weights: Mapping[str, IntegerGrid], states: Mapping[str, ValueRange]) -> dict[str, Any]:

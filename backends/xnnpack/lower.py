@@ -44,6 +44,7 @@ from edgec.ir.encoder_operators import BIASED_ATTENTION, ENCODER_ATTENTION
 from edgec.ir.operators import CACHED_ATTENTION
 from edgec.ir.program import Dynamic, Interface, Program
 from edgec.ir.reexport import reexport
+from edgec.ir.row_tensor import put_rows, stood_in
 from edgec.ir.state_operators import CACHED_STATES
 from edgec.passes.contract import nodes_of
 
@@ -164,8 +165,10 @@ class _Part:
 
 
 def _with_delegates(program: Program, own: bool, progress: LoweringProgress, block_rows: BlockRows | None) -> _Part:
-    exported = reexport(program.graph, program.interface)
-    graph = exported.module(check_guards=False)
+    with stood_in(program.graph) as rows:
+        exported = reexport(program.graph, program.interface)
+        graph = exported.module(check_guards=False)
+    put_rows(graph, rows)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     largest = _largest_sizes(graph, program.interface)
     write_out_channels(graph)

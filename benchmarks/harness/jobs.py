@@ -6,6 +6,7 @@ its engine; the job comes as JSON on stdin, the result goes as JSON to the last 
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import random
@@ -221,11 +222,35 @@ def read_logits(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, An
     return {"logits": engine.logits()}
 
 
+def write_greedy(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
+    """The most likely continuation of each of ``prompts``: ``tokens`` ids at most, to one of ``ends``.
+
+    Each text has its ``tokens``, the next best ones (``others``), and how far they lie behind (``leads``, in nats).
+    """
+    engine = open_engine(job)
+    return {"texts": [_greedy(engine, prompt, job["tokens"], job["ends"]) for prompt in job["prompts"]]}
+
+
+def _greedy(engine: Engine, prompt: Sequence[int], count: int, ends: Sequence[int]) -> dict[str, Any]:
+    text: dict[str, Any] = {"tokens": [], "leads": [], "others": []}
+    fed, start = list(prompt), 0
+    while len(text["tokens"]) < count and (not text["tokens"] or text["tokens"][-1] not in ends):
+        engine.feed(fed, start, 1)
+        row = engine.logits()[-1]
+        best, second = heapq.nlargest(2, range(len(row)), key=row.__getitem__)
+        start, fed = start + len(fed), [best]
+        text["tokens"].append(best)
+        text["leads"].append(row[best] - row[second])
+        text["others"].append(second)
+    return text
+
+
 KINDS: dict[str, Callable[[Mapping[str, Any], OpenEngine], dict[str, Any]]] = {
     "speed": measure_speed,
     "memory": measure_memory,
     "contexts": measure_contexts,
     "logits": read_logits,
+    "greedy": write_greedy,
 }
 
 

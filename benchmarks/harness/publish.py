@@ -35,7 +35,7 @@ def publish(results: Results, folder: Path) -> Path:
     began, kind = results.date[:16].replace(":", ""), processor_of(results.machine).replace("_", "-")
     path = folder / f"{began}-{machine}-{kind}.json"
     folder.mkdir(exist_ok=True)
-    path.write_text(results.model_dump_json(indent=1) + "\n")
+    path.write_text(results.model_dump_json() + "\n")
     if results.contexts:
         plot_of(path).write_text(context_plot(results))
     return path

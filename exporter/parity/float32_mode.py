@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
 from edgec.ir.linear_memo import LinearMemo, LinearWeights
+from edgec.ir.row_tensor import RowTensor
 
 _BLOCK_VALUES = 1 << 22
 _STORED = (torch.bfloat16, torch.float16)
@@ -48,15 +49,16 @@ class InFloat32(TorchFunctionMode):
             return torch.float32 if func(*args) in _STORED else func(*args)
         if func in _VIEWS or getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
-        if func is functional.linear and _any_stored(args[1:2]):
+        if func is functional.linear and _by_blocks(args[1:2]):
             return _linear(self.memo, *args, **kwargs)
         if func is functional.embedding:
             return _widen(func(*args, **kwargs))
         return func(*tree_map_only(Tensor, _widen, args), **tree_map_only(Tensor, _widen, kwargs))
 
 
-def _any_stored(values: Any) -> bool:
-    return any(isinstance(value, Tensor) and _DTYPE(value) in _STORED for value in values)
+def _by_blocks(weights: Any) -> bool:
+    """Whether a weight is to be read by blocks of rows: stored in 16 bits, or made when it is read."""
+    return any(isinstance(each, RowTensor) or _DTYPE(each) in _STORED for each in weights if isinstance(each, Tensor))
 
 
 def _widen(value: Tensor) -> Tensor:

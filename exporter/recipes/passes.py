@@ -80,8 +80,10 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
         wanted.append(Quantize(own, *defaults, algorithm, kernels, calibration or Calibration(), keeps))
     if embedding and not embedding.is_table:
         read = tuple(grid for grid in support.kernels if not grid.symmetric) if support else ()
+        alike = support is not None and support.tables_alike
+        read = support.kernels if support and alike else read
         grid = (embedding.bits, embedding.group_size, algorithm, embedding.scale_bits, embedding.symmetric)
-        wanted.append(QuantizeEmbedding(*grid, (*read, *stored), keeps=keeps))
+        wanted.append(QuantizeEmbedding(*grid, (*read, *stored), keeps=keeps, alike=alike))
     return wanted
 
 

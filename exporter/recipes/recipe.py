@@ -111,13 +111,15 @@ def for_backend(recipe: Recipe, backend: str) -> Recipe:
     Activations that a backend does not quantise, and caches that it holds in float, are more exact than asked for.
     """
     support = support_of(backend, recipe.kernels)
-    own = recipe.on.get(OWN_KERNELS) if has_own_kernels(backend) and recipe.kernels == OWN_KERNELS else None
+    as_own = support is not None and support.as_own and backend not in recipe.on
+    reads_own = as_own or (has_own_kernels(backend) and recipe.kernels == OWN_KERNELS)
+    own = recipe.on.get(OWN_KERNELS) if reads_own else None
     resolved = own or recipe.on.get(backend, recipe)
     if support is None:
         return resolved
     cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype
     others = {kernels: other for kernels, other in recipe.on.items() if kernels == STANDARD_KERNELS}
-    if own:
+    if own and has_own_kernels(backend):
         others = {STANDARD_KERNELS: for_backend(replace(recipe, kernels=STANDARD_KERNELS), backend)}
     resolved = replace(resolved, kv_dtype=cache, on=others, backend=backend)
     return resolved if support.dynamic_activations else _with_float_activations(resolved)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, LOOKUP_BITS, STORED_KERNELS, KernelGrid
+from edgec.ir.kernel_grids import (
+    DYNAMIC_INT8_KERNELS,
+    FILE_KERNELS,
+    FILE_STORED,
+    LINEAR_KERNELS,
+    LOOKUP_BITS,
+    STORED_KERNELS,
+    KernelGrid,
+)
 
 _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
 
@@ -28,6 +36,8 @@ class Support:
         exact_scale_bits: the scale bits of groups that it stores exactly; 0 for any. Others are refused where
             activations stay in float.
         stored: the forms of quantised checkpoints whose integers, scales and minimums it reads bit for bit.
+        tables_alike: embedding tables are stored as matrices are, and in no other form.
+        as_own: a recipe's table for edgec's own kernels is meant for it as well.
     """
 
     kernels: tuple[KernelGrid, ...]
@@ -43,6 +53,8 @@ class Support:
     block_scales: bool = True
     exact_scale_bits: int = 0
     stored: tuple[KernelGrid, ...] = ()
+    tables_alike: bool = False
+    as_own: bool = False
 
 
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
@@ -84,6 +96,17 @@ SUPPORT = {
         balanced=False,
         cache=("int8",),
         ranged=True,
+    ),
+    "gguf": Support(
+        kernels=FILE_KERNELS,
+        lookup_bits=LOOKUP_BITS,
+        weight_only=True,
+        why_not="the file says nothing of activations; llama.cpp rounds them as its kernels do",
+        dynamic_activations=False,
+        balanced=False,
+        stored=FILE_STORED,
+        tables_alike=True,
+        as_own=True,
     ),
     "vulkan": Support(
         kernels=(KernelGrid(4, (128, 64, 32), 1), KernelGrid(8, (), 1)),

@@ -38,6 +38,7 @@ from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_severa
 from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
+from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.schemas.shipped import schema_files
 from edgec.exporter.sources.given_inputs import GivenInputs, read_inputs
 from edgec.exporter.sources.image_patches import parsed_size, refuse_size
@@ -91,6 +92,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     check_adaptable(options.adapters, form_of(asked), recipe)
     loras = read_loras(options.adapters)
     source = _find_source(options)
+    if form_of(asked).written:
+        check_written(source, recipe)
     check_modules(loras, source)
     further: tuple[Recipe, ...] = ()
     if source.kind == "module" and names_no_recipe(options):
@@ -115,6 +118,11 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     check_output(out, options.force, expected_artifact_bytes(source, recipe) + added)
     check_memory(source, recipe)
     request = _request(options, source, target, recipe)
+    if request.form.written:
+        # Refused here: config and tokenizer are read back from the file's header.
+        from edgec.exporter.gguf_file.description import describe_model
+
+        describe_model(request.source, request.tokenizer)
     if progress and noted:
         progress.note(noted)
     request = replace(request, further_recipes=further, loops=loops)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 AS_STORED = "as-stored"
 NEVER = "never"
+_PLAIN = "mse"
 _LM_HEAD, _TABLE = "lm_head.weight", "embed_tokens.weight"
 
 
@@ -33,10 +34,23 @@ def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOp
     A recipe or bits that were asked for stay as they are.
     """
     asked = options.recipe is not None or options.target_bits is not None
-    if asked or form.static or not _keeps_any(recipe) or stored_parameters(source) is None:
+    if asked or not _keeps_any(recipe) or stored_parameters(source) is None:
         return recipe
     described = f"The checkpoint's own integers, scales and minimums; {recipe.name} for what is stored as floats"
-    return replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=(), rules=())
+    kept = replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=(), rules=())
+    # No text is made, and read, where nothing is chosen by it.
+    return kept if _rounds_any(kept, source, form) else replace(kept, algorithm=_PLAIN)
+
+
+def _rounds_any(recipe: Recipe, source: ModelSource, form: Form) -> bool:
+    """Whether a matrix that multiplies is rounded: one stored as floats, or in a form that is not kept."""
+    stored = stored_parameters(source)
+    entries = source.weights.names() if source.weights is not None else {}
+    floats = [name for name, entry in entries.items() if len(entry.shape) > 1 and not name.endswith(_TABLE)]
+    half = form.static and form.half
+    return not (stored and stored.forms.keys() >= set(floats)) or bool(
+        expected_fates(recipe, source, half)[ROUNDED_AGAIN]
+    )
 
 
 def _keeps_any(recipe: Recipe) -> bool:
@@ -101,7 +115,7 @@ def check_requantise(options: ExportOptions, recipe: Recipe, source: ModelSource
 
 
 def _why(recipe: Recipe, form: Form) -> str:
-    if form.static or not _keeps_any(recipe):
+    if not _keeps_any(recipe):
         return "the kernels of this target read none of the checkpoint's forms as they are"
     if recipe.keep_stored:
         return "no kernel reads these forms as they are"

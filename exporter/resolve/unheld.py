@@ -33,7 +33,7 @@ def check_held(source: ModelSource, recipe: Recipe, form: Form) -> None:
     Raises:
         InputError: E513, E527, E528.
     """
-    if not form.static and recipe.kernels == "edgec":
+    if form.written or (not form.static and recipe.kernels == "edgec"):
         return
     config = text_config(source.config)
     kinds = sorted(_RECURRENT.intersection(_layer_kinds(config)))

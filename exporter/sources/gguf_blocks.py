@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from edgec.exporter.sources.gguf_header import GgufTensor
+from edgec.bundle.gguf_header import GgufTensor
+from edgec.exporter.sources.gguf_rows import PackedRows as PackedBytes
 from edgec.exporter.sources.gguf_rows import raw_rows
 
-PackedBytes = NDArray[np.uint8]
 UnpackedArray = NDArray[Any]
 _AT_ONCE = 1 << 22
 
@@ -89,15 +89,18 @@ def integer_blocks(tensor: GgufTensor) -> IntegerBlocks | None:
 
     Rows are unpacked a few million values at a time; of higher dimensions all but the last are rows.
     """
-    unpack = _UNPACKED.get(tensor.type)
-    if unpack is None:
-        return None
-    raw, size = raw_rows(tensor), _BYTES[tensor.type]
-    step = max(1, _AT_ONCE // tensor.shape[-1])
+    return blocks_of_rows(tensor.type, raw_rows(tensor)) if tensor.type in _UNPACKED else None
+
+
+def blocks_of_rows(kind: str, raw: PackedBytes) -> IntegerBlocks:
+    """The integers of rows of an integer type, from their bytes [rows, bytes of a row]; at least one row."""
+    size, unpack = _BYTES[kind], _UNPACKED[kind]
+    # A byte holds four values at most.
+    step = max(1, _AT_ONCE // (4 * raw.shape[1]))
     pieces = [_piece(raw[first : first + step], size, unpack) for first in range(0, len(raw), step)]
     codes, d, s, dmin, m = (_joined(parts) for parts in zip(*pieces, strict=True))
     assert codes is not None and d is not None and s is not None
-    return IntegerBlocks(tensor.type, codes, d, s, dmin, m, codes.shape[1] // s.shape[1])
+    return IntegerBlocks(kind, codes, d, s, dmin, m, codes.shape[1] // s.shape[1])
 
 
 def _joined(parts: tuple[UnpackedArray | None, ...]) -> torch.Tensor | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from edgec.bundle.gguf_faults import gguf_error
+from edgec.bundle.gguf_values import shortened
 from edgec.exporter.sources.gguf_architectures import ARCHITECTURES, Architecture
-from edgec.exporter.sources.gguf_faults import gguf_error
 from edgec.exporter.sources.gguf_file import GgufFile
 from edgec.exporter.sources.gguf_metadata import ARCHITECTURE, Numbers, token_id
 from edgec.exporter.sources.gguf_rotation import rotation
-from edgec.exporter.sources.gguf_values import shortened
 
 EMBEDDING, LM_HEAD = "token_embd.weight", "output.weight"
 _LAYER = re.compile(r"blk\.(\d+)\.")

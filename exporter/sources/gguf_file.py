@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.gguf_faults import gguf_error
+from edgec.bundle.gguf_header import GgufHeader, GgufTensor, is_gguf, read_gguf_header
+from edgec.bundle.gguf_values import shortened
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_faults import gguf_error
-from edgec.exporter.sources.gguf_header import GgufHeader, GgufTensor, is_gguf, read_gguf_header
-from edgec.exporter.sources.gguf_values import shortened
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.plain_files import is_plain, plain_files
 

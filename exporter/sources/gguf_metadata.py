@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgec.bundle.gguf_faults import gguf_error
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_faults import gguf_error
 from edgec.exporter.sources.gguf_file import GgufFile
 
 ARCHITECTURE = "general.architecture"

@@ -8,10 +8,11 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.exporter.sources.gguf_faults import gguf_error
-from edgec.exporter.sources.gguf_header import GgufTensor
-from edgec.exporter.sources.gguf_values import shortened
+from edgec.bundle.gguf_faults import gguf_error
+from edgec.bundle.gguf_header import GgufTensor
+from edgec.bundle.gguf_values import shortened
 
+PackedRows = NDArray[np.uint8]
 # Values that are dequantised at a time: several arrays of that many are made on the way.
 _AT_ONCE = 1 << 21
 
@@ -28,17 +29,22 @@ def float_rows(tensor: GgufTensor) -> Iterator[NDArray[np.float32]]:
     Raises:
         InputError: E812, a value is infinite or not a number.
     """
+    raw, step = raw_rows(tensor), max(1, _AT_ONCE // tensor.shape[-1])
+    for first in range(0, len(raw), step):
+        rows = dequantized_rows(tensor, raw[first : first + step])
+        check_finite(tensor, bool(np.isfinite(rows).all()))
+        yield rows
+
+
+def dequantized_rows(tensor: GgufTensor, raw: PackedRows) -> NDArray[np.float32]:
+    """Some of a tensor's rows in float32, from their bytes [rows, bytes of a row]."""
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 
-    raw, kind = raw_rows(tensor), GGMLQuantizationType[tensor.type]
-    step = max(1, _AT_ONCE // tensor.shape[-1])
-    for first in range(0, len(raw), step):
-        # A broken scale is found below, and numpy's remark on it says less.
-        with np.errstate(all="ignore"):
-            rows: NDArray[np.float32] = dequantize(np.ascontiguousarray(raw[first : first + step]), kind)
-        check_finite(tensor, bool(np.isfinite(rows).all()))
-        yield rows
+    # A broken scale is found by who checks the result, and numpy's remark on it says less.
+    with np.errstate(all="ignore"):
+        rows: NDArray[np.float32] = dequantize(np.ascontiguousarray(raw), GGMLQuantizationType[tensor.type])
+    return rows
 
 
 def float_values(tensor: GgufTensor) -> NDArray[np.float32]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgec.bundle.gguf_faults import gguf_error
+from edgec.bundle.gguf_values import shortened
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_faults import gguf_error
 from edgec.exporter.sources.gguf_file import GgufFile
 from edgec.exporter.sources.gguf_metadata import token_id
-from edgec.exporter.sources.gguf_values import shortened
 
 # Kinds of tokens in llama.cpp's numbering; 5 is unused, 6 a byte.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4

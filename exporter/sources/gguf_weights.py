@@ -12,13 +12,14 @@ from typing import Any
 
 import torch
 
+from edgec.bundle.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_architectures import Architecture
 from edgec.exporter.sources.gguf_blocks import IntegerBlocks, integer_blocks, joined_blocks
 from edgec.exporter.sources.gguf_config import architecture_of
 from edgec.exporter.sources.gguf_file import GgufFile
-from edgec.exporter.sources.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_metadata import ARCHITECTURE
 from edgec.exporter.sources.gguf_rotation import FACTORS, LONG, SHORT
+from edgec.exporter.sources.gguf_row_tensors import StoredRows
 from edgec.exporter.sources.gguf_rows import check_finite, float_values
 from edgec.exporter.sources.mapped_pieces import MappedPieces, pieces_by_file
 from edgec.exporter.sources.safetensors_header import TensorEntry
@@ -109,6 +110,14 @@ class GgufWeights:
             return None
         whole = parts[0] if len(parts) == 1 else joined_blocks(parts, parameter.parts[0].shape[0])
         return whole.with_rows(row_order(len(whole.codes), parameter.heads)) if parameter.heads else whole
+
+    def stored_rows(self, name: str) -> StoredRows | None:
+        """One matrix as rows that are read one by one; None where it is stored as floats or in several parts."""
+        parameter = self.parameters[name]
+        one, shape = parameter.parts[0], parameter.shape
+        if len(parameter.parts) > 1 or one.type in _PLAIN or len(shape) != 2 or one.shape != shape or parameter.centred:
+            return None
+        return StoredRows(one, row_order(shape[0], parameter.heads) if parameter.heads else None)
 
     @cached_property
     def _entries(self) -> dict[str, TensorEntry]:

@@ -47,9 +47,21 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
 
     def values(name: str) -> torch.Tensor:
         mine = own[name]
+        rows = weights.stored_rows(names[mine]) if isinstance(weights, GgufWeights) and mine not in joined else None
+        if rows is not None:
+            return rows.values()
         return (joined[mine].values() if mine in joined else weights.tensor(names[mine])).float()
 
     return StoredIntegers(forms, integers, values) if forms else None
+
+
+def row_tensors(weights: Weights) -> dict[str, torch.Tensor]:
+    """The matrices of a GGUF file as tensors that make rows when they are read, by the parameters' names."""
+    base, names = _base(weights)
+    if not isinstance(base, GgufWeights):
+        return {}
+    found = {name: base.stored_rows(inside) for name, inside in names.items()}
+    return {name: rows.values() for name, rows in found.items() if rows is not None}
 
 
 def _joined(bound: Weights | None, base: Quantised) -> dict[str, JoinedMatrices]:
@@ -120,6 +132,9 @@ def _integers(weights: Quantised, name: str) -> QuantizedWeight:
         tensor = weights.packed[name]
         assert tensor.integers is not None and tensor.scheme is not None, name
         return QuantizedWeight(*tensor.integers.grid(tensor.scheme))
+    rows = weights.stored_rows(name)
+    if rows is not None:
+        return QuantizedWeight(*rows.integers())
     blocks = weights.blocks(name)
     assert blocks is not None, name
     minimum = blocks.minimum

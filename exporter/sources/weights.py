@@ -119,9 +119,11 @@ class HeldWeights:
 
     Attributes:
         base: the weights to hold.
+        rows: tensors that stand for some of them and make rows when these are read, by name.
     """
 
     base: Weights
+    rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
     _held: dict[str, torch.Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def names(self) -> Mapping[str, TensorEntry]:
@@ -131,7 +133,7 @@ class HeldWeights:
     def tensor(self, name: str) -> torch.Tensor:
         """One tensor, the same at every call."""
         if name not in self._held:
-            self._held[name] = self.base.tensor(name)
+            self._held[name] = self.rows[name] if name in self.rows else self.base.tensor(name)
         return self._held[name]
 
     def let_go(self) -> None:

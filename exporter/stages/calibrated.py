@@ -3,14 +3,19 @@
 graphs -> fixed point on this CPU           what fixed point costs: gated for trained models
 fixed point on this CPU -> artifact         what the vendor's compiler changes: gated
 float model -> artifact                     everything together: gated for trained models
+
+The vendor's emulation is slow: of a large decoder it executes the first calls alone, and at the positions after them
+the fixed-point models stand for the artifact.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from edgec.backends.qnn.context import execute_on_cpu, layer_values
@@ -24,7 +29,9 @@ from edgec.exporter.stages.decoder import artifact_quality, quality_budget
 from edgec.exporter.stages.module_measure import module_budget
 from edgec.exporter.stages.static_decoder import StaticDecoderStages
 from edgec.exporter.stages.static_module import StaticModuleStages
+from edgec.ir.call_plan import Call
 from edgec.ir.program import Effect
+from edgec.ir.static_methods import run_static
 
 FIXED, ARTIFACT = "fixed point", "artifact"
 # Hexagon rounds sums to 16 bits in its own way. Measured on examples/tiny-stories: KL 0.0006 nats at 8 bits and 0.0002
@@ -32,6 +39,9 @@ FIXED, ARTIFACT = "fixed point", "artifact"
 EMULATED = {"kl_mean": 1e-2, "top1_agreement": 0.95}
 # Measured at 8 bits: 1.6 % of the largest output on a two-layer ViT, 0.14 % on a two-layer BERT.
 EMULATED_MODULE = {"max_relative": 0.05}
+LARGE_BYTES = 32 << 20
+SINGLE_TOKENS = 6
+"""How many single tokens of an artifact of ``LARGE_BYTES`` and more are emulated, after the chunks before them."""
 
 
 @dataclass
@@ -43,13 +53,15 @@ class CalibratedDecoderStages(StaticDecoderStages):
         request = self.request
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         fixed = Stage(FIXED, self._run(execute_on_cpu(artifact)), Effect.APPROXIMATE)
-        after = Stage(ARTIFACT, self._run(self.backend.execute(artifact)), Effect.EXACT)
+        calls = emulated_calls(request.probe.plan, _bytes(artifact))
+        emulation = run_static(self.backend.execute(artifact), request.probe.tokens, calls)
+        after = Stage(ARTIFACT, torch.cat([emulation, fixed.logits[len(calls) :]]), Effect.EXACT)
         budget, trained, further = quality_budget(request.recipe), request.source.trained, rewrite.further
         text = "the calibration text" if request.calibration else "the ladder's own text"
         ranged = quality_rung(final, fixed, budget, gated=trained, note=f"ranges calibrated on {text}")
-        emulated = lowering_rung(
-            fixed, after, accepting(EMULATED, request.recipe), rounded=True, note=self.backend.EXECUTED_BY
-        )
+        executed = replace(fixed, logits=fixed.logits[: len(calls)]), replace(after, logits=emulation)
+        note = f"{self.backend.EXECUTED_BY}{_share(calls, request.probe.plan)}"
+        emulated = lowering_rung(*executed, accepting(EMULATED, request.recipe), rounded=True, note=note)
         return [
             ranged.model_copy(update={"values": layer_values(artifact)}),
             emulated,
@@ -77,3 +89,24 @@ class CalibratedModuleStages(StaticModuleStages):
         pairs = ((final, fixed, ranged), (fixed, after, lowering), (reference, after, whole))
         first, *rest = (worst_call_rung(one, other, forms, compare) for one, other, compare in pairs)
         return [first.model_copy(update={"values": layer_values(artifact)}), *rest]
+
+
+def emulated_calls(plan: Sequence[Call], artifact_bytes: int) -> Sequence[Call]:
+    """The first calls of a probe that an emulation executes: all of a small artifact's.
+
+    Args:
+        plan: the probe's: chunks, a part of one, single tokens.
+        artifact_bytes: of the artifact; an emulated call takes a time in proportion.
+    """
+    if artifact_bytes < LARGE_BYTES:
+        return plan
+    chunks = sum(call.size > 1 for call in plan)
+    return plan[: chunks + SINGLE_TOKENS]
+
+
+def _share(calls: Sequence[Call], plan: Sequence[Call]) -> str:
+    return "" if len(calls) == len(plan) else f", the first {len(calls)} of {len(plan)} calls"
+
+
+def _bytes(artifact: Path) -> int:
+    return sum(file.stat().st_size for file in artifact.rglob("*") if file.is_file())

@@ -17,7 +17,7 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.stored_parameters import stored_parameters
+from edgec.exporter.sources.stored_parameters import row_tensors, stored_parameters
 from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
@@ -30,6 +30,15 @@ def hold_weights(source: ModelSource) -> HeldWeights:
     """Hold the weights of a decoder, so that each is read once for the reference and the capture together."""
     assert source.weights is not None  # only a factory's module owns its weights, and that is never a decoder
     return HeldWeights(source.weights)
+
+
+def stream_weights(source: ModelSource) -> HeldWeights:
+    """As ``hold_weights``, but for matrices of a GGUF file's blocks: their rows are made whenever they are read.
+
+    ``fill_floats`` gives those that no pass rounds memory of their own.
+    """
+    assert source.weights is not None
+    return HeldWeights(source.weights, row_tensors(source.weights))
 
 
 def eager_model(source: ModelSource, weights: Weights) -> nn.Module:

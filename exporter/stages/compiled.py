@@ -59,15 +59,15 @@ class Rewrite(JsonPart):
 class Facts(JsonPart):
     """Everything about a lowered artifact but its bytes.
 
-    ``largest``: of its values, where it computes in float16; ``read_back``: how many packed matrices were read from the
-    file again and are those of the graph.
+    ``delegation``: None where another program computes all of it. ``largest``: of its values, where it computes in
+    float16; ``read_back``: how many packed matrices were read from the file again and are those of the graph.
     """
 
     passes: list[PassInfo]
     methods: list[MethodInfo]
     states: list[StateInfo]
     limits: Limits | None
-    delegation: Delegation
+    delegation: Delegation | None
     operators: list[str]
     weights: list[WeightFact]
     expected_weight_bytes: int

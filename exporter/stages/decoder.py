@@ -28,12 +28,12 @@ from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.unheld import unread_experts
-from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, hold_weights
+from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, stream_weights
 from edgec.exporter.stages.compiled import Rewrite, load_facts
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import decoder_passes
-from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
+from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite, with_floats
 from edgec.exporter.stages.stored_fates import judge_stored
 from edgec.ir.experts import EXPERTS
 from edgec.ir.linear_memo import LinearMemo
@@ -68,8 +68,8 @@ class DecoderStages:
 
     def rewrite_unmeasured(self, progress: Progress) -> Program:
         """The last graph, rewritten without measuring: an interrupted export goes on with it."""
-        program = capture_request(self.request, hold_weights(self.request.source), progress)
-        return run_passes(program, self.passes(), in_place=True)
+        program = capture_request(self.request, stream_weights(self.request.source), progress)
+        return with_floats(run_passes(program, self.passes(), in_place=True))
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact and compare it with the graph it was made from, and with the float model."""
@@ -134,7 +134,7 @@ def rewrite_decoder(
         BudgetError: E201, E210 as ``rewrite``.
         InputError: E526, something besides attention mixes positions; what ``check`` raises.
     """
-    weights = hold_weights(request.source)
+    weights = stream_weights(request.source)
     progress.enter("reference")
     measure = decoder_measure(request.probe, request.recipe, request.source.trained)
     measure = _with_executions(measure, request, passes)

@@ -16,6 +16,7 @@ from edgec.passes.cleanup.narrow_inputs import NarrowInputs
 from edgec.passes.cleanup.plain_operators import PlainOperators
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.cleanup.sink_transposes import SinkTransposes
+from edgec.passes.compress.half_scales import HalfScales
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
@@ -170,6 +171,19 @@ def static_decoder_passes(
         PrefillSkip(),
         *passes_for(recipe, known),
         FoldConstants(growth=_GROWTH),
+    ]
+
+
+def file_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
+    """The passes of a decoder that becomes a file of weights, in order: parameters keep their names, none is folded."""
+    known = Calibration(calibration, context=limits.context)
+    return [
+        RemoveNoops(),
+        MatmulToLinear(),
+        FuseRmsNorm(),
+        *preparing_passes(recipe, known),
+        *passes_for(recipe, known),
+        HalfScales(),
     ]
 
 

@@ -41,21 +41,22 @@ class Stages(Protocol):
 
 
 _HERE = "edgec.exporter.stages"
-# Keys: the kind of model; its methods have fixed shapes; they compute in fixed point.
-_STAGES: Mapping[tuple[str, bool, bool], tuple[str, str]] = {
-    ("decoder", False, False): (f"{_HERE}.decoder", "DecoderStages"),
-    ("decoder", True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
-    ("decoder", True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
-    ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
-    ("encoder-decoder", True, False): (f"{_HERE}.static_encoder_decoder", "StaticEncoderDecoderStages"),
-    ("vision-language", False, False): (f"{_HERE}.vision_language", "vision_language_stages"),
-    ("vision-language", True, False): (f"{_HERE}.static_vision_language", "StaticVisionLanguageStages"),
-    ("audio-language", False, False): (f"{_HERE}.audio_language", "audio_language_stages"),
-    ("module", False, False): (f"{_HERE}.module", "ModuleStages"),
-    ("module", True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
-    ("module", True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
+# Keys: the kind of model; its methods have fixed shapes; ``Form.manner``.
+_STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
+    ("decoder", False, ""): (f"{_HERE}.decoder", "DecoderStages"),
+    ("decoder", True, ""): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
+    ("decoder", True, "written"): (f"{_HERE}.gguf_file", "GgufStages"),
+    ("decoder", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
+    ("encoder-decoder", False, ""): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
+    ("encoder-decoder", True, ""): (f"{_HERE}.static_encoder_decoder", "StaticEncoderDecoderStages"),
+    ("vision-language", False, ""): (f"{_HERE}.vision_language", "vision_language_stages"),
+    ("vision-language", True, ""): (f"{_HERE}.static_vision_language", "StaticVisionLanguageStages"),
+    ("audio-language", False, ""): (f"{_HERE}.audio_language", "audio_language_stages"),
+    ("module", False, ""): (f"{_HERE}.module", "ModuleStages"),
+    ("module", True, ""): (f"{_HERE}.static_module", "StaticModuleStages"),
+    ("module", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
-_BACKENDS = ("coreai", "coreml", "edgec_linear", "onnx", "qnn", "vulkan", "xnnpack")
+_BACKENDS = ("coreai", "coreml", "edgec_linear", "gguf", "onnx", "qnn", "vulkan", "xnnpack")
 LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
 """Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""
 
@@ -75,4 +76,4 @@ def stage_module(request: ExportRequest) -> str:
 def _stages_maker(request: ExportRequest) -> tuple[str, str]:
     """The module with a request's stages, and the name in it of what makes them."""
     form = request.form
-    return _STAGES[request.source.kind, form.static, form.calibrated]
+    return _STAGES[request.source.kind, form.static, form.manner]

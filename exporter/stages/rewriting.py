@@ -29,6 +29,7 @@ from edgec.exporter.stages.weight_facts import require_rounded
 from edgec.free_memory import return_free_memory
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
+from edgec.ir.row_tensor import fill_floats
 from edgec.passes.contract import Pass, concerned, effect_on, run_pass, run_passes
 from edgec.passes.kv.kv_cache import KvCache
 
@@ -167,9 +168,15 @@ def rewrite(
             rungs.append(measure.named(told))
         ladder.gate(rungs)
         reference, before = semantic or reference, replace(after, further=None)
-    require_rounded(program)
+    require_rounded(with_floats(program))
     noise = measure.second.noise(program, before.logits, measure.run) if measure.second else None
     return Rewritten(program, tuple(rungs), before, reference, noise=noise, further=further)
+
+
+def with_floats(program: Program) -> Program:
+    """The program, whose float matrices that were made when they were read now have memory of their own."""
+    fill_floats(program.graph)
+    return program
 
 
 def group_exact_passes(passes: Sequence[Pass]) -> list[list[Pass]]:

@@ -36,11 +36,11 @@ from edgec.exporter.stages.adapted_methods import (
     measure_graphs,
     of_adapter,
 )
-from edgec.exporter.stages.capturing import capture_request, hold_weights
+from edgec.exporter.stages.capturing import capture_request, stream_weights
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import artifact_quality, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import static_decoder_passes
-from edgec.exporter.stages.rewriting import Rewritten, locate_layer
+from edgec.exporter.stages.rewriting import Rewritten, locate_layer, with_floats
 from edgec.exporter.stages.static_lowering import lower_methods
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import PREFILL, Methods, first_chunk, run_static
@@ -109,8 +109,8 @@ class StaticDecoderStages:
     def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
         """Make the methods without measuring, for an export that was interrupted after its rungs were measured."""
         request = self.request
-        program = capture_request(request, hold_weights(request.source), progress)
-        program = run_passes(program, self.passes(), in_place=True)
+        program = capture_request(request, stream_weights(request.source), progress)
+        program = with_floats(run_passes(program, self.passes(), in_place=True))
         return every_function(adapted_programs(program, request), request)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:

@@ -6,18 +6,20 @@ checkpoint's format: equal or not, to the bit, and how far away.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix, Fate
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import transposed
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import RECORD, WEIGHT_FORMS, decisions_of, parameter_name
+from edgec.ir.stored_rows import rows_of
 from edgec.ir.weight_decision import FATES, KEPT, RE_EXPRESSED, ROUNDED_AGAIN, Decision
 from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredIntegers, stored_weights, unkept
 
@@ -73,30 +75,47 @@ def _judged(
     if found is None:
         return decision
     wanted = stored.values(decision.name)
-    made = _computed(graph, forms[decision.buffers[0]]) if decision.used else _as_float(wanted, half)
-    error = relative_error(made, wanted)
+    if f"decoder.{decision.name}" in transposed(graph):
+        wanted = wanted.transpose(-1, -2)
+    wanted = wanted.reshape(-1, wanted.shape[-1]) if wanted.dim() > 2 else wanted
+    made = partial(_made, graph, forms[decision.buffers[0]]) if decision.used else partial(_as_float, half=half)
+    error = _error_of_rows(made, wanted)
     kept = decision.used is not None and decision.used.stored == found.form
     fate = ROUNDED_AGAIN if error else KEPT if kept else RE_EXPRESSED
     return replace(decision, found=found.form, fate=fate, error=error)
 
 
-def _computed(graph: GraphModule, node: Node) -> Tensor:
-    given: list[Any] = [attribute(graph, str(arg.target)) if isinstance(arg, Node) else arg for arg in node.args]
+def _made(graph: GraphModule, form: Node, wanted: Tensor, rows: slice) -> Tensor:
+    """Rows of what a graph makes of its integers or tables."""
     with torch.no_grad():
-        values: Tensor = node.target(*given, **node.kwargs)  # type: ignore[operator]
-    return values
+        return rows_of(graph, form, rows)
 
 
-def _as_float(values: Tensor, half: bool) -> Tensor:
-    return values.half() if half else values
+def _as_float(wanted: Tensor, rows: slice, half: bool) -> Tensor:
+    return wanted[rows].half() if half else wanted[rows]
+
+
+def _error_of_rows(made: Callable[[Tensor, slice], Tensor], wanted: Tensor) -> float:
+    """As ``relative_error``, of matrices that exist a few million values at a time."""
+    step = max(1, _COMPARED // wanted.shape[-1])
+    blocks = (slice(start, min(start + step, len(wanted))) for start in range(0, len(wanted), step))
+    return _relative([_squares(made(wanted, rows), wanted[rows]) for rows in blocks])
+
+
+def _squares(made: Tensor, wanted: Tensor) -> tuple[float, float]:
+    """The sums of squares of the difference, and of what is wanted."""
+    return float((made.double() - wanted).square().sum()), float(wanted.double().square().sum())
+
+
+def _relative(sums: Sequence[tuple[float, float]]) -> float:
+    away, whole = (sum(column) for column in zip(*sums, strict=True))
+    return float((away / whole) ** 0.5) if away and whole else float(away > 0)
 
 
 def relative_error(made: Tensor, wanted: Tensor) -> float:
     """The norm of the difference over that of the second; 0.0 only where both are equal."""
     parts = zip(made.reshape(-1).split(_COMPARED), wanted.reshape(-1).split(_COMPARED), strict=True)
-    sums = [(float((a.double() - b).square().sum()), float(b.double().square().sum())) for a, b in parts]
-    away, whole = (sum(column) for column in zip(*sums, strict=True))
-    return float((away / whole) ** 0.5) if away and whole else float(away > 0)
+    return _relative([_squares(a, b) for a, b in parts])
 
 
 def _matrix(graph: GraphModule, decision: Decision, found: StoredForm) -> CheckpointMatrix:
@@ -116,8 +135,10 @@ def _matrix(graph: GraphModule, decision: Decision, found: StoredForm) -> Checkp
 
 def _float_matrix(stored: StoredIntegers, name: str, half: bool) -> CheckpointMatrix:
     """A matrix that no pass rounds."""
-    found, values = stored.forms[name], stored.values(name)
-    error = relative_error(_as_float(values, half), values)
+    found, error = stored.forms[name], 0.0
+    if half:
+        values = stored.values(name)
+        error = _error_of_rows(partial(_as_float, half=True), values.reshape(-1, values.shape[-1]))
     fate: Fate = "rounded again" if error else "re-expressed"
     used = "float16" if half else "float32"
     return CheckpointMatrix(name=found.name, found=found.form, used=used, fate=fate, error=error, bytes=found.bytes)

@@ -52,6 +52,7 @@ class QuantizeEmbedding:
         kernels: what is read besides the groups of ``lookup_kernels``.
         min_rows: smaller tables (token types, a few positions) stay in float.
         keeps: whether integers that the checkpoint stores, and ``kernels`` read, are kept.
+        alike: tables are read by ``kernels`` alone, as matrices are.
     """
 
     bits: int = 8
@@ -62,6 +63,7 @@ class QuantizeEmbedding:
     kernels: tuple[KernelGrid, ...] = ()
     min_rows: int = 128
     keeps: bool = False
+    alike: bool = False
     name: str = "quantize_embedding"
     effect: Effect = Effect.APPROXIMATE
 
@@ -105,7 +107,7 @@ class QuantizeEmbedding:
             return decide(name, "embedding", (rows, width), kept, fit(kept, width, self.kernels))
         fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
         if rows >= self.min_rows:
-            fitted = fit(self.scheme, width, (*lookup_kernels(width), *self.kernels))
+            fitted = fit(self.scheme, width, (*(() if self.alike else lookup_kernels(width)), *self.kernels))
         return decide(name, "embedding", (rows, width), self.scheme, fitted)
 
     def ensures(self, program: Program) -> None:

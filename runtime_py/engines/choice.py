@@ -21,15 +21,19 @@ if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
 
 OWN, STANDARD = "edgec::", "llama::"
-# Delegates that only a phone executes, and the backend whose ``execute`` says so.
-_NOWHERE = {"VulkanBackend": "edgec.backends.vulkan.pte", "QnnBackend": "edgec.backends.qnn_delegate.pte"}
+# What only a phone or another program executes, and the backend whose ``execute`` says so.
+_NOWHERE = {
+    "VulkanBackend": "edgec.backends.vulkan.pte",
+    "QnnBackend": "edgec.backends.qnn_delegate.pte",
+    "llama.cpp": "edgec.backends.gguf.file",
+}
 
 
 def engine_for(bundle: Bundle, wanted: EngineName | None = None) -> EngineName:
     """Decide what executes a bundle, and load its libraries.
 
     Raises:
-        ToolError: E588 or E597, only a phone executes it; else as ``choose_engine``.
+        ToolError: E588 or E597, only a phone executes it; E824, another program; else as ``choose_engine``.
     """
     manifest = bundle.manifest
     nowhere = next((_NOWHERE[name] for name in manifest.runtime.backends if name in _NOWHERE), None)

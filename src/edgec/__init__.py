@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from edgec.processor_share import take_share
+
 if TYPE_CHECKING:
     from edgec.errors import BudgetError, EdgecError, InputError, ToolError
     from edgec.exporter.api import export
@@ -29,6 +31,8 @@ _PUBLIC = {
     "bench": "edgec.runtime_py.bench.bench",
     "embed": "edgec.exporter.apps",
 }
+
+take_share()
 
 __all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "embed", "export", "load"]
 

@@ -86,6 +86,7 @@ def test_what_export_supports() -> None:
         ("linux", "xnnpack", "cpu"),
         ("android", "xnnpack", "cpu"),
         ("linux", "onnx", "cpu"),
+        ("linux", "gguf", "cpu"),
         ("android", "onnx", "cpu"),
         ("android", "qnn", "npu"),
         ("android", "qnn_delegate", "npu"),

@@ -40,6 +40,7 @@ def test_every_recipe_runs_a_module(kind: str, recipe: str, tmp_path: Path) -> N
     assert "edgec::encoder_attention.out" in read_manifest(made).runtime.operators
 
 
+@pytest.mark.slow
 def test_tables_of_places_are_counted_as_they_are_stored(tmp_path: Path) -> None:
     """SAM's are stored larger than their parameters, from which the backend computes them."""
     module_model("sam_vision_model").save_pretrained(tmp_path / "sam")
@@ -49,7 +50,9 @@ def test_tables_of_places_are_counted_as_they_are_stored(tmp_path: Path) -> None
     assert len(tables) == 4 and not any(row.dtype == "float32" and "float32 [" in row.name for row in made.ledger.rows)
 
 
-@pytest.mark.parametrize("options", [{"kernels": "standard"}, {"target": "android-cpu"}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"kernels": "standard"}, marks=pytest.mark.slow), {"target": "android-cpu"}]
+)
 def test_elsewhere_and_where_asked_a_module_calls_standard_kernels(options: dict[str, str], tmp_path: Path) -> None:
     made = exported("vit", tmp_path, recipe="8bit", **options)
     assert made.delegation is not None and made.delegation.backend == "xnnpack"

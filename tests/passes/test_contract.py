@@ -23,6 +23,8 @@ def test_options_are_data_and_not_the_text_of_python_objects() -> None:
             "activation_group": 0,
             "symmetric": True,
             "stored": "",
+            "scale_bits": 0,
+            "width_multiple": 1,
         }
     ]
     assert told["rules"] == [["a.*", None]]

@@ -101,10 +101,16 @@ def scheme_to_keep(
     if found is None:
         return None
     kept = found.kept_scheme
-    if kept is not None and any(grid.stored == kept.stored for grid in kernels):
+    if kept is not None and any(_reads(grid, kept) for grid in kernels):
         like = rest[0] if rest else kept
         return replace(kept, activation_bits=like.activation_bits, activation_group=like.activation_group)
     return min(rest, key=lambda scheme: abs(scheme.bits - found.bits), default=None)
+
+
+def _reads(grid: KernelGrid, kept: WeightScheme) -> bool:
+    """Whether kernels read a stored form with groups of its size, or with one scale a row."""
+    fits = kept.group_size in grid.groups if kept.group_size else grid.channel_multiple > 0
+    return grid.stored == kept.stored and fits
 
 
 def unkept(graph: GraphModule, name: str, used: WeightScheme | None) -> str:

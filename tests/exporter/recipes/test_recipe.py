@@ -40,6 +40,7 @@ REFUSED = {
     ("4bit-gptq", "qnn"),
     *product(("5bit",), ("coreml", "coreai", "onnx", "qnn", "vulkan")),
     *product(("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
+    *product(("balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("gguf",)),
 }
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from edgec.bundle.gguf_header import READ_TYPES, GgufTensor
 from edgec.exporter.sources.gguf_blocks import integer_blocks
-from edgec.exporter.sources.gguf_header import READ_TYPES, GgufTensor
 from edgec.exporter.sources.gguf_weights import GgufParameter, GgufWeights, row_order, turned
 from tests.exporter.sources.gguf_models import FAMILIES, tiny_model, write_model
 from tests.exporter.sources.test_gguf_models import random_blocks

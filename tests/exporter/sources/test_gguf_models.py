@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from edgec.bundle.gguf_header import READ_TYPES
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.resolve.memory_forecast import forecast_peak_bytes
 from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
-from edgec.exporter.sources.gguf_header import READ_TYPES
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.parameters import decoder_shape, read_config

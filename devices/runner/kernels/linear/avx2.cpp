@@ -9,11 +9,12 @@
 #include "kernel.h"
 #include "plain.h"
 
-EDGEC_BEGIN_ISA("avx2,fma")
+EDGEC_BEGIN_ISA("avx2,fma,f16c")
 
 #include "x86_vectors256.h"
 // After the vectors.
 #include "x86_codes.h"
+#include "decode_vectors.h"
 #include "float_tile.h"
 #include "x86_quantize.h"
 

@@ -23,6 +23,7 @@ EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")
 #include "x86_vectors512.h"
 // After the vectors.
 #include "x86_codes.h"
+#include "decode_vectors.h"
 #include "float_tile.h"
 #include "x86_quantize.h"
 

@@ -12,10 +12,10 @@
 // AVX-512 has the same instruction: tests use it where a processor lacks AVX-VNNI.
 #if defined(EDGEC_AVX_VNNI_BY_AVX512)
 #define EDGEC_DOT_PRODUCT _mm256_dpbusd_epi32
-EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512vl,avx512vnni")
+EDGEC_BEGIN_ISA("avx2,fma,f16c,avx512f,avx512vl,avx512vnni")
 #else
 #define EDGEC_DOT_PRODUCT _mm256_dpbusd_avx_epi32
-EDGEC_BEGIN_ISA("avx2,fma,avxvnni")
+EDGEC_BEGIN_ISA("avx2,fma,f16c,avxvnni")
 #endif
 
 #include "x86_vectors256.h"

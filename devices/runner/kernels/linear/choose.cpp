@@ -71,7 +71,7 @@ Choice choose() {
   Choice choice;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   choice.add(avx2 && avx512 && __builtin_cpu_supports("avx512vnni"), kAvx512Vnni);
 #if defined(EDGEC_AVX_VNNI_BY_AVX512)

@@ -1,5 +1,5 @@
 // The scales and minimums of a block as floats, exactly: each is a product of two small numbers. Include after
-// EDGEC_BEGIN_ISA: the loops over rows become vectors.
+// EDGEC_BEGIN_ISA: where decode_vectors.h does not stand for them, the loops over rows become what vectors they can.
 #pragma once
 
 #include <cstring>
@@ -99,8 +99,10 @@ inline void decode(const Matrix& matrix, const uint8_t* block, float* scales, fl
   decode_float16<kRows>(matrix, tail, scales, minimums);
 }
 
+using Decode = void(const Matrix& matrix, const uint8_t* block, float* scales, float* minimums);
+
 // What stands beside the codes of some blocks, in memory of this thread.
-template <int kRows>
+template <int kRows, Decode* kDecode = decode<kRows>>
 class DecodedBlocks {
  public:
   // Blocks `block`, ... of a decoded matrix, one after the other, until another object of this thread is made.
@@ -109,8 +111,8 @@ class DecodedBlocks {
     scales_ = decoded_memory(blocks * (floats_ + scale_floats_));
     minimums_ = matrix.has_minimums() ? scales_ + blocks * scale_floats_ : nullptr;
     for (int64_t i = 0; i < blocks; i++) {
-      decode<kRows>(matrix, block + i * matrix.block_bytes(), scales_ + i * scale_floats_,
-                    minimums_ == nullptr ? nullptr : minimums_ + i * floats_);
+      kDecode(matrix, block + i * matrix.block_bytes(), scales_ + i * scale_floats_,
+              minimums_ == nullptr ? nullptr : minimums_ + i * floats_);
     }
   }
 

@@ -5,6 +5,7 @@
 //     FloatCodes<bits>            codes as floats: value = fma(code, step, start(matrix)), exact
 //     add_products(values, x, sums)       sums[j] = fma(values[j], x[j], sums[j]), j < 4
 //     kFloatTokens                tokens in a tile, whose 4 sums each stay in registers
+//     Decoded                     DecodedBlocks of the instruction set
 #pragma once
 
 #include "decode.h"
@@ -213,7 +214,7 @@ void multiply_floats(const Matrix& matrix, int64_t first_block, int64_t blocks, 
       multiply_rows(matrix, block, nullptr, tile);
       continue;
     }
-    const DecodedBlocks<kBlockRows> decoded(matrix, block, 1);
+    const Decoded decoded(matrix, block, 1);
     multiply_rows(matrix, block, decoded.scales(), tile);
     if (decoded.minimums() == nullptr) continue;
     add_minimums(decoded.minimums(), tokens.totals + first_token * tokens.slices, tokens.slices, token_count, tile.out, stride);

@@ -2,7 +2,9 @@
 // fused, same_floats, load_floats, store_floats, kVectorRows and kBlockRows.
 #pragma once
 
-#include "decode.h"
+#include <cstdint>
+
+#include "isa.h"
 
 namespace edgec::linear {
 namespace {

@@ -183,7 +183,7 @@ template <class Sums, int kTokens, int kBlocks, Shares kShares>
 void dot_blocks(const Request& request, int64_t block, const Rows& rows, const TokenTile& tokens) {
   const int64_t block_bytes = request.matrix.block_bytes();
   if constexpr (kShares == Shares::kDecoded || kShares == Shares::kHalf) {
-    const DecodedBlocks<8> decoded(request.matrix, request.matrix.block(block), kBlocks);
+    const Decoded decoded(request.matrix, request.matrix.block(block), kBlocks);
     dot_tile<Sums, kTokens, kBlocks, kShares>(with_decoded(rows, decoded), tokens, block_bytes,
                                               decoded.block_scales() * 4);
     add_decoded_minimums(decoded, kBlocks, request, tokens.out);

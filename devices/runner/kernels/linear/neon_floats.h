@@ -1,24 +1,19 @@
 // Vectors of floats for 4 of a block's 8 rows, with what every arm64 processor has.
 #pragma once
 
-// Before neon.h, which may give the same functions to newer processors only.
-#include <arm_neon.h>
+#include "neon_vectors.h"
 
+// After the vectors.
+#include "decode_vectors.h"
 #include "neon_codes.h"
 
 namespace edgec::linear {
 namespace {
 
-using Floats = float32x4_t;
-
-constexpr int kVectorRows = 4, kBlockRows = 8, kFloatTokens = 4;
+constexpr int kFloatTokens = 4;
 
 EDGEC_INLINE Floats no_floats() { return vdupq_n_f32(0); }
-EDGEC_INLINE Floats same_floats(float x) { return vdupq_n_f32(x); }
 EDGEC_INLINE Floats plus(Floats x, Floats y) { return vaddq_f32(x, y); }
-EDGEC_INLINE Floats fused(Floats x, Floats y, Floats z) { return vfmaq_f32(z, x, y); }
-EDGEC_INLINE Floats load_floats(const float* from) { return vld1q_f32(from); }
-EDGEC_INLINE void store_floats(float* to, Floats x) { vst1q_f32(to, x); }
 
 EDGEC_INLINE Floats load_bfloat16(const uint8_t* from) {
   return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(from)), 16));

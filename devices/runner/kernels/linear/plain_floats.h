@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "decode.h"
 #include "isa.h"
 #include "matrix.h"
 
@@ -15,6 +16,8 @@ namespace edgec::linear {
 namespace {
 
 constexpr int kVectorRows = 16, kBlockRows = 16, kFloatTokens = 2;
+
+using Decoded = DecodedBlocks<kBlockRows>;
 
 struct Floats {
   float of[kVectorRows];

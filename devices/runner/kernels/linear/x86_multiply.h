@@ -1,7 +1,7 @@
 // The loops around tiles. Include after x86_tile.h.
 #pragma once
 
-#include "decode.h"
+#include "decode_vectors.h"
 #include "kernel.h"
 #include "minimums.h"
 
@@ -140,7 +140,7 @@ inline void scale_rows(const Work& work, const uint8_t* scales, float* out) {
 }
 
 template <int kBits, int kParts>
-inline void multiply_runs_of(const Work& work, const uint8_t* block, const DecodedBlocks<kBlockRows>* decoded, float* out) {
+inline void multiply_runs_of(const Work& work, const uint8_t* block, const Decoded* decoded, float* out) {
   const Matrix& matrix = work.matrix;
   // Where a row is one run, a slice stands for a run.
   const bool whole = matrix.scales != Scales::kBfloat16;
@@ -174,7 +174,7 @@ template <int kBits, int kParts>
 inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
   const Matrix& matrix = work.matrix;
   if (matrix.decoded()) {
-    const DecodedBlocks<kBlockRows> decoded(matrix, block, kParts / kBlockVectors);
+    const Decoded decoded(matrix, block, kParts / kBlockVectors);
     multiply_runs_of<kBits, kParts>(work, block, &decoded, out);
     const float* totals = work.tokens.totals + work.first * work.tokens.slices;
     for (int i = 0; i < kParts / kBlockVectors && decoded.minimums() != nullptr; i++) {

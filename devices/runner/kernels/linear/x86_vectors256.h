@@ -109,6 +109,18 @@ inline Floats load_bfloat16(const uint8_t* from) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+inline Floats load_float16(const uint8_t* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+inline Ints widened(const uint8_t* from) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+
+inline Ints widened_signed(const uint8_t* from) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+
 inline Floats load_floats(const float* from) {
   return _mm256_loadu_ps(from);
 }

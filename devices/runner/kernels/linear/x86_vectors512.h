@@ -111,6 +111,18 @@ inline Floats load_bfloat16(const uint8_t* from) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+inline Floats load_float16(const uint8_t* from) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+
+inline Ints widened(const uint8_t* from) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
+inline Ints widened_signed(const uint8_t* from) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+
 inline Floats load_floats(const float* from) {
   return _mm512_loadu_ps(from);
 }

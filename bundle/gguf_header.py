@@ -21,9 +21,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.gguf_faults import copy_again, gguf_error
+from edgec.bundle.gguf_values import MOST_HEADER_BYTES, Cursor, shortened
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_faults import copy_again, gguf_error
-from edgec.exporter.sources.gguf_values import MOST_HEADER_BYTES, Cursor, shortened
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
