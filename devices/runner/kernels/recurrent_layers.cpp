@@ -6,6 +6,7 @@
 #include "parallel.h"
 #include "partial_vector.h"
 #include "scratch.h"
+#include "shuffle.h"
 #include "vector_math.h"
 
 namespace edgec {
@@ -30,12 +31,6 @@ struct ByteRows {
   float one(int64_t at) const { return static_cast<float>(values[at]); }
 };
 
-float sum_of(Vec lanes) {
-  float sum = 0;
-  for (int lane = 0; lane < kWidth; lane++) sum += lanes[lane];
-  return sum;
-}
-
 template <int64_t count, typename Rows>
 void dot(const Rows& rows, const RecurrentMatrix& matrix, int64_t first, const float* x, float* out) {
   const int64_t width = matrix.width, whole = width / kWidth * kWidth;
@@ -44,10 +39,18 @@ void dot(const Rows& rows, const RecurrentMatrix& matrix, int64_t first, const f
     const Vec read = load(x + k);
     for (int64_t r = 0; r < count; r++) sums[r] = fma(rows.vector((first + r) * width + k), read, sums[r]);
   }
+  float totals[count];
+  if constexpr (count % 4 == 0) {
+    for (int64_t r = 0; r < count; r += 4) {
+      const Vec4 four = sum_each(sums[r], sums[r + 1], sums[r + 2], sums[r + 3]);
+      std::memcpy(totals + r, &four, sizeof(four));
+    }
+  } else {
+    for (int64_t r = 0; r < count; r++) totals[r] = sum(sums[r]);
+  }
   for (int64_t r = 0; r < count; r++) {
-    float sum = sum_of(sums[r]);
-    for (int64_t k = whole; k < width; k++) sum += rows.one((first + r) * width + k) * x[k];
-    out[first + r] = matrix.scales == nullptr ? sum : sum * matrix.scales[first + r];
+    for (int64_t k = whole; k < width; k++) totals[r] += rows.one((first + r) * width + k) * x[k];
+    out[first + r] = matrix.scales == nullptr ? totals[r] : totals[r] * matrix.scales[first + r];
   }
 }
 
