@@ -34,6 +34,7 @@ from benchmarks.real_networks.sounds import SOUNDS
 
 NETWORKS: dict[str, Network] = SOUNDS | PICTURES | SIGNALS
 _HELD_OUT, GIVEN = 32, 16
+_ONNX = {"onnx": {"target": "host", "format": "onnx"}}
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def judged(name: str, target: str, folder: Path, given: bool = False, held_out: 
     network, drawn, started = NETWORKS[name], seeded(1), time.process_time()
     inputs = [network.drawn(drawn) for _ in range(GIVEN + held_out)]
     options: dict[str, Any] = {"inputs": saved(network, inputs[:GIVEN], folder)} if given else {}
-    out = edgec.export(network.factory, target=target, out=folder / f"{name}-{target}.edgec", force=True, **options)
+    options |= _ONNX.get(target, {"target": target})
+    out = edgec.export(network.factory, out=folder / f"{name}-{target}.edgec", force=True, **options)
     seconds = time.process_time() - started
     module, bundle, manifest = network.make()[0], edgec.load(out), read_manifest(out)
     gaps = []
