@@ -17,10 +17,16 @@ if FOLDER not in os.environ:
         pytest.mark.skip(reason=f"{FOLDER} names no folder of unzipped packages (benchmarks/real_modules.py)")
     )
 TARGETS = ("host", "android-cpu", "iphone", "onnx")
+# In 8 bits its artifact cannot be loaded (E157); in float it can.
+REFUSED = {("voice_activity", "host"), ("voice_activity", "android-cpu")}
+CELLS = [
+    pytest.param(name, target, marks=[pytest.mark.xfail(strict=True, reason="E157")] * ((name, target) in REFUSED))
+    for name in NETWORKS
+    for target in TARGETS
+]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "target"), CELLS)
 def test_the_default_export_answers_as_the_network(name: str, target: str, tmp_path: Path) -> None:
     found, network = judged(name, target, tmp_path, held_out=16), NETWORKS[name]
     assert max(found.gaps) <= network.limit
