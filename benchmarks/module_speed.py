@@ -23,10 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.real_modules import FOLDER, NETWORKS, Network
+from benchmarks.real_modules import GIVEN, NETWORKS, listed, saved
+from benchmarks.real_networks.network import FOLDER, Inputs, Network
 
-_GIVEN, _HELD_OUT, _TURNS = 16, 32, 40
-Call = Callable[[Tensor], Sequence[Tensor]]
+_HELD_OUT, _TURNS = 32, 40
+Call = Callable[[Inputs], Sequence[Tensor]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Subject:
     call: Call
 
 
-def subjects(name: str, recipe: str, inputs: Sequence[Tensor], folder: Path, threads: int) -> Iterator[Subject]:
+def subjects(name: str, recipe: str, inputs: Sequence[Inputs], folder: Path, threads: int) -> Iterator[Subject]:
     """The same network under each engine."""
     network = NETWORKS[name]
     module, _ = network.make()
@@ -48,14 +49,12 @@ def subjects(name: str, recipe: str, inputs: Sequence[Tensor], folder: Path, thr
     yield _onnxruntime(network, module, recipe, inputs, folder, threads)
 
 
-def _edgec(name: str, recipe: str, inputs: Sequence[Tensor], folder: Path, target: str) -> Subject:
+def _edgec(name: str, recipe: str, inputs: Sequence[Inputs], folder: Path, target: str) -> Subject:
     import edgec
 
-    given: dict[str, Any] = {NETWORKS[name].input: torch.stack([*inputs]).numpy()}
-    np.savez(folder / "given.npz", **given)
-    out = folder / f"{name}-{recipe}-{target}.edgec"
-    options: dict[str, Any] = {"target": target, "recipe": recipe, "inputs": folder / "given.npz"}
-    edgec.export(f"benchmarks.real_modules:{name}", out=out, force=True, **options)
+    network, out = NETWORKS[name], folder / f"{name}-{recipe}-{target}.edgec"
+    options: dict[str, Any] = {"target": target, "recipe": recipe, "inputs": saved(network, inputs, folder)}
+    edgec.export(network.factory, out=out, force=True, **options)
     return _pte(f"edgec, {target}", out / "model.pte")
 
 
@@ -63,10 +62,10 @@ def _pte(name: str, file: Path) -> Subject:
     from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     method = TorchMethod(file)
-    return Subject(name, file.stat().st_size, lambda x: method([x]))
+    return Subject(name, file.stat().st_size, method)
 
 
-def _executorch(module: nn.Module, recipe: str, inputs: Sequence[Tensor], folder: Path) -> Subject:
+def _executorch(module: nn.Module, recipe: str, inputs: Sequence[Inputs], folder: Path) -> Subject:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
         XNNPACKQuantizer,
@@ -75,28 +74,28 @@ def _executorch(module: nn.Module, recipe: str, inputs: Sequence[Tensor], folder
     from executorch.exir import to_edge_transform_and_lower
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    exported = torch.export.export(module, (inputs[0],), strict=False)
+    exported = torch.export.export(module, inputs[0], strict=False)
     if recipe == "8bit":
         quantizer = XNNPACKQuantizer()
         quantizer.set_global(get_symmetric_quantization_config(is_per_channel=True))
         prepared = prepare_pt2e(exported.module(), quantizer)
         for each in inputs:
-            prepared(each)
-        exported = torch.export.export(convert_pt2e(prepared), (inputs[0],), strict=False)
+            prepared(*each)
+        exported = torch.export.export(convert_pt2e(prepared), inputs[0], strict=False)
     lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch()
     (file := folder / f"peer-{recipe}.pte").write_bytes(lowered.buffer)
     return _pte("ExecuTorch, XNNPACK", file)
 
 
 def _onnxruntime(
-    network: Network, module: nn.Module, recipe: str, inputs: Sequence[Tensor], folder: Path, threads: int
+    network: Network, module: nn.Module, recipe: str, inputs: Sequence[Inputs], folder: Path, threads: int
 ) -> Subject:
     import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    file = folder / "peer.onnx"
-    torch.onnx.export(module, (inputs[0],), file, input_names=["x"], dynamo=True, external_data=False)
+    file, names = folder / "peer.onnx", [*network.inputs]
+    torch.onnx.export(module, inputs[0], file, input_names=names, dynamo=True, external_data=False)
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -104,7 +103,7 @@ def _onnxruntime(
 
         def get_next(self) -> dict[str, Any] | None:
             found = next(self.left, None)
-            return None if found is None else {"x": found.numpy()}
+            return None if found is None else _named(names, found)
 
     if recipe == "8bit":
         quant_pre_process(file, folder / "prepared.onnx")
@@ -113,15 +112,15 @@ def _onnxruntime(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    call: Call = lambda x: [torch.from_numpy(value) for value in session.run(None, {"x": x.numpy()})]  # noqa: E731
+    call: Call = lambda x: [torch.from_numpy(value) for value in session.run(None, _named(names, x))]  # noqa: E731
     return Subject("ONNX Runtime", file.stat().st_size, call)
 
 
-def measured(found: Sequence[Subject], network: Network, held_out: Sequence[Tensor]) -> Iterator[tuple[str, ...]]:
+def measured(found: Sequence[Subject], network: Network, held_out: Sequence[Inputs]) -> Iterator[tuple[str, ...]]:
     """The rows of a table: bytes, median milliseconds of a call, and the difference in the network's unit."""
     module = network.make()[0]
     with torch.no_grad():
-        wanted = [_listed(module(x)) for x in held_out]
+        wanted = [listed(module(*x)) for x in held_out]
     times: Mapping[str, list[float]] = {each.name: [] for each in found}
     for turn in range(_TURNS):
         for each in found:
@@ -130,13 +129,13 @@ def measured(found: Sequence[Subject], network: Network, held_out: Sequence[Tens
             times[each.name].append(1e3 * (time.perf_counter() - started))
     unit, differ = network.unit
     for each in found:
-        gaps = [differ(own, _listed(each.call(x))) for own, x in zip(wanted, held_out, strict=True)]
+        gaps = [differ(own, listed(each.call(x))) for own, x in zip(wanted, held_out, strict=True)]
         spent = f"{np.median(times[each.name]):.3g}", f"{min(times[each.name]):.3g}"
         yield each.name, f"{each.size:,}", *spent, f"{np.median(gaps):.2g} / {max(gaps):.2g} {unit}"
 
 
-def _listed(value: Any) -> Sequence[Tensor]:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+def _named(names: Sequence[str], inputs: Inputs) -> dict[str, Any]:
+    return {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
 
 
 def main() -> None:
@@ -154,13 +153,13 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name in asked.networks:
         drawn = torch.Generator().manual_seed(1)
-        inputs = [NETWORKS[name].drawn(drawn) for _ in range(_GIVEN + _HELD_OUT)]
+        inputs = [NETWORKS[name].drawn(drawn) for _ in range(GIVEN + _HELD_OUT)]
         for recipe in asked.recipes:
             for threads in asked.threads:
                 with TemporaryDirectory() as folder:
-                    found = [*subjects(name, recipe, inputs[:_GIVEN], Path(folder), threads)]
+                    found = [*subjects(name, recipe, inputs[:GIVEN], Path(folder), threads)]
                     set_threads(threads)
-                    for row in measured(found, NETWORKS[name], inputs[_GIVEN:]):
+                    for row in measured(found, NETWORKS[name], inputs[GIVEN:]):
                         print(f"| {name} | {recipe} | {threads} | {' | '.join(row)} |", flush=True)
 
 

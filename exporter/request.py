@@ -54,6 +54,8 @@ class ExportRequest:
         loras: the adapters that the artifact has functions for.
         spends_bits: a quality that is missed is answered by more bits. Stages do not depend on it.
         compare_layers: compare the artifact layer by layer even where its logits pass. Stages do not depend on it.
+        loops: LSTM and GRU layers of a module call edgec's kernels: this machine can compile them, and nobody asked for
+            standard ones.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
 
@@ -77,6 +79,7 @@ class ExportRequest:
     loras: tuple[NamedLora, ...] = ()
     compare_layers: bool = False
     spends_bits: bool = False
+    loops: bool = False
     emulation: Emulation = field(default_factory=Emulation)
 
     @property
@@ -153,6 +156,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "processor": request.target.processor if request.form.laid_out else None,
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),
+        "loops": request.loops,
         "context": request.context,
         "inputs": request.inputs.digest if request.inputs else None,
         "text": request.text,

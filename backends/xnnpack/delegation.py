@@ -41,6 +41,8 @@ _NO_WORK = frozenset(
 # Names of ExecuTorch's edge dialect for operators that count.
 _EDGE_NAMES = {"_softmax": "softmax", "_native_batch_norm_legit_no_training": "batch_norm"}
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "convolution")
+# Values of all gates for each value of the hidden state.
+_GATES = {"lstm": 4, "gru": 3}
 # Each value of a state is multiplied as it decays, as a token is written and as it is read.
 _STATE_PRODUCTS = 3
 _OWN = "edgec's own kernel: "
@@ -51,6 +53,7 @@ _REASONS = {
         ("cached_conv", "cached_delta_rule", "cached_ssd", "cached_scan", "cached_recurrence", "cached_wkv"),
         _OWN + "continues a state in place; XNNPACK has no operator over mutable state",
     ),
+    **dict.fromkeys(("lstm", "gru"), _OWN + "a loop over the steps; XNNPACK has no operator with one"),
     "rms_norm": _OWN + "a norm over heads, between a delegate and attention",
     "experts": _OWN + "reads the matrices chosen per token; XNNPACK multiplies all tokens by one matrix",
     "rope": _OWN + "rotates heads, between a delegate and attention",
@@ -137,6 +140,9 @@ def _operations(node: Node, name: str, context: int) -> int:
         return elements * int(source.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
+    if name in _GATES:
+        given: Any = node.args[0]
+        return _one_token(given.meta["val"]) * (int(given.meta["val"].shape[-1]) // _GATES[name])
     if name in _CONVOLUTIONS:
         return _filtered(node, name, elements)
     if node.target in CACHED_STATES:

@@ -33,6 +33,7 @@ from edgec.backends.xnnpack.divisions import write_out_divisions
 from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
+from edgec.backends.xnnpack.recurrent_layers import read_recurrent_integers
 from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.backends.xnnpack.slopes import write_out_slopes
@@ -185,6 +186,7 @@ def _with_delegates(program: Program, own: bool, where: _Where) -> _Part:
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     largest = _largest_sizes(graph, program.interface)
     write_out_channels(graph)
+    read_recurrent_integers(graph)
     tables = replace_embeddings(graph, block_rows, shelf) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots, shelf) if block_rows else Linear()

@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.xnnpack.fold_outside import fold_outside
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
+from edgec.backends.xnnpack.recurrent_layers import read_recurrent_integers
 from edgec.backends.xnnpack.reduced_dimensions import keep_reduced_dimensions
 from edgec.backends.xnnpack.slopes import write_out_slopes
 from edgec.backends.xnnpack.static_ranges import write_out_channels
@@ -104,6 +105,7 @@ def _to_edge(program: Program) -> Any:
     keep_reduced_dimensions(graph)
     write_out_pixel_shuffles(graph)
     write_out_channels(graph)
+    read_recurrent_integers(graph)
     return to_edge_transform_and_lower(
         reexport(graph, program.interface),
         partitioner=[XnnpackPartitioner()],
@@ -168,10 +170,17 @@ def _convolution(node: Node) -> int:
     return elements * math.prod(_shape(node.args[1])[1:])
 
 
+def _recurrent(node: Node, place: int) -> int:
+    """Each value added to a gate [B, T, rows] times the width of the matrix that reads the hidden state."""
+    return math.prod(_shape(node.args[0])) * _shape(node.args[place])[-1]
+
+
 _MACS: Mapping[str, Callable[[Node], int]] = {
     "aten::mm": lambda node: _product(node, 0),
     "aten::bmm": lambda node: _product(node, 0),
     "aten::linear": lambda node: _product(node, 0),
     "aten::addmm": lambda node: _product(node, 1),
     "aten::convolution": _convolution,
+    "edgec::lstm": lambda node: _recurrent(node, 3),
+    "edgec::gru": lambda node: _recurrent(node, 2),
 }

@@ -20,6 +20,7 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Progress, shares_with_engine
 from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.recipes.support import OWN_KERNELS
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read_loras
 from edgec.exporter.resolve.asked_context import check_context
@@ -97,6 +98,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     if source.kind == "module" and names_no_recipe(options):
         recipe, further = default_of_module(asked, options)
     recipe = as_stored(as_recorded(recipe, source.config), source, form_of(asked), options)
+    loops = False
     noted = check_requantise(options, recipe, source, form_of(asked))
     if source.kind == "decoder":
         check_held(source, recipe, form_of(asked))
@@ -104,6 +106,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     elif source.kind in SEVERAL_METHODS:
         check_several_methods(source, recipe, form_of(asked), options)
     else:
+        loops = recipe.kernels == OWN_KERNELS
         own = asked.name == DEFAULT_TARGET
         recipe, *others = (each if own else without_own_kernels(each, asked) for each in (recipe, *further))
         further = tuple(others)
@@ -121,7 +124,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         describe_model(request.source, request.tokenizer)
     if progress and noted:
         progress.note(noted)
-    request = replace(request, further_recipes=further)
+    request = replace(request, further_recipes=further, loops=loops)
     request = replace(
         request, loras=loras, emulation=choose_emulation(request, options.emulate, progress or Progress())
     )

@@ -77,7 +77,7 @@ class ModuleStages:
     def passes(self) -> list[Pass]:
         """The passes of this model, in order."""
         known = Calibration(calls=self.judged().calls) if self.request.recipe.weights is not None else None
-        return module_passes(self.request.recipe, self.request.source.task == SENTENCE_TASK, known)
+        return module_passes(self.request.recipe, self.request.source.task == SENTENCE_TASK, known, self.request.loops)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""

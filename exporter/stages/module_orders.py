@@ -10,10 +10,12 @@ from edgec.exporter.stages.pass_orders import computed_weights
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize_convolutions import QuantizeConvolutions
+from edgec.passes.compress.quantize_recurrent import QuantizeRecurrent
 from edgec.passes.contract import Pass
 from edgec.passes.equalise.rotate_inputs import INPUT_ROTATION, RotateInputs
 from edgec.passes.fuse.batch_dimension import BatchDimension
 from edgec.passes.fuse.fold_batch_norm import FoldBatchNorm
+from edgec.passes.fuse.fuse_recurrent_layers import FuseRecurrentLayers
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.fuse.matmul_to_linear import MatmulToLinear
@@ -24,21 +26,28 @@ from edgec.passes.kv.encoder_attention import EncoderAttention
 from edgec.passes.static.decompose_attention import DecomposeAttention
 
 
-def module_passes(recipe: Recipe, rotated: bool = False, calibration: Calibration | None = None) -> list[Pass]:
+def module_passes(
+    recipe: Recipe, rotated: bool = False, calibration: Calibration | None = None, loops: bool = False
+) -> list[Pass]:
     """The passes of a non-decoder model on a CPU, in order.
 
     Args:
         recipe: resolved for the backend.
         rotated: rotate what layers read, where the recipe rounds it, since the outputs' direction is all that counts.
         calibration: the inputs that the model is judged on; convolutions are rounded on them.
+        loops: LSTM and GRU layers call edgec's kernels, whatever the others call.
 
     With standard kernels attention is written out before anything is rounded: after it, the least difference moves an
     activation to the next of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits),
     which looks like a fault.
     """
     shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
+    # Before weights are folded, since an LSTM's two biases become one.
+    shared[1:1] = [FuseRecurrentLayers()] if loops else []
     if recipe.weights is not None and calibration:
         shared.append(QuantizeConvolutions(calibration, recipe.rules, recipe.weights))
+    if recipe.weights is not None and loops:
+        shared.append(QuantizeRecurrent(recipe.rules, recipe.weights))
     # The backend computes tables of places from their parameters: the ledger counts what is stored.
     last = FoldConstants(every=recipe.kernels == "edgec")
     if not rotated or recipe.weights is None or recipe.weights.is_table:

@@ -13,9 +13,9 @@ Measured on an LSTM of 32 channels over 8 steps: 6 operators before, 137 after; 
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,10 +24,9 @@ from torch.fx import GraphModule, Node
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
+from edgec.passes.graph.recurrent_walk import LayerStates, LayerWeights, hand_on, is_fixed, states_of, walked
 
 aten = torch.ops.aten
-LayerStates = tuple[Node, ...]
-"""The hidden state [B, 1, H]; for an LSTM also its cell state."""
 
 
 @dataclass(frozen=True)
@@ -43,34 +42,23 @@ class UnrollRecurrences:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Write each layer in its own place."""
         for node in nodes_of(graph, *_LAYERS, *_CELLS):
-            if node.target in _CELLS or _is_fixed(node):
+            if node.target in _CELLS or is_fixed(node):
                 with graph.graph.inserting_before(node):
-                    _hand_on(node, _cell(graph, node) if node.target in _CELLS else _layer(graph, node))
+                    hand_on(node, _cell(graph, node) if node.target in _CELLS else _layer(graph, node))
                 graph.graph.erase_node(node)
         return program.interface
 
     def ensures(self, program: Program) -> None:
         """No layer of fixed length and no cell is left."""
         assert not nodes_of(program.graph, *_CELLS)
-        assert not any(map(_is_fixed, nodes_of(program.graph, *_LAYERS)))
+        assert not any(map(is_fixed, nodes_of(program.graph, *_LAYERS)))
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """The parameters of one layer and direction, by role; ``project`` makes an LSTM's hidden state narrower."""
-
-    input: Node
-    hidden: Node
-    input_bias: Node | None = None
-    hidden_bias: Node | None = None
-    project: Node | None = None
-
-
-CellStep = Callable[[Emitter, Node, LayerStates, _Weights], LayerStates]
+CellStep = Callable[[Emitter, Node, LayerStates, LayerWeights], LayerStates]
 """Takes what the input adds to the gates at one step, and the states before it."""
 
 
-def _lstm_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
+def _lstm_step(emit: Emitter, given: Node, states: LayerStates, weights: LayerWeights) -> LayerStates:
     hidden, cell = states
     gates = emit(aten.add.Tensor, given, _linear(emit, hidden, weights.hidden, None))
     let_in, keep, new, show = _parts(emit, gates, 4)
@@ -81,7 +69,7 @@ def _lstm_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weight
     return (hidden if weights.project is None else _linear(emit, hidden, weights.project, None)), cell
 
 
-def _gru_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
+def _gru_step(emit: Emitter, given: Node, states: LayerStates, weights: LayerWeights) -> LayerStates:
     (hidden,) = states
     own = _linear(emit, hidden, weights.hidden, None)
     if weights.hidden_bias is not None:
@@ -97,7 +85,7 @@ def _gru_step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights
 
 
 def _plain_step(activation: Any) -> CellStep:
-    def step(emit: Emitter, given: Node, states: LayerStates, weights: _Weights) -> LayerStates:
+    def step(emit: Emitter, given: Node, states: LayerStates, weights: LayerWeights) -> LayerStates:
         total = emit(aten.add.Tensor, given, _linear(emit, states[0], weights.hidden, None))
         return (emit(activation, total),)
 
@@ -118,50 +106,28 @@ _CELLS: Mapping[Any, CellStep] = {
 }
 
 
-def _is_fixed(node: Node) -> bool:
-    """Whether a layer's sizes are numbers, and nothing is left out at random."""
-    x, dropout, train = node.args[0], node.args[5], node.args[6]
-    assert isinstance(x, Node)
-    return all(isinstance(size, int) for size in x.meta["val"].shape) and not (train and dropout)
-
-
 def _cell(graph: GraphModule, node: Node) -> Sequence[Node]:
     """One step; inputs and states are [B, C]."""
     emit, given = Emitter(graph.graph), node.args
     x, states, *weights = given[:6]
     assert isinstance(x, Node)
-    known = _Weights(*weights)  # type: ignore[arg-type]
+    known = LayerWeights(*weights)  # type: ignore[arg-type]
     row = _given(emit, _CELLS[node.target], emit(aten.unsqueeze.default, x, 1), known)
-    before = tuple(emit(aten.unsqueeze.default, state, 1) for state in _states(states))
+    before = tuple(emit(aten.unsqueeze.default, state, 1) for state in states_of(states))
     return [emit(aten.squeeze.dim, state, 1) for state in _CELLS[node.target](emit, row, before, known)]
 
 
 def _layer(graph: GraphModule, node: Node) -> Sequence[Node]:
     """All layers and directions: the output, then each state of all layers [L, B, H]."""
-    emit = Emitter(graph.graph)
-    given: Any = node.args
-    x, states, parameters, biases, count, _, _, both, batch_first = given
-    rows = x if batch_first else emit(aten.transpose.int, x, 0, 1)
-    first, last = _states(states), list[LayerStates]()
-    weights = _weights(parameters, biases, (1 + both) * count)
-    for _ in range(count):
-        sides = []
-        for backwards in (False, True)[: 1 + both]:
-            before = tuple(_state(emit, state, len(last)) for state in first)
-            outputs, after = _run(emit, _LAYERS[node.target], rows, before, next(weights), backwards)
-            sides.append(outputs)
-            last.append(after)
-        rows = emit(aten.cat.default, sides, -1) if both else sides[0]
-    after_all = [[emit(aten.transpose.int, state, 0, 1) for state in each] for each in zip(*last, strict=True)]
-    joined = [emit(aten.cat.default, each, 0) if len(each) > 1 else each[0] for each in after_all]
-    return [rows if batch_first else emit(aten.transpose.int, rows, 0, 1), *joined]
+    return walked(Emitter(graph.graph), node, partial(_run, _LAYERS[node.target]))
 
 
 def _run(
-    emit: Emitter, step: CellStep, rows: Node, states: LayerStates, weights: _Weights, backwards: bool
+    step: CellStep, emit: Emitter, rows: Node, before: LayerStates, weights: LayerWeights, backwards: bool
 ) -> tuple[Node, LayerStates]:
-    """One layer in one direction over rows [B, T, I]: its outputs [B, T, H] and its last states."""
+    """One layer in one direction over rows [B, T, I]: its outputs [B, T, H] and its last states [1, B, H]."""
     given = _given(emit, step, rows, weights)
+    states = tuple(emit(aten.transpose.int, state, 0, 1) for state in before)
     steps = range(rows.meta["val"].shape[1])
     outputs = []
     for place in reversed(steps) if backwards else steps:
@@ -169,35 +135,16 @@ def _run(
         states = step(emit, one, states, weights)
         outputs.append(states[0])
     ordered = outputs[::-1] if backwards else outputs
-    return emit(aten.cat.default, ordered, 1) if len(ordered) > 1 else ordered[0], states
+    after = tuple(emit(aten.transpose.int, state, 0, 1) for state in states)
+    return emit(aten.cat.default, ordered, 1) if len(ordered) > 1 else ordered[0], after
 
 
-def _given(emit: Emitter, step: CellStep, rows: Node, weights: _Weights) -> Node:
+def _given(emit: Emitter, step: CellStep, rows: Node, weights: LayerWeights) -> Node:
     """What the input adds to the gates of all steps; but for a GRU's, the biases of the hidden state belong to it."""
     given = _linear(emit, rows, weights.input, weights.input_bias)
     if step is _gru_step or weights.hidden_bias is None:
         return given
     return emit(aten.add.Tensor, given, weights.hidden_bias)
-
-
-def _weights(parameters: Sequence[Node], biases: bool, count: int) -> Iterator[_Weights]:
-    """The parameters of each layer and direction, in torch's order."""
-    each = len(parameters) // count
-    for start in range(0, len(parameters), each):
-        matrices = [*parameters[start : start + each]]
-        held = matrices[2:4] if biases else [None, None]
-        project = matrices[4 if biases else 2 :]
-        yield _Weights(*matrices[:2], *held, *project)
-
-
-def _states(given: Any) -> Sequence[Node]:
-    return given if isinstance(given, list | tuple) else [given]
-
-
-def _state(emit: Emitter, state: Node, index: int) -> Node:
-    """One layer's state [B, 1, H], of those of all layers [L, B, H]."""
-    one = emit(aten.slice.Tensor, state, 0, index, index + 1)
-    return emit(aten.transpose.int, one, 0, 1)
 
 
 def _linear(emit: Emitter, x: Node, weight: Node, bias: Node | None) -> Node:
@@ -207,13 +154,3 @@ def _linear(emit: Emitter, x: Node, weight: Node, bias: Node | None) -> Node:
 def _parts(emit: Emitter, gates: Node, count: int) -> list[Node]:
     width = gates.meta["val"].shape[-1] // count
     return [emit(aten.slice.Tensor, gates, -1, index * width, (index + 1) * width) for index in range(count)]
-
-
-def _hand_on(node: Node, results: Sequence[Node]) -> None:
-    """Give the results to what read the layer's."""
-    for user in list(node.users):
-        if user.target is operator.getitem and isinstance(node.meta["val"], list | tuple):
-            user.replace_all_uses_with(results[user.args[1]])  # type: ignore[index]
-            node.graph.erase_node(user)
-    if node.users:
-        node.replace_all_uses_with(results[0])

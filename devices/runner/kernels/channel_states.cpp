@@ -12,10 +12,6 @@ namespace {
 
 constexpr float kLog2E = 1.44269504f;
 
-Vec sigmoid(Vec x) {
-  return 1.0f / (1.0f + exp2(min(x * -kLog2E, broadcast(126.0f))));
-}
-
 // Calls use(first channel, channels) for each vector of channels; threads take neighbouring ones.
 template <typename Use>
 void for_vectors(int64_t channels, int64_t floats, const Use& use) {

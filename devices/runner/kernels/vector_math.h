@@ -1,4 +1,4 @@
-// Exponential, hyperbolic tangent and the normal distribution of all lanes.
+// Exponential, hyperbolic tangent, logistic function and the normal distribution of all lanes.
 #pragma once
 
 #include <cstring>
@@ -31,6 +31,11 @@ inline Vec exp2(Vec x) {
 inline Vec tanh(Vec x) {
   const Vec bounded = min(max(x, broadcast(-10.0f)), broadcast(10.0f));
   return 1.0f - 2.0f / (exp2(bounded * 2.88539008f) + 1.0f);  // 2 / ln 2
+}
+
+// The logistic function, 1 / (1 + e^-x), with an absolute error below 1e-7.
+inline Vec sigmoid(Vec x) {
+  return 1.0f / (1.0f + exp2(min(x * -1.44269504f, broadcast(126.0f))));  // 1 / ln 2
 }
 
 // The share of the standard normal distribution above x >= 0, erfc(x / sqrt(2)) / 2, with a relative error below 3e-6 up

@@ -87,6 +87,21 @@ class EmulatedKernels:
         _fill(out, self._call(b"e", sizes, x, index, weight, bias))
         return out
 
+    def recurrent(
+        self,
+        gated: bool,
+        given: Tensor,
+        hidden: Tensor,
+        second: Tensor | None,
+        weight: Tensor,
+        scale: Tensor | None,
+        backwards: bool,
+    ) -> Tensor:
+        out = given.new_empty((len(given), given.shape[1] + (not gated), hidden.shape[1]))
+        sizes = (int(gated), *given.shape, hidden.shape[1], int(backwards))
+        _fill(out, self._call(b"l", sizes, given, hidden, second, weight, scale))
+        return out
+
     def _call(self, verb: bytes, numbers: tuple[float, ...], *blobs: Tensor | None) -> bytes:
         pipe, results = self.server.stdin, self.server.stdout
         assert pipe is not None and results is not None
@@ -104,6 +119,8 @@ def _answer_bytes(verb: bytes, numbers: tuple[float, ...], blobs: tuple[Tensor |
         return int(numbers[0] * numbers[1] * numbers[8]) * 4
     if verb == b"e":
         return int(numbers[0] * numbers[1] * numbers[4]) * 4
+    if verb == b"l":
+        return int(numbers[1] * (numbers[2] + (numbers[0] == 0)) * numbers[4]) * 4
     if verb == b"s":
         assert blobs[6] is not None and blobs[7] is not None
         return int(numbers[9]) * 4 + blobs[6].nbytes + blobs[7].nbytes

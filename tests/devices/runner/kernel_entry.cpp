@@ -4,6 +4,7 @@
 #include "elementwise.h"
 #include "experts.h"
 #include "parallel.h"
+#include "recurrent_layers.h"
 #include "region/activation.h"
 #include "states.h"
 
@@ -81,6 +82,18 @@ extern "C" __attribute__((visibility("default"))) void test_state(int64_t which,
     default:
       return edgec::wkv({x[0], x[1], x[2], x[3], n[0], n[1], held, out});
   }
+}
+
+// Sizes: whether it is a GRU, sequences, steps, rows, width, whether backwards. Scales are null beside floats.
+extern "C" __attribute__((visibility("default"))) void test_recurrent(const int64_t* n, const float* given,
+                                                                      const float* hidden, const float* second,
+                                                                      const void* weight, const float* scales,
+                                                                      float* out) {
+  const bool bytes = scales != nullptr;
+  const edgec::RecurrentMatrix matrix{bytes ? nullptr : static_cast<const float*>(weight),
+                                      bytes ? static_cast<const int8_t*>(weight) : nullptr, scales, n[3], n[4]};
+  const edgec::RecurrentLayer layer{given, hidden, matrix, n[1], n[2], n[5] != 0, out};
+  return n[0] != 0 ? edgec::gru(layer, second) : edgec::lstm(layer, second);
 }
 
 extern "C" __attribute__((visibility("default"))) void test_experts(const float* x, const int64_t* index,

@@ -21,7 +21,7 @@ from tests.conftest import COMPILED
 
 KERNELS = (
     *("attention", "tiled_attention", "row_attention", "cache_write", "elementwise"),
-    *("matrix_state", "channel_states", "experts", "region/activation"),
+    *("matrix_state", "channel_states", "recurrent_layers", "experts", "region/activation"),
 )
 ACTIVATIONS = ("none", "silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "relu")
 KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.uint8: 3}
@@ -153,6 +153,22 @@ class Kernels:
         out = x.new_full((*index.shape, weight.shape[1]), float("nan"))
         sizes = torch.tensor([*index.shape, x.shape[1], *weight.shape])
         self.library.test_experts(*map(_pointer, (x, index, weight, bias, sizes, out)))
+        return out
+
+    def recurrent(
+        self,
+        gated: bool,
+        given: Tensor,
+        hidden: Tensor,
+        second: Tensor | None,
+        weight: Tensor,
+        scale: Tensor | None,
+        backwards: bool,
+    ) -> Tensor:
+        """A GRU (``gated``) or an LSTM; ``second``: the GRU's bias, the LSTM's cell state."""
+        out = given.new_full((len(given), given.shape[1] + (not gated), hidden.shape[1]), float("nan"))
+        sizes = torch.tensor([gated, *given.shape, hidden.shape[1], backwards])
+        self.library.test_recurrent(*map(_pointer, (sizes, given, hidden, second, weight, scale, out)))
         return out
 
 

@@ -27,6 +27,7 @@ void test_write(const float*, const int64_t*, int64_t, const PlainStored*, const
 void test_rms_norm(const float*, const float*, float, int64_t, int64_t, float*);
 void test_rope(const float*, const float*, const float*, int64_t, int64_t, int64_t, int64_t, float*);
 void test_state(int64_t, const int64_t*, float, const float* const*, float*, float*, const int64_t*, float*);
+void test_recurrent(const int64_t*, const float*, const float*, const float*, const void*, const float*, float*);
 void test_experts(const float*, const int64_t*, const float*, const float*, const int64_t*, float*);
 }
 
@@ -130,6 +131,15 @@ void experts() {
   answer(out.data(), static_cast<int64_t>(out.size() * sizeof(float)));
 }
 
+void recurrent() {
+  const auto n = numbers(6);  // as in kernel_entry.cpp
+  const Blob given, hidden, second, weight, scales;
+  std::vector<float> out(static_cast<size_t>(n[1] * (n[2] + (n[0] == 0)) * n[4]));
+  test_recurrent(n.data(), given.as<float>(), hidden.as<float>(), second.as<float>(), weight.as<void>(),
+                 scales.as<float>(), out.data());
+  answer(out.data(), static_cast<int64_t>(out.size() * sizeof(float)));
+}
+
 void serve(int verb) {
   switch (verb) {
     case 'a':
@@ -140,6 +150,8 @@ void serve(int verb) {
       return norm();
     case 's':
       return state();
+    case 'l':
+      return recurrent();
     case 'e':
       return experts();
     default:

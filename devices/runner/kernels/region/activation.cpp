@@ -7,10 +7,6 @@
 namespace edgec {
 namespace {
 
-Vec sigmoid(Vec x) {
-  return 1.0f / (1.0f + exp2(min(x * -1.44269504f, broadcast(126.0f))));  // 1 / ln 2
-}
-
 Vec gelu_tanh(Vec x) {
   const Vec inner = x * 0.797884561f * fma(x * x, broadcast(0.044715f), broadcast(1.0f));  // sqrt(2 / pi)
   return 0.5f * x * (1.0f + tanh(inner));
