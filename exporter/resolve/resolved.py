@@ -106,8 +106,9 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     elif source.kind in SEVERAL_METHODS:
         check_several_methods(source, recipe, form_of(asked), options)
     else:
-        loops = recipe.kernels == OWN_KERNELS
         own = asked.name == DEFAULT_TARGET
+        # An app has ExecuTorch's kernels, so that on phones edgec's are called where they are asked for.
+        loops = recipe.kernels == OWN_KERNELS and (own or options.kernels == OWN_KERNELS)
         recipe, *others = (each if own else without_own_kernels(each, asked) for each in (recipe, *further))
         further = tuple(others)
     check_preparation(recipe, source.kind)

@@ -45,7 +45,7 @@ CASES = [
 
 @pytest.mark.parametrize(("target", "recipe"), CASES)
 def test_the_bundle_computes_what_the_module_does(target: str, recipe: str, tmp_path: Path) -> None:
-    out = export(f"{HERE}:reader", target=target, recipe=recipe, out=tmp_path / "x.edgec")
+    out = export(f"{HERE}:reader", target=target, recipe=recipe, kernels="edgec", out=tmp_path / "x.edgec")
     manifest, (module, inputs) = read_manifest(out), reader()
     named = {name.removesuffix(".out") for name in manifest.runtime.operators}
     assert {"edgec::lstm", "edgec::gru"} <= named
