@@ -31,6 +31,7 @@ from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instanti
 from edgec.backends.xnnpack.delegation import Work, delegation, works_of
 from edgec.backends.xnnpack.divisions import write_out_divisions
 from edgec.backends.xnnpack.embedding import replace_embeddings
+from edgec.backends.xnnpack.float_rows import write_out_float_rows
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.recurrent_layers import read_recurrent_integers
@@ -186,6 +187,7 @@ def _with_delegates(program: Program, own: bool, where: _Where) -> _Part:
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     largest = _largest_sizes(graph, program.interface)
     write_out_channels(graph)
+    write_out_float_rows(graph)
     read_recurrent_integers(graph)
     tables = replace_embeddings(graph, block_rows, shelf) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)

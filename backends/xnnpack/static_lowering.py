@@ -18,6 +18,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from edgec.backends.xnnpack.float_rows import write_out_float_rows
 from edgec.backends.xnnpack.fold_outside import fold_outside
 from edgec.backends.xnnpack.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.xnnpack.recurrent_layers import read_recurrent_integers
@@ -105,6 +106,7 @@ def _to_edge(program: Program) -> Any:
     keep_reduced_dimensions(graph)
     write_out_pixel_shuffles(graph)
     write_out_channels(graph)
+    write_out_float_rows(graph)
     read_recurrent_integers(graph)
     return to_edge_transform_and_lower(
         reexport(graph, program.interface),

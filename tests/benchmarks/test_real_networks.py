@@ -17,13 +17,7 @@ if FOLDER not in os.environ:
         pytest.mark.skip(reason=f"{FOLDER} names no folder of unzipped packages (benchmarks/real_modules.py)")
     )
 TARGETS = ("host", "android-cpu", "iphone", "onnx")
-# In 8 bits its artifact cannot be loaded (E157); in float it can.
-REFUSED = {("voice_activity", "host"), ("voice_activity", "android-cpu")}
-CELLS = [
-    pytest.param(name, target, marks=[pytest.mark.xfail(strict=True, reason="E157")] * ((name, target) in REFUSED))
-    for name in NETWORKS
-    for target in TARGETS
-]
+CELLS = [(name, target) for name in NETWORKS for target in TARGETS]
 
 
 @pytest.mark.parametrize(("name", "target"), CELLS)
