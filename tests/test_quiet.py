@@ -98,11 +98,12 @@ def test_every_row_says_why_and_is_narrow() -> None:
     import tomllib
 
     table = tomllib.loads((ROOT / "src" / "edgec" / "noise.toml").read_text())
-    assert {"log", "warning"} == set(table)
+    assert {"log", "warning", "native"} == set(table)
     for row in (*table["log"], *table["warning"]):
         assert row["why"] and set(row) <= {"logger", "category", "message", "module", "why"}
         assert "message" in row or "module" in row, "a whole logger or category is too much"
     assert all(issubclass(getattr(builtins, row["category"]), Warning) for row in table["warning"])
+    assert all(row["why"] and set(row) == {"line", "why"} for row in table["native"])
 
 
 API = """
