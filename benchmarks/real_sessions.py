@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgec.exporter.recipes.recipe import Recipe
-    from edgec.runtime_py.model import Model
 
 DTYPES = ("float32", "float16", "int8", "int4")
 BUCKETS = (128, 512, 1024, 1536, 2048)
@@ -115,15 +114,12 @@ def draft_row(given: argparse.Namespace) -> DraftRow:
     pairs: list[tuple[Lap, Lap]] = []
     for index, prompt in enumerate(prompts_of(given.prompts, given.count)):
         ids = model.encode(prompt, template=not given.raw)
+        count = min(given.tokens, model.session.limits.context - len(ids))
         both: dict[bool, Lap] = {}
         for on in (False, True)[:: -1 if index % 2 else 1]:
-            both[on] = lap(model.session, ids, _room(model, ids, given.tokens), ahead if on else None)
+            both[on] = lap(model.session, ids, count, ahead if on else None)
         pairs.append((both[False], both[True]))
     return summary(pairs)
-
-
-def _room(model: Model, ids: Sequence[int], tokens: int) -> int:
-    return min(tokens, model.session.limits.context - len(ids))
 
 
 def summary(pairs: Sequence[tuple[Lap, Lap]]) -> DraftRow:

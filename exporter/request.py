@@ -54,8 +54,7 @@ class ExportRequest:
         loras: the adapters that the artifact has functions for.
         spends_bits: a quality that is missed is answered by more bits. Stages do not depend on it.
         compare_layers: compare the artifact layer by layer even where its logits pass. Stages do not depend on it.
-        loops: LSTM and GRU layers of a module call edgec's kernels: this machine can compile them, and nobody asked for
-            standard ones.
+        loops: LSTM and GRU layers of a module call edgec's kernels: on this machine, or because they were asked for.
         emulation: whether the phone's runner executes the artifact under an emulator. Stages do not depend on it.
     """
 

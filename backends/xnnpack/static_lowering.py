@@ -29,6 +29,7 @@ from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR
 from edgec.ir.program import Program
+from edgec.ir.recurrent_layers import GRU, LSTM, WEIGHT
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import clone, nodes_of
 
@@ -183,6 +184,6 @@ _MACS: Mapping[str, Callable[[Node], int]] = {
     "aten::linear": lambda node: _product(node, 0),
     "aten::addmm": lambda node: _product(node, 1),
     "aten::convolution": _convolution,
-    "edgec::lstm": lambda node: _recurrent(node, 3),
-    "edgec::gru": lambda node: _recurrent(node, 2),
+    "edgec::lstm": lambda node: _recurrent(node, WEIGHT[LSTM]),
+    "edgec::gru": lambda node: _recurrent(node, WEIGHT[GRU]),
 }

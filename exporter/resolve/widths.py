@@ -97,11 +97,11 @@ def model_widths(model: str | Path, recipe: str | None, target: Target, task: st
     """
     config = read_config(model)
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
-    named = recipe or recorded_recipe(folder)
-    if kind_of(whole_config(config, folder / CONFIG), task) != MODULE:
-        return named_widths(named or DEFAULT_RECIPE, target.backend, config)
-    asked = for_backend(load_recipe(named or module_default(target)), target.backend)
-    return recipe_widths(asked if target.name == DEFAULT_TARGET else without_own_kernels(asked, target))
+    module = kind_of(whole_config(config, folder / CONFIG), task) == MODULE
+    named = recipe or recorded_recipe(folder) or (module_default(target) if module else DEFAULT_RECIPE)
+    if not module or target.name == DEFAULT_TARGET:
+        return named_widths(named, target.backend, config)
+    return recipe_widths(without_own_kernels(for_backend(load_recipe(named), target.backend), target))
 
 
 def override_widths(widths: Widths, **given: int | None) -> Widths:

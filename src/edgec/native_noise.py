@@ -7,15 +7,13 @@ of 30 layers. Such lines pass by Python's warnings and loggers; they are met whe
 from __future__ import annotations
 
 import os
-import re
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from io import TextIOWrapper
-from pathlib import Path
 from threading import Thread
+
+from edgec.quiet import noise
 
 _STDERR = 2
 
@@ -50,14 +48,8 @@ def native_noise_held() -> Iterator[None]:
 def _sort(read: int, out: int) -> None:
     with os.fdopen(read, "rb") as lines:
         for line in lines:
-            if not _noise().match(line):
+            if not noise().native.match(line):
                 os.write(out, line)
-
-
-@cache
-def _noise() -> re.Pattern[bytes]:
-    table = tomllib.loads((Path(__file__).parent / "noise.toml").read_text(encoding="utf-8"))
-    return re.compile("|".join(f"(?:{row['line']})" for row in table["native"]).encode())
 
 
 def _is_descriptor(stream: object) -> bool:

@@ -33,10 +33,11 @@ class LogNoise:
 
 @dataclass(frozen=True)
 class Noise:
-    """The table: filters of loggers, and filters of warnings as Python's ``warnings`` holds them."""
+    """The table: filters of loggers, filters of warnings as Python's ``warnings`` holds them, lines of native code."""
 
     logs: tuple[LogNoise, ...]
     warnings: tuple[tuple[Any, ...], ...]
+    native: re.Pattern[bytes]
 
 
 @cache
@@ -44,7 +45,8 @@ def noise() -> Noise:
     """The table, read once."""
     table = tomllib.loads((Path(__file__).parent / "noise.toml").read_text(encoding="utf-8"))
     logs = (LogNoise(row["logger"], re.compile(row.get("message", ""))) for row in table["log"])
-    return Noise(tuple(logs), tuple(map(_warning, table["warning"])))
+    native = re.compile("|".join(f"(?:{row['line']})" for row in table["native"]).encode())
+    return Noise(tuple(logs), tuple(map(_warning, table["warning"])), native)
 
 
 def _warning(row: dict[str, str]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""LSTM and GRU layers of modules call edgec's kernels, here and on phones, unless standard ones are asked for."""
+"""LSTM and GRU layers of modules call edgec's kernels here, and on phones where these are asked for."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from edgec.devices.targets import load_target
+from edgec.errors import InputError
 from edgec.exporter.resolve.widths import model_widths, named_widths
 
 BERT: dict[str, Any] = {"model_type": "bert", "architectures": ["BertModel"], "hidden_size": 64, "num_hidden_layers": 2}
@@ -39,3 +40,10 @@ def test_a_decoder_and_a_task_of_one_are_planned_in_4_bits(tmp_path: Path) -> No
     phone = load_target("oneplus-12-cpu")
     assert model_widths(file_of(tmp_path, LLAMA), None, phone) == named_widths("4bit", phone.backend)
     assert model_widths(file_of(tmp_path, LLAMA), None, phone, "feature-extraction").weight_bits == 8
+
+
+def test_a_recipe_that_the_target_does_not_execute_is_refused_for_encoders_too(tmp_path: Path) -> None:
+    for name in ("host", "oneplus-12-cpu"):
+        with pytest.raises(InputError) as caught:
+            model_widths(file_of(tmp_path, BERT), "lut4", load_target(name))
+        assert caught.value.code == "E172"
