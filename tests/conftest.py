@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,21 @@ def with_engine(cache: Path) -> Path:
     with suppress(FileExistsError):
         (cache / "runner").symlink_to(COMPILED)
     return cache
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the members of a test marked ``sweep(n)`` all but n, spread evenly, are slow: those n run everywhere."""
+    members = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sweep") and not item.get_closest_marker("slow"):
+            members[item.nodeid.split("[")[0]].append(item)
+    for sweep in members.values():
+        chosen = sweep[0].get_closest_marker("sweep").args[0]
+        kept = {place * len(sweep) // chosen for place in range(chosen)}
+        for place, item in enumerate(sweep):
+            if place not in kept:
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

@@ -99,6 +99,7 @@ DAMAGES: list[Damage] = [
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", [*sorted(FILES), "manifest.json"])
 def test_no_damage_is_ever_accepted(tmp_path: Path, name: str) -> None:
     intact = write_sample(tmp_path / "intact")

@@ -41,6 +41,7 @@ def test_what_runs_it_is_named(tiny_folder: Path, tmp_path: Path) -> None:
     assert caught.value.code == "E824" and "llama-cli" in caught.value.fix
 
 
+@pytest.mark.long
 def test_two_exports_give_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> None:
     files = [
         edgec.export(tiny_folder, format="gguf", recipe="8bit", seed=seed, out=tmp_path / f"{seed}.edgec")

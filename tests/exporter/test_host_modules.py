@@ -24,6 +24,7 @@ def exported(kind: str, folder: Path, **options: Any) -> Manifest:
     return read_manifest(export(FACTORIES[kind], out=folder / "x.edgec", **options))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "recipe"), [("vit", "8bit"), ("bert", "8bit")])
 def test_a_module_on_this_machine_calls_edgecs_kernels(kind: str, recipe: str, tmp_path: Path) -> None:
     made = exported(kind, tmp_path, recipe=recipe)
@@ -31,6 +32,7 @@ def test_a_module_on_this_machine_calls_edgecs_kernels(kind: str, recipe: str, t
     assert "edgec::encoder_attention.out" in made.runtime.operators
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("recipe", [_SLOW("float"), "4bit", _SLOW("3bit"), "balanced2"])
@@ -50,6 +52,7 @@ def test_tables_of_places_are_counted_as_they_are_stored(tmp_path: Path) -> None
     assert len(tables) == 4 and not any(row.dtype == "float32" and "float32 [" in row.name for row in made.ledger.rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [pytest.param({"kernels": "standard"}, marks=pytest.mark.slow), {"target": "android-cpu"}]
 )
@@ -59,6 +62,7 @@ def test_elsewhere_and_where_asked_a_module_calls_standard_kernels(options: dict
     assert not any(name.startswith("edgec::") for name in made.runtime.operators)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{"recipe": "8bit", "target": "android-cpu"}, {"recipe": "4bit"}])
 def test_computed_weights_and_outputs_in_a_dict_are_exported(options: dict[str, Any], tmp_path: Path) -> None:
     made = export("tests.exporter.module_factories:computed", out=tmp_path / "x.edgec", **options)
@@ -83,6 +87,7 @@ def test_what_a_format_cannot_hold_is_refused_by_name(
     assert caught.value.code == code and not (tmp_path / "x.edgec").exists()
 
 
+@pytest.mark.long
 def test_a_script_is_exported_and_a_module_with_state_refused(tmp_path: Path) -> None:
     made = export("tests.exporter.module_factories:traced", out=tmp_path / "x.edgec", recipe="float")
     assert read_manifest(made).parity[-1].passed

@@ -55,6 +55,7 @@ def rows(folder: Path, count: int = 20, shift: float = 0.0) -> Path:
     return folder / "rows.npz"
 
 
+@pytest.mark.long
 def test_the_ladder_says_which_inputs_were_used(tmp_path: Path) -> None:
     made = read_manifest(export(WEIGHED, recipe="float", out=tmp_path / "made.edgec"))
     assert made.judged_on.startswith("judged on 16 made inputs") and "--inputs" in made.judged_on
@@ -65,6 +66,7 @@ def test_the_ladder_says_which_inputs_were_used(tmp_path: Path) -> None:
     assert any("of 20, which differs most" in rung.note for rung in own.parity)
 
 
+@pytest.mark.long
 def test_a_fault_that_only_real_inputs_show_is_refused(tmp_path: Path) -> None:
     """Activations in 8 bits, scaled by the loud one of 32, are nothing for the others."""
     export(WEIGHED, recipe="8bit", out=tmp_path / "made.edgec")

@@ -33,6 +33,7 @@ def test_a_channel_that_float16_loses_is_refused_by_its_place(name: str, code: s
     assert exported(name, "host", tmp_path).is_dir()
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["iphone", "host"])
 @pytest.mark.parametrize("name", ["normalised", "constant", "hidden", "blind", "classes"])
@@ -41,6 +42,7 @@ def test_what_is_kept_passes_and_verifies(name: str, target: str, tmp_path: Path
     assert open_bundle(bundle).manifest.parity[-1].passed and verify(bundle).passed
 
 
+@pytest.mark.long
 def test_outputs_that_made_up_inputs_leave_undefined_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="no finite number") as caught:
         exported("logarithm", "host", tmp_path)

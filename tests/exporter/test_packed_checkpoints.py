@@ -108,6 +108,7 @@ KEPT = [
 ]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.long
 @pytest.mark.parametrize(("form", "found", "held"), KEPT, ids=[f"{found} {held}" for _, found, held in KEPT])
 def test_every_matrix_is_kept_bit_for_bit(form: Any, found: str, held: str, tmp_path: Path) -> None:
@@ -131,6 +132,7 @@ def random_folder(family: str, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_eight_layers_of_other_architectures_are_kept(family: str, tmp_path: Path) -> None:

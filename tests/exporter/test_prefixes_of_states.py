@@ -92,6 +92,7 @@ def test_a_second_turn_says_the_same(pair: Pair) -> None:
         assert said == wanted
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kept", [0, 1, 60])
 def test_a_text_that_leaves_the_prefix_early_is_computed_itself(pair: Pair, kept: int) -> None:
     """A recurrent state has no beginning to go back to: what begins otherwise is fed from its first token on."""

@@ -43,6 +43,8 @@ CASES = [
 ]
 
 
+@pytest.mark.long
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("target", "recipe"), CASES)
 def test_the_bundle_computes_what_the_module_does(target: str, recipe: str, tmp_path: Path) -> None:
     out = export(f"{HERE}:reader", target=target, recipe=recipe, kernels="edgec", out=tmp_path / "x.edgec")

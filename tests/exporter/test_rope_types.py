@@ -52,11 +52,13 @@ def quick(names: tuple[str, ...]) -> list[object]:
     return [BY_NAME[name] if name in QUICK else pytest.param(BY_NAME[name], marks=pytest.mark.slow) for name in names]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("model", quick(tuple(BY_NAME)), ids=lambda model: model.name)
 def test_on_a_cpu(model: RopeModel, tmp_path: Path) -> None:
     check(model, tmp_path, "pte")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("model", quick(STATIC), ids=lambda model: model.name)
 def test_in_fixed_shapes(model: RopeModel, tmp_path: Path) -> None:
     check(model, tmp_path, ONNX)

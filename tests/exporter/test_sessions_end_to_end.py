@@ -16,6 +16,7 @@ TOKENS = [3 + (7 * i) % 120 for i in range(100)]
 NEXT = [5, 6, 7]
 
 
+@pytest.mark.long
 def test_a_cache_with_rings_comes_back(ring_bundle: Path, tmp_path: Path) -> None:
     assert_state_comes_back(ring_bundle, tmp_path)
 

@@ -78,6 +78,7 @@ def _same(program: Program, source: ModelSource) -> int:
     return len(values)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", KEPT)
 def test_every_matrix_is_kept_bit_for_bit(kind: str, tmp_path: Path) -> None:
     program, source, fates = _rounded(write_forms(tmp_path / "tiny.gguf", lambda name: kind))
@@ -102,6 +103,7 @@ def test_decisions_count_the_bytes_of_the_file(kind: str) -> None:
     assert stored_bytes((6, 512), KEPT_SCHEMES[kind]) == 6 * 512 * FORM_BITS[kind] / 8
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", UNHELD)
 def test_forms_that_no_kernel_reads_are_rounded_again_and_it_is_measured(kind: str, tmp_path: Path) -> None:
     program, source, fates = _rounded(write_forms(tmp_path / "tiny.gguf", lambda name: kind))
@@ -185,6 +187,8 @@ def test_the_recipe_is_as_stored_only_where_it_can_be(options: dict[str, str], k
     }
 
 
+@pytest.mark.long
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["Q4_K", "Q2_K", "F32"])
 def test_what_is_expected_is_what_is_measured(kind: str, tmp_path: Path) -> None:
     file = write_forms(tmp_path / "tiny.gguf", lambda name: kind)

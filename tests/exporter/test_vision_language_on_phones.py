@@ -102,6 +102,7 @@ def said(model: Any, text: str, images: list[Any], wanted: list[int], **options:
     return list(model.generate(text, images=images, max_new_tokens=len(wanted), **options).tokens) if wanted else []
 
 
+@pytest.mark.long
 def test_the_words_are_those_of_transformers_about_one_image_and_about_two(exported: Fixed) -> None:
     family, model, compared = exported.family, edgec.load(exported.bundle), 0
     for index, shape in enumerate([(50, 40), (30, 90)]):

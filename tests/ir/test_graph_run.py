@@ -39,6 +39,7 @@ def quantized(program: Program) -> Program:
     return run_pass(run_pass(program, Quantize(default=WeightScheme(4, 32), lm_head=eight)), QuantizeEmbedding(8))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.long
 @pytest.mark.parametrize("kernels", ["edgec", "standard"])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])

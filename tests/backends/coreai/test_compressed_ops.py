@@ -40,6 +40,7 @@ def _executed(path: Path, given: torch.Tensor) -> torch.Tensor:
     return result
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.long
 @pytest.mark.parametrize("form", swept(form for form in FORMS if form.name != "lut3"))
 def test_an_asset_computes_the_graphs_numbers(form: Form, tmp_path: Path) -> None:

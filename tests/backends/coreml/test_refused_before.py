@@ -82,6 +82,7 @@ def test_more_steps_take_no_more_weights(form: str, tmp_path: Path) -> None:
     assert len(held) == 1
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["mlpackage", "pte"])
 @pytest.mark.parametrize("name", CASES)

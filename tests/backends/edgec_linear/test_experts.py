@@ -158,6 +158,7 @@ def forms_in(artifact: bytes) -> Counter[tuple[int, ...]]:
     return Counter(tuple(map(int, said)) for said in _BLOB.findall(artifact))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.long
 @pytest.mark.parametrize("form", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FORMS], ids=str)
 def test_every_width_and_group_is_stored_and_computed(form: Form, tmp_path: Path) -> None:

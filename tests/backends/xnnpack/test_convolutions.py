@@ -57,6 +57,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "recipe", "own"), CASES)
 def test_the_artifact_computes_its_graph(name: str, recipe: str, own: bool, tmp_path: Path) -> None:
@@ -70,6 +71,7 @@ def test_the_artifact_computes_its_graph(name: str, recipe: str, own: bool, tmp_
         assert float((got - wanted).abs().max()) <= allowed * float(wanted.abs().max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", ["float", "8bit"])
 def test_convolutions_are_delegated_beside_edgecs_kernels(recipe: str, tmp_path: Path) -> None:
     module, calls = made("pitch")
@@ -90,6 +92,7 @@ def test_products_are_counted_for_each_layer(tmp_path: Path) -> None:
     assert done.lowered.delegated_macs >= 32 * 16 * 16 + 16 * 8 * 8 * 16 + 12 * 64
 
 
+@pytest.mark.long
 def test_weights_are_stored_in_a_byte(tmp_path: Path) -> None:
     module, calls = made("pitch")
     assert isinstance(module, Pitch)

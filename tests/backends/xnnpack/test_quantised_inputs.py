@@ -25,6 +25,7 @@ def rounded(*first: Pass) -> tuple[Block, Program]:
     return module, run_passes(program, [*first, Quantize(default=WeightScheme(8, 0))])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "first", [[], pytest.param([BatchDimension()], marks=pytest.mark.slow)], ids=["rows", "with a batch"]
 )

@@ -53,6 +53,7 @@ def test_a_real_phone_has_figures(plug: Plug, phone_bundle: Path) -> None:
     assert figures["peak RSS"] == 50 and figures["RSS over idle"] == 30
 
 
+@pytest.mark.long
 def test_an_adapter_travels_to_the_phone(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
     phone = plug()
     module = AdapterModule(name="q", key="0" * 64, rank=1, alpha=1.0, scale=1.0)

@@ -194,6 +194,7 @@ def test_tokens_in_float_are_multiplied_by_the_chosen_experts(kernels: list[Pack
     assert ((result - numbers.exact(numbers.call.x)).abs() <= bound + numbers.bias_bound(result)).all()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("in_float", [False, True])
 @pytest.mark.parametrize(
     "case", [MANY, MANY_BALANCED, MANY_LIFTED, replace(MANY, grid=SYMMETRIC[8], group=0, groups=9)]

@@ -72,6 +72,7 @@ class Layer(nn.Module):
         return CACHED_ATTENTION(*asked, *caches, 0.125, window, ring, sink, 0.0, None)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("layout", [(0, 0, 0), (20, SLOTS - 2, 2)], ids=["full", "ring"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8, torch.uint8])
 def test_a_program_computes_what_torch_does(

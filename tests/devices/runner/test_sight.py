@@ -72,6 +72,7 @@ def eyes(case: PreparedCase, folder: Path) -> tuple[Any, Path]:
     return prompts, write_eyes(folder, prompts.info, case.described(folder))
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", CASES)
 def test_tiles_and_texts_are_those_of_the_processor(program: SightProgram, name: str, tmp_path: Path) -> None:
     prompts, bundle = eyes(CASES[name], tmp_path)

@@ -77,6 +77,7 @@ def test_training_that_diverges_writes_nothing(tiny_folder: Path, story: Path, t
     assert caught.value.code == "E512" and not (tmp_path / "wild").exists()
 
 
+@pytest.mark.long
 def test_a_last_step_that_diverges_writes_nothing(
     tiny_folder: Path, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +189,7 @@ def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp
     assert all(len(row.unique()) <= 4 for row in weight)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize(
     "more",

@@ -85,6 +85,7 @@ def shapes(case: Case) -> dict[str, tuple[int, int]]:
     }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.recipe}-{case.target}-{case.inner}")
 def test_every_matrix_takes_what_its_layout_asks_for(case: Case, tmp_path: Path) -> None:
     ledger = ledger_of(case, tmp_path)
@@ -101,6 +102,7 @@ def test_every_matrix_takes_what_its_layout_asks_for(case: Case, tmp_path: Path)
     assert {row.bytes for name, row in rows.items() if name.endswith("norm.weight")} == {HIDDEN * 4}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("case", CASES[:2], ids=lambda case: case.recipe)
 def test_no_byte_of_the_file_is_left_over(case: Case, tmp_path: Path) -> None:
     ledger = ledger_of(case, tmp_path)

@@ -35,6 +35,7 @@ def cancelling() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return Cancelling().eval(), (torch.randn(1, 8, 64),)
 
 
+@pytest.mark.long
 def test_a_default_that_misses_its_budget_gives_way_to_float(tmp_path: Path) -> None:
     made = read_manifest(export(CANCELLING, out=tmp_path / "x.edgec"))
     assert made.recipe_name == "float"
@@ -53,6 +54,7 @@ def test_a_named_recipe_is_refused_with_the_budget_that_decides(tmp_path: Path) 
     assert not (tmp_path / "x.edgec").exists()
 
 
+@pytest.mark.long
 def test_a_healthy_module_pays_nothing(tmp_path: Path) -> None:
     made = read_manifest(export("tests.exporter.module_factories:vit", out=tmp_path / "x.edgec"))
     assert made.recipe_name == "8bit" and made.tried_recipes == [] and made.bits_line == ""

@@ -70,6 +70,7 @@ def _tokens(count: int = TOKENS) -> Tensor:
     return torch.randint(3, 128, (1, count), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.sweep(4)
 @torch.no_grad()
 def test_logits_equal_eager_beyond_the_window(captured: Captured) -> None:
     tokens = _tokens()

@@ -36,6 +36,7 @@ def captured(model: RopeModel, context: int, held: bool = True, change: Any = No
     return capture_decoder(build_skeleton(build), model_spec(config.to_dict()), StateDict(model.model()), context)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["longrope", "longrope beside the parameters", "longrope in some layers"])
 def test_frequencies_that_are_renewed_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="when a later token has come") as raised:
@@ -43,6 +44,7 @@ def test_frequencies_that_are_renewed_are_refused(name: str) -> None:
     assert raised.value.code == "E743"
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_the_last_positions_are_those_of_transformers(model: RopeModel) -> None:
     context = CONTEXT if model.others else model.first or CONTEXT
@@ -100,6 +102,7 @@ def test_memory_of_a_call_is_no_constant() -> None:
     captured(BY_NAME["default"], CONTEXT, change=change)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("context", [8, 11, 24])
 def test_short_contexts_are_tried_as_well(context: int) -> None:
     captured(BY_NAME["yarn"], context)

@@ -77,6 +77,7 @@ def prepared(kind: str) -> tuple[torch.nn.Module, Program]:
     return model, run_passes(program, passes, in_place=True)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind",

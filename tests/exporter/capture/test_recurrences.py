@@ -75,6 +75,7 @@ def _difference(got: Tensor, wanted: Tensor) -> float:
     return float((got - wanted).abs().max() / wanted.abs().max())
 
 
+@pytest.mark.sweep(3)
 @torch.no_grad()
 def test_the_graph_means_what_the_model_does(captured: Captured) -> None:
     assert nodes_of(captured.program.graph, *RECURRENCES)

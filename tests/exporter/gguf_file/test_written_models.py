@@ -74,6 +74,7 @@ def _logits(source: ModelSource) -> torch.Tensor:
     return logits
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_floats_come_back_and_compute_the_same(family: Family, tmp_path: Path) -> None:
     request = _request(_folder(tmp_path, family), recipe="float")
@@ -89,6 +90,8 @@ def test_every_architecture_that_is_read_is_written() -> None:
     assert tried == set(NAMES)
 
 
+@pytest.mark.long
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ["llama", "llama, tied", "qwen3moe", "gemma2", "lfm2", "phi3"])
 @pytest.mark.parametrize("recipe", ["4bit", "8bit"])
 def test_integers_are_read_back_to_the_bit(name: str, recipe: str, tmp_path: Path) -> None:

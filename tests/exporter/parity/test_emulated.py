@@ -60,6 +60,7 @@ def test_the_runner_answers_the_probes_calls_and_all_is_recorded(tiny_folder: Pa
     assert manifest.build.not_emulated == "" and "simulated" in (bundle / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_an_export_that_does_not_run_it_says_why(tiny_folder: Path, tmp_path: Path) -> None:
     bundle = exported(tiny_folder, tmp_path / "x.edgec", emulate=False)
     manifest = read_manifest(bundle)

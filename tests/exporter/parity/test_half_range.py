@@ -52,6 +52,7 @@ def _value(error: InputError) -> float:
     return float(error.what.split("up to ")[1].split(", which")[0].replace(",", ""))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("layer", PLACES)
 def test_huge_values_are_refused_by_layer_and_a_little_less_passes(

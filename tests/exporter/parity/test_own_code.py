@@ -35,6 +35,7 @@ def fails_when_computed(forward: Callable[..., Any]) -> Callable[..., Any]:
     return failing
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("family", KINDS)
 def test_a_reference_that_fails_is_an_error_of_the_model(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

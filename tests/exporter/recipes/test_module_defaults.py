@@ -16,6 +16,7 @@ VIT = "tests.exporter.module_factories:vit"
 TINY_STORIES = "examples/tiny-stories"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("target", "form", "recipes"),
     [
@@ -37,6 +38,7 @@ def test_a_module_begins_with_what_its_target_holds(
     assert all(each.backend == request.target.backend for each in request.further_recipes)
 
 
+@pytest.mark.long
 def test_only_a_default_that_another_follows_has_a_narrower_limit(tmp_path: Path) -> None:
     def limits(**options: object) -> list[float | None]:
         given = ExportOptions(VIT, out=tmp_path / "x.edgec", **options)  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ MEASURED = [
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "recipe", "peak"), MEASURED)
 def test_an_export_takes_no_more_memory_than_was_forecast(name: str, recipe: str, peak: float) -> None:

@@ -69,6 +69,7 @@ def test_random_grammars_are_refused_or_allow_the_same_bytes(seed: int) -> None:
     assert [difference(grammar, machine, walk, 25) for walk in range(4)] == [""] * 4, grammar
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("body", ['"{}" "y"', '("{}") "y"', "/({})y/"])
 def test_a_part_of_thousands_of_bytes_may_stand_before_another(body: str) -> None:
     # More bytes than Python's calls may be deep.

@@ -228,6 +228,7 @@ FACTORIES = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("case", FACTORIES.values(), ids=FACTORIES)
 def test_a_bad_factory(case: tuple[str, str], tmp_path: Path) -> None:
     code, reason = case

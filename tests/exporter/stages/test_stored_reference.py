@@ -48,6 +48,7 @@ def test_models_in_float_are_read_by_transformers(tiny_folder: Path) -> None:
     assert isinstance(open_reference(str(tiny_folder)), FloatModel)
 
 
+@pytest.mark.long
 def test_a_bundle_is_measured_against_a_file(file: Path, tiny_bundle: Path, tiny_folder: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text(TEXT * 4)
@@ -66,6 +67,7 @@ def test_a_bundle_is_measured_against_a_file(file: Path, tiny_bundle: Path, tiny
     assert again.overall.kl_mean == pytest.approx(found.overall.kl_mean, rel=1e-3)
 
 
+@pytest.mark.long
 def test_a_bundle_of_a_file_is_measured_against_it(file: Path, tmp_path: Path) -> None:
     bundle = edgec.export(file, out=tmp_path / "out.edgec", budgets={"kl_mean": 100.0, "top1_agreement": 0.0})
     (tmp_path / "text.txt").write_text(TEXT)

@@ -60,6 +60,7 @@ def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
     return TorchMethod(artifact)((IDS,))[0], {name for name in names if "embedding" in name}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "bits", "group", "operator"),

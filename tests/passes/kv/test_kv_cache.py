@@ -35,6 +35,7 @@ def cached(dtype: str, chunk: int = 12, sink: int = 0, kernels: str = "edgec", *
     return run_pass(captured(**model), KvCache(CONTEXT, chunk, dtype, sink, kernels))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.long
 @pytest.mark.parametrize(("dtype", "kernels"), KINDS)
 @pytest.mark.parametrize("model", [{"family": "llama"}, WINDOWED], ids=["full", "ring"])

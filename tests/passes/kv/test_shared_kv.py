@@ -49,6 +49,7 @@ def sharing(donors: dict[int, int]) -> Iterator[str]:
     yield "edgec_test_sharing"
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", DONORS)
 def test_equals_transformers_with_shared_layers(name: str) -> None:
     program, plan = run_pass(decoder(name), SharedKv(2)), call_plan(40, CHUNK, ROWS)

@@ -51,6 +51,7 @@ def gap(before: Program, after: Program) -> float:
     return difference(run_program(before, tokens(), PLAN), run_program(after, tokens(), PLAN), 0.0).max_relative
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kernels", ["edgec", "standard"])
 @pytest.mark.parametrize("boundary", [0, 2])
 @pytest.mark.parametrize(
@@ -60,6 +61,7 @@ def test_prefill_decode_and_verification_stay_the_same(name: str, boundary: int,
     assert gap(cached(name, boundary, kernels), skipping(name, boundary, kernels)) < TOLERANCE
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
 def test_rounded_caches_stay_the_same(dtype: str) -> None:
     assert gap(cached("gemma3", 2, dtype=dtype), skipping("gemma3", 2, dtype=dtype)) < TOLERANCE
@@ -152,6 +154,7 @@ def test_standard_kernels_keep_their_queries() -> None:
     assert [node for node in _operands(program, aten.index_select.default, 0) if node in kernels] == kernels[-1:]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_it_can_run_twice(name: str) -> None:
     again = run_pass(skipping(name), PrefillSkip())

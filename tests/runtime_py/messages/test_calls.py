@@ -132,6 +132,7 @@ def test_truth_as_qwen_tags_may_write_it() -> None:
     assert call.arguments == ARGUMENTS | {"city": "True"}
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("name", "special"), CASES)
 def test_random_models_write_calls_that_fulfil_their_schema(name: str, special: tuple[str, ...]) -> None:
     tokens, whole = marked(FORMS[name], special), 0

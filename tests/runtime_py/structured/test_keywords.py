@@ -63,6 +63,7 @@ def test_a_keyword_that_is_not_enforced_is_refused_by_name(case: KeywordCase) ->
     assert error.code == "E613" and repr(case.refused) in error.what and error.where.endswith(f"/{case.refused}")
 
 
+@pytest.mark.sweep(40)
 @pytest.mark.long
 @pytest.mark.parametrize("vocabulary", ["example", "fallback"])
 @pytest.mark.parametrize("case", ENFORCED_CASES, ids=name_of)

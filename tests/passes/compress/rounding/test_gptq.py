@@ -77,6 +77,7 @@ def test_a_channel_that_is_never_used_does_no_harm() -> None:
     assert bool(torch.isfinite(rounded.dequantize()).all())
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "phi3"])
 @pytest.mark.parametrize("cached", [False, True])

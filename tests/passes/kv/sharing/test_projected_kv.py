@@ -40,6 +40,7 @@ def fed_from_the_boundary(model: nn.Module) -> None:
             projection.register_forward_pre_hook(lambda _, inputs, norm=norm: (norm(held[0]),))
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
 @pytest.mark.parametrize("prepared", [False, True], ids=["captured", "fused"])
