@@ -1,5 +1,7 @@
 """The quality cost of compression on two trained models: python benchmarks/quality.py [--model NAME] [--json].
 
+``--real`` and the options of real_models.py instead measure a chat model in every recipe beside llama.cpp's types.
+
 Round-to-nearest against each algorithm at 8 to 1.58 bits, caches per context position, other tools' formats, pruning,
 and the recovery by training with rounding. Held-out text, disjoint from the calibration text; every figure is measured
 on this machine.
@@ -33,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     from benchmarks.quality_parts.subjects import SUBJECTS
 
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
+    if "--real" in words:
+        import_module("benchmarks.real_models").main([word for word in words if word != "--real"])
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=[*SUBJECTS, "both"], default="both")
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, "adapted"], default=[*PARTS, "adapted"])
@@ -41,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="rows of the weights' table that contain this text")
     parser.add_argument("--build", type=Path, default=Path("build/bench"), help="for GGUF files and plots")
     parser.add_argument("--json", action="store_true", help="one JSON object a row instead of tables")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     names = [*SUBJECTS] if options.model == "both" else [options.model]
     for name in names:
         _measure(SUBJECTS[name](options.tokens, options.known), options)
