@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.evaluate.reference import ReferenceModel
 
 
 def compare(
@@ -29,8 +32,17 @@ def compare(
 
     edgec compare one-thread.jsonl two-threads.jsonl --allow threads
 
+    edgec compare kept.edgec lut4.edgec --text held-out.txt --reference smollm2.gguf
+
     edgec compare float.edgec 4bit.edgec 2bit.edgec --text held-out.txt --chart quality.svg
     """
     from edgec.runtime_py.comparison import compare_runs_or_bundles
 
-    compare_runs_or_bundles(subjects, allow or (), text, reference, tokens, threads, chart, json)
+    compare_runs_or_bundles(subjects, allow or (), text, reference, tokens, threads, chart, json, _opened)
+
+
+def _opened(name: str, sees: bool) -> ReferenceModel:
+    # Records of runs are compared without torch.
+    from edgec.exporter.stages.stored_reference import open_reference
+
+    return open_reference(name, sees)

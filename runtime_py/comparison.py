@@ -9,6 +9,7 @@ from pathlib import Path
 from edgec.errors import InputError
 from edgec.runtime_py import side_by_side as bundles
 from edgec.runtime_py.bench import compare as runs
+from edgec.runtime_py.evaluate.reference import OpenReference
 
 
 def compare_runs_or_bundles(
@@ -20,15 +21,18 @@ def compare_runs_or_bundles(
     threads: int | None,
     chart: Path | None,
     as_json: bool,
+    opens: OpenReference | None = None,
 ) -> None:
-    """Compare what was given, and print the result.
+    """Compare what was given, and print the result; ``opens`` opens the float model, as ``evaluate`` says.
 
     Raises:
         InputError: E160, neither two records of runs nor two or more bundles; else as either comparison.
     """
     if len(subjects) >= 2 and all(path.is_dir() for path in subjects):
         say = _silent if as_json else _said
-        rows = bundles.side_by_side(subjects, text, reference=reference, tokens=tokens, threads=threads, say=say)
+        rows = bundles.side_by_side(
+            subjects, text, reference=reference, tokens=tokens, threads=threads, say=say, opens=opens
+        )
         bundles.report(rows, chart, as_json)
     elif len(subjects) == 2 and not any(path.is_dir() for path in subjects):
         runs.report(runs.compare(subjects[0], subjects[1], allow), as_json)

@@ -13,6 +13,7 @@ from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.evaluate.evaluate import evaluate
+from edgec.runtime_py.evaluate.reference import OpenReference
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.svg import Points, point_chart, stack
 from edgec.terminal import WordTable, make_console
@@ -61,6 +62,7 @@ def side_by_side(
     tokens: int = 2048,
     threads: int | None = None,
     say: Callable[[str], None] = lambda text: None,
+    opens: OpenReference | None = None,
 ) -> list[SideBySide]:
     """Measure bundles of language models one after the other.
 
@@ -71,6 +73,7 @@ def side_by_side(
         tokens: the most tokens of the text to use.
         threads: CPU threads of the runtime.
         say: told about the progress.
+        opens: opens the float model; None: transformers alone, which reads no GGUF file.
 
     Raises:
         InputError: E130 to E137, E155 for a bundle; E164 for the text; E165 for the reference.
@@ -78,14 +81,18 @@ def side_by_side(
     measured = []
     for place in bundles:
         say(f"measuring {place.name}")
-        measured.append(_measured(place, text, reference, tokens, threads))
+        measured.append(_measured(place, text, reference, tokens, threads, opens))
     return measured
 
 
-def _measured(place: Path, text: Path | None, reference: str | None, tokens: int, threads: int | None) -> SideBySide:
+def _measured(
+    place: Path, text: Path | None, reference: str | None, tokens: int, threads: int | None, opens: OpenReference | None
+) -> SideBySide:
     model = load(place, threads)
     speed = None if simulator_of(model.bundle.manifest) else _speed(model)
-    score = evaluate(place, text, tokens=tokens, reference=reference, threads=threads).overall if text else None
+    score = None
+    if text:
+        score = evaluate(place, text, tokens=tokens, reference=reference, threads=threads, opens=opens).overall
     return SideBySide(
         str(place),
         f"{model.bundle.manifest.recipe_name}, {model.bundle.manifest.target}",

@@ -42,12 +42,12 @@ def with_engine(cache: Path) -> Path:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of the members of a test marked ``sweep(n)`` all but n, spread evenly, are slow: those n run everywhere."""
-    members = defaultdict(list)
+    members: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sweep") and not item.get_closest_marker("slow"):
-            members[item.nodeid.split("[")[0]].append(item)
-    for sweep in members.values():
-        chosen = sweep[0].get_closest_marker("sweep").args[0]
+        mark = item.get_closest_marker("sweep")
+        if mark is not None and not item.get_closest_marker("slow"):
+            members[item.nodeid.split("[")[0], mark.args[0]].append(item)
+    for (_, chosen), sweep in members.items():
         kept = {place * len(sweep) // chosen for place in range(chosen)}
         for place, item in enumerate(sweep):
             if place not in kept:

@@ -80,8 +80,7 @@ def gguf_in_folder(folder: Path) -> Path | None:
         InputError: E114, there are several.
     """
     files = plain_files(folder, "*.gguf")
-    parts = ((file, _PART.fullmatch(file.name)) for file in files)
-    firsts = [file for file, part in parts if part is None or int(part["number"]) == 1]
+    firsts = [folder / name for name in first_parts([file.name for file in files])]
     if len(firsts) > 1:
         raise InputError(
             what="The folder holds several GGUF models.",
@@ -91,6 +90,13 @@ def gguf_in_folder(folder: Path) -> Path | None:
             code="E114",
         )
     return next(iter(firsts or files), None)
+
+
+def first_parts(files: Sequence[str]) -> list[str]:
+    """Of names or paths of files, those of GGUF models: whole ones, and the first parts of those that were split."""
+    models = [file for file in files if file.lower().endswith(".gguf")]
+    parts = ((file, _PART.fullmatch(file.rpartition("/")[2])) for file in models)
+    return [file for file, part in parts if part is None or int(part["number"]) == 1]
 
 
 def _count(header: GgufHeader) -> int:

@@ -30,13 +30,18 @@ def fetch_snapshot(
         InputError: E101 (no such model or revision), E102 (gated) or E103 (hub out of reach and not in the cache).
     """
     patterns = [*_DATA, *(_PICKLES if allow_pickle else ()), *(_CODE if trust_remote_code else ())]
-    folder = _snapshot(repo, revision, patterns, _IGNORED)
+    folder = fetch_files(repo, revision, patterns, _IGNORED)
     weights = ("*.safetensors", *(_PICKLES if allow_pickle else ()))
     parts = [f"{part}/{pattern}" for part in _parts(folder) for pattern in weights]
-    return _snapshot(repo, revision, parts, ()) if parts else folder
+    return fetch_files(repo, revision, parts, ()) if parts else folder
 
 
-def _snapshot(repo: str, revision: str | None, patterns: Sequence[str], ignored: Sequence[str]) -> Path:
+def fetch_files(repo: str, revision: str | None, patterns: Sequence[str], ignored: Sequence[str]) -> Path:
+    """Download the files that match shell patterns, less the ignored ones, and return the snapshot's folder.
+
+    Raises:
+        InputError: E101, E102, E103 or E148, as ``fetch_snapshot``.
+    """
     from huggingface_hub import snapshot_download
 
     try:
@@ -56,6 +61,20 @@ def _parts(folder: Path) -> tuple[str, ...]:
         return ()
     parts = [part.get("path") for part in listed if isinstance(part, dict)] if isinstance(listed, list) else []
     return tuple(path for path in parts if isinstance(path, str) and _PLAIN_PATH.fullmatch(path))
+
+
+def listed_files(repo: str, revision: str | None = None) -> list[str]:
+    """The paths of all files of a repository, asked from the hub.
+
+    Raises:
+        InputError: E101, E102 or E103, as ``fetch_snapshot``.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        return list(HfApi().list_repo_files(repo, revision=revision))
+    except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
+        raise _hub_error(repo, revision, error) from error
 
 
 def fetch_config(repo: str, revision: str | None = None) -> Path:

@@ -14,6 +14,7 @@ from edgec.exporter.sources.expert_counts import chosen_share
 from edgec.exporter.sources.gguf_config import gguf_config
 from edgec.exporter.sources.gguf_file import gguf_of, read_gguf
 from edgec.exporter.sources.hub import fetch_config
+from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice
 from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.exporter.sources.model_forms import is_hub_id
 
@@ -28,6 +29,8 @@ def read_config(model: str | Path) -> dict[str, Any]:
         InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub; E800 to E810, GGUF.
     """
     path = Path(model).expanduser()
+    if not path.exists() and (asked := hub_choice(str(model))) is not None:
+        path = fetch_gguf(*asked)
     if not path.exists() and is_hub_id(str(model)):
         return read_json(fetch_config(str(model)))
     if (file := gguf_of(path)) is not None:

@@ -17,6 +17,7 @@ from edgec.exporter.sources.gguf_folder import read_gguf_folder
 from edgec.exporter.sources.gguf_metadata import undescribed
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config
 from edgec.exporter.sources.hub import fetch_snapshot
+from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
 from edgec.exporter.sources.image_patches import Size
 from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
 from edgec.exporter.sources.model_forms import (
@@ -52,7 +53,8 @@ def resolve(
     """Find a model and check that its files fit together.
 
     Args:
-        model: a local folder, a config.json, a GGUF file, a Hugging Face id, or ``package.module:factory``. Local
+        model: a local folder, a config.json, a GGUF file, a Hugging Face id (``owner/name``, for one of its GGUF files
+            ``owner/name:Q4_K_M``), or ``package.module:factory``. Local
             files and folders take precedence.
         random_weights: seeded random weights in place of stored ones.
         revision: branch, tag or commit on the hub.
@@ -64,9 +66,9 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811, for quantised safetensors
-            E814 to E819, for vision-language models E650, E721 and E722, and for speech-language models E750 and
-            E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811 and E829, for quantised
+            safetensors E814 to E819, for vision-language models E650, E721 and E722, and for speech-language models
+            E750 and E751; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
     path = existing_path(model)
@@ -74,9 +76,12 @@ def resolve(
         return _from_path(model, path, options)
     if is_factory(model):
         return _from_factory(model, options)
+    if (asked := hub_choice(model)) is not None:
+        return _from_gguf(model, fetch_gguf(*asked, revision), options)
     if not is_hub_id(model):
         raise no_such_path(model)
     folder = fetch_snapshot(model, revision=revision, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    refuse_unchosen(model, folder, revision)
     source = _from_path(model, folder, options)
     return replace(source, name=short_name(model.rpartition("/")[2]), revision=folder.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,10 @@ def test_a_bundle_is_measured_against_a_file(file: Path, tiny_bundle: Path, tiny
     assert found.overall.kl_mean is not None and floats.overall.kl_mean is not None
     # The bundle is in float: it equals its folder, and is as far from the file as rounding took that.
     assert abs(floats.overall.kl_mean) < 1e-8 and found.overall.kl_mean > 1e-6
+    words = ["compare", str(tiny_bundle), str(tiny_bundle), "--text", str(text), "--tokens", "60", "--json"]
+    done = CliRunner().invoke(app, [*words, "--reference", str(file)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["bundles"][1]["kl_mean"] == pytest.approx(found.overall.kl_mean, rel=1e-9)
     weights = resolve(str(file)).weights
     assert weights is not None
     rounded = AutoModelForCausalLM.from_pretrained(tiny_folder, dtype="float32")
