@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from json import dumps
-from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from edgec.devices.prediction.app_limit import AppLimit
     from edgec.devices.prediction.estimate import Range
     from edgec.devices.prediction.forecast import Plan
     from edgec.devices.prediction.unit_choice import PhaseUnit
+    from edgec.exporter.resolve.planned import Answer, Question
     from edgec.terminal import WordTable
 
 _UNAVAILABLE = "unavailable"
+_VERDICTS: Mapping[str, str] = {
+    "fits": "fits",
+    "tight": "may not fit",
+    "does not fit": "does not fit",
+    "unknown": "whether it fits is unknown",
+}
 
 
 def plan(
@@ -32,7 +40,7 @@ def plan(
     lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the lm_head.")] = None,
     kv_bits: Annotated[int | None, typer.Option(help="Bits of cached keys and values: 4, 8, 16 or 32.")] = None,
     context: Annotated[
-        int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096), or an encoder reads.")
+        int | None, typer.Option(help="Tokens the KV cache holds (those of the export), or an encoder reads.")
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="As for edgec export: text-generation plans the text part of a model with eyes.")
@@ -43,66 +51,68 @@ def plan(
 ) -> None:
     """Estimate size, memory and speed of a model on a phone from its config alone.
 
-    Every figure is an estimate with its range; docs/plan.md says how far each can be trusted.
+    It plans what edgec export would make of the same MODEL, --target and options. Every figure is an estimate with its
+    range; docs/plan.md says how far each can be trusted.
 
     Examples:
     edgec plan examples/tiny-stories --target iphone-16-pro
 
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """
-    from edgec.backends.forms import form_of
-    from edgec.devices.prediction.unit_choice import unit_choice
-    from edgec.devices.targets import load_target
-    from edgec.exporter.resolve.adapters import with_adapters
-    from edgec.exporter.resolve.target_choice import plan_target
-    from edgec.exporter.resolve.widths import model_widths, override_widths
-    from edgec.exporter.sources.parameters import read_config
-    from edgec.exporter.sources.shapes import model_shape
+    from edgec.exporter.resolve.planned import Question, answer
 
-    phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
-    given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
-    widths = override_widths(model_widths(model, recipe, phone, task), **given)
-    folder, form = Path(model) if Path(model).is_dir() else None, form_of(phone)
-    shape = model_shape(read_config(model), form=form, task=task, context=context, folder=folder)
-    shape = with_adapters(shape, adapter or (), form)
-    forecast, choice = plan_target(shape, phone, widths, context=context, prompt_tokens=prompt_tokens)
-    show(forecast, json, choice, unit_choice(shape, forecast) if forecast.context else ())
+    bits = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
+    question = Question(model, target, recipe, task, context, prompt_tokens, adapter or (), bits)
+    show(question, answer(question), json)
 
 
-def show(forecast: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]) -> None:
-    """Print a plan as tables or as one JSON object.
-
-    Args:
-        forecast: the plan.
-        as_json: one JSON object instead of tables.
-        choice: why this phone was chosen, where a family was named.
-        phases: the units proposed for prefill and decode.
-    """
+def show(question: Question, answered: Answer, as_json: bool) -> None:
+    """Print a plan as one page, or as one JSON object with ``as_json``."""
     from edgec.terminal import make_console
 
+    forecast = answered.plan
     if as_json:
-        units = [asdict(phase) for phase in phases]
-        typer.echo(dumps({**forecast.to_json(), "target_choice": choice, "phase_units": units}, indent=2))
+        units = [asdict(phase) for phase in answered.phases]
+        further = {"recipe": answered.recipe, "target_choice": answered.target_choice, "phase_units": units}
+        commands = [command for command, _ in _commands(question, answered)]
+        typer.echo(dumps({"schema_version": 1, **forecast.to_json(), **further, "commands": commands}, indent=2))
         return
-    console, target = make_console(), forecast.target
-    console.print(
-        *([choice] if choice else []),
-        f"{forecast.parameters / 1e6:,.1f} M parameters on {target.phone_name}, {target.unit}, {target.format}",
-        summary_table(forecast),
-        str(forecast.widths),
-        parts_table(forecast),
-        *(_phase_line(phase, forecast.notes) for phase in phases),
-        sep="\n",
-    )
-    console.print(*closing_lines(forecast), sep="\n")
+    console = make_console()
+    for paragraph in page(question, answered):
+        console.print(paragraph, markup=False, highlight=False)
 
 
-def summary_table(forecast: Plan) -> WordTable:
-    """The estimates with their ranges and how far each can be trusted."""
+def page(question: Question, answered: Answer) -> Iterator[str | WordTable]:
+    """Whether it fits and how fast it is, what to run next, what takes the memory, and what was assumed."""
+    forecast = answered.plan
+    target, verdict = forecast.target, _VERDICTS[forecast.verdict]
+    named = f"{forecast.parameters / 1e6:,.1f} M parameters on {target.phone_name}, {target.unit}, {target.format}"
+    if answered.refusal is not None:
+        yield f"{named}: edgec export refuses it, {answered.refusal.what} [{answered.refusal.code}]"
+    else:
+        yield f"{named}: {verdict}"
+    if answered.target_choice:
+        yield answered.target_choice
+    yield figures_table(forecast)
+    yield from _limit_lines(forecast)
+    yield f"recipe {answered.recipe}: {forecast.widths}"
+    if not forecast.target.export_supported:
+        yield "edgec makes nothing for this target yet"
+    yield "next:"
+    for command, gain in _commands(question, answered):
+        yield f"  {command}" + (f"\n      {gain}" if gain else "")
+    parts = (f"{part.name} {part.bytes / 1e6:,.1f}" for part in forecast.footprint.parts)
+    yield f"memory, MB: {', '.join(parts)}"
+    yield from (line for phase in answered.phases if (line := _phase_line(phase)))
+    yield from (f"note: {note}" for note in forecast.notes)
+
+
+def figures_table(forecast: Plan) -> WordTable:
+    """The estimates with their ranges."""
     from edgec.terminal import WordTable
 
-    table = WordTable("", "low", "estimate", "high", "how")
+    table = WordTable("estimated", "low", "likely", "high", "range")
     for name, estimate, unit, divisor in _estimates(forecast):
         table.add_row(f"{name}, {unit}", *_cells(estimate, divisor))
     return table
@@ -124,8 +134,7 @@ def _cells(estimate: Range | None, divisor: float) -> tuple[str, str, str, str]:
     if estimate is None:
         return "", _UNAVAILABLE, "", ""
     low, mid, high = (_rounded(value / divisor) for value in (estimate.low, estimate.mid, estimate.high))
-    trust = "bounds" if estimate.confidence is None else f"{estimate.confidence:.0%} range"
-    return low, mid, high, f"{estimate.how}, {trust}"
+    return low, mid, high, "bounds" if estimate.confidence is None else f"{estimate.confidence:.0%}"
 
 
 def _rounded(value: float) -> str:
@@ -133,47 +142,60 @@ def _rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _phase_line(phase: PhaseUnit, notes: Sequence[str]) -> str:
-    """The unit chosen for a phase, the estimated speed of each unit, and the reasons that ``notes`` do not give."""
-    known = [(speed.unit, speed.tokens_per_s) for speed in phase.speeds if speed.tokens_per_s]
-    speeds = ", ".join(f"{unit} {speed.mid:,.0f} ({speed.low:,.0f} to {speed.high:,.0f})" for unit, speed in known)
-    told = f"{phase.unit}, estimated tokens/s: {speeds}" if phase.unit else _UNAVAILABLE
-    reasons = [reason for reason in phase.reason.split("; ") if reason not in notes]
-    return "; ".join((f"{phase.phase} on: {told}", *reasons))
-
-
-def parts_table(forecast: Plan) -> WordTable:
-    """The parts of the memory, the largest first."""
-    from edgec.terminal import WordTable
-
-    table = WordTable("takes memory", "MB")
-    for part in forecast.footprint.parts:
-        table.add_row(part.name, f"{part.bytes / 1e6:,.1f}")
-    return table
-
-
-def closing_lines(forecast: Plan) -> Iterator[str]:
-    """The verdict, a smaller plan that would fit, and notes on the estimates."""
+def _limit_lines(forecast: Plan) -> Iterator[str]:
+    """What the system grants one app, with and without iOS's entitlement, and the phone's memory."""
     target = forecast.target
-    yield _verdict_line("app limit", target.app_limit_bytes, forecast.verdict)
-    if target.os == "ios":
+    yield _limit_line("one app gets", forecast.limit, forecast.verdict)
+    if target.os == "ios" and forecast.limit_entitled is not None:
         name = "with the increased-memory-limit entitlement"
-        yield _verdict_line(name, target.app_limit_entitled_bytes, forecast.verdict_entitled)
+        yield _limit_line(name, forecast.limit_entitled, forecast.verdict_entitled)
     if target.memory_bytes:
         share = forecast.footprint.peak_bytes.high / target.memory_bytes
         yield f"at most {max(share, 0.01):.0%} of the phone's memory ({_megabytes(target.memory_bytes)})"
-    if forecast.smaller:
-        smaller = forecast.smaller
-        peak = f"peak at most {smaller.peak_bytes.high / 1e6:,.0f} MB"
-        context = f", context {smaller.context}" if smaller.context else ""
-        yield f"smaller: {smaller.widths}{context} ({peak}): {smaller.verdict}"
-    yield from (f"note: {note}" for note in forecast.notes)
 
 
-def _verdict_line(name: str, limit: int | None, verdict: str) -> str:
-    known = limit is not None or verdict != "unknown"
-    return f"{name} {_megabytes(limit)}: {verdict if known else 'whether it fits is unknown'}"
+def _limit_line(name: str, limit: AppLimit | None, verdict: str) -> str:
+    if limit is None:
+        return f"{name} an unknown share of the memory: {_VERDICTS[verdict]}"
+    low, high = f"{limit.low_bytes / 1e6:,.0f}", _megabytes(limit.high_bytes)
+    between = high if limit.low_bytes == limit.high_bytes else f"{low} to {high}"
+    return f"{name} {between} ({limit.how}): {_VERDICTS[verdict]}"
 
 
-def _megabytes(amount: int | None) -> str:
-    return "unknown" if amount is None else f"{amount / 1e6:,.0f} MB"
+def _megabytes(amount: int) -> str:
+    return f"{amount / 1e6:,.0f} MB"
+
+
+def _commands(question: Question, answered: Answer) -> Iterator[tuple[str, str]]:
+    """Commands that make what was planned, what would fit better, and what would be faster, each with its gain."""
+    forecast = answered.plan
+    possible = forecast.target.export_supported and answered.refusal is None
+    if possible and not any(question.bits.values()):
+        yield _command(question, forecast.target.name if answered.target_choice else question.target), ""
+    if possible and (smaller := forecast.smaller) is not None:
+        gain = f"peak at most {_megabytes(int(smaller.peak_bytes.high))}: {_VERDICTS[smaller.verdict]}"
+        yield _command(replace(question, recipe=None, context=None), question.target, smaller.asked.options), gain
+    seen = set()
+    for phase in answered.phases:
+        best = phase.speeds[0]
+        if phase.unit not in (None, forecast.target.unit) and best.target not in seen and best.tokens_per_s is not None:
+            seen.add(best.target)
+            low, high = (_rounded(end) for end in (best.tokens_per_s.low, best.tokens_per_s.high))
+            yield _command(question, best.target), f"{phase.phase} {low} to {high} tokens/s on the {phase.unit}"
+
+
+def _command(question: Question, target: str, options: Sequence[str] = ()) -> str:
+    asked = {"--recipe": question.recipe, "--context": question.context, "--task": question.task}
+    words = ["edgec", "export", question.model, "--target", target]
+    words += [str(word) for pair in asked.items() if pair[1] is not None for word in pair]
+    words += [word for adapter in question.adapters for word in ("--adapter", adapter)]
+    return join([*words, *options])
+
+
+def _phase_line(phase: PhaseUnit) -> str:
+    """The units' speeds in a phase and why; empty where none has an estimate."""
+    if phase.unit is None:
+        return ""
+    known = [(each.unit, each.tokens_per_s) for each in phase.speeds if each.tokens_per_s]
+    speeds = ", ".join(f"{unit} {speed.mid:,.0f} ({speed.low:,.0f} to {speed.high:,.0f})" for unit, speed in known)
+    return f"{phase.phase} by unit, tokens/s: {speeds}; {phase.reason}"

@@ -19,7 +19,7 @@ from edgec.exporter.parity.sample import sample_start
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import NamedLora
-from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, longest_with_reach, slots, static_limits
+from edgec.exporter.resolve.limits import artifact_limits, slots
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
 from edgec.exporter.sources.given_inputs import GivenInputs
@@ -99,12 +99,7 @@ class ExportRequest:
     @cached_property
     def limits(self) -> Limits:
         """The context and sizes of calls that the artifact will serve."""
-        if self.form.static:
-            return static_limits(self.spec, self.recipe, self.context, self.form, self.sees_ahead)
-        if self.sees_ahead:
-            longest = longest_with_reach(self.spec)
-            return decoder_limits(self.spec, self.recipe, self.context, AHEAD_CHUNK, longest)
-        return decoder_limits(self.spec, self.recipe, self.context)
+        return artifact_limits(self.spec, self.recipe, self.context, self.form, self.sees_ahead)
 
     @property
     def slots(self) -> int:

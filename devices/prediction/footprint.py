@@ -46,6 +46,7 @@ class Widths:
         rules: the recipe's own forms for parameters of certain names, as long as the linear layers have its bits.
         standard_kernels: on CPUs the kernels of every ExecuTorch app instead of edgec's own.
         float_inputs: matrices of integers read activations in float where those of 8 bits are usual.
+        told: what is said of the matrices in place of their bits and rules; empty: these.
     """
 
     weight_bits: int = 4
@@ -58,12 +59,14 @@ class Widths:
     rules: tuple[SchemeRule, ...] = ()
     standard_kernels: bool = False
     float_inputs: bool = False
+    told: str = ""
 
     def __str__(self) -> str:
         share = f" group {self.group_size}" if self.group_size else " per channel"
         weights = f"{self.weight_bits}-bit" + share * (self.weight_bits < 16)
         told = self._told(Kind.LINEAR)
         weights = ", ".join(["weights " + str(told or weights), *map(_of_rule, self.rules if told else ())])
+        weights = self.told or weights
         rest = f"lm_head {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
         rest += "" if self.kv_boundary is None else f", KV shared after {self.kv_boundary} of the layers"
         return f"{weights}, {rest}" + ", activations in float" * self.float_inputs
@@ -232,7 +235,7 @@ def scheme_bytes(parameter: Parameter, asked: WeightScheme, kernels: str) -> int
     if asked.is_table:
         used = fit_tables(asked, rows)[0] if len(parameter.shape) == 2 else _usual_scheme(parameter.kind, asked.bits, 0)
         return stored_bytes((rows, width), used or asked)
-    grids = None if parameter.kind is Kind.EMBEDDING else _GRIDS.get(kernels)
+    grids = None if parameter.kind is Kind.EMBEDDING or asked.stored else _GRIDS.get(kernels)
     fitted = fit(asked, width, grids)[0] if grids else asked
     return stored_bytes((rows, width), fitted) if fitted else parameter.count * 4
 

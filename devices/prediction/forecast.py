@@ -6,12 +6,14 @@ measurements (docs/plan.md says how well it does on phones it has not seen). Eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from edgec.devices.prediction.app_limit import AppLimit, app_limit
 from edgec.devices.prediction.footprint import Footprint, Widths, footprint, kernels_of
-from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
+from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Narrower, Proposal, Verdict, judge, mildest
 from edgec.devices.prediction.parameters import (
     STATE_FORMS,
     DecoderShape,
@@ -44,12 +46,14 @@ class Plan:
     Attributes:
         context: tokens that the KV cache holds; 0 for a model that writes no text.
         prompt_tokens: length of the prompt that TTFT and decoding speed are given for; 0 likewise.
+        call_tokens: of the prompt, in one call.
         parameters: of the model, tied ones once.
         macs_per_token: multiply-accumulates with weights; attention over the context is not in it.
         footprint: bytes of artifact, KV cache and peak memory.
-        verdict: whether it fits the app limit without an entitlement; ``verdict_entitled``: with it.
+        limit: of one app without an entitlement; ``limit_entitled``: with it.
+        verdict: whether it fits that limit; ``verdict_entitled``: with the entitlement.
         speeds: prefill, decode and TTFT, each None where unavailable.
-        smaller: a recipe that fits, or fits better, where this one does not fit; else None.
+        smaller: what else to ask an export for, where this does not fit; else None.
         states_known: whether what recurrences remember is part of the memory.
         remarks: on this model.
     """
@@ -58,9 +62,12 @@ class Plan:
     widths: Widths
     context: int
     prompt_tokens: int
+    call_tokens: int
     parameters: int
     macs_per_token: int
     footprint: Footprint
+    limit: AppLimit | None
+    limit_entitled: AppLimit | None
     verdict: Verdict
     verdict_entitled: Verdict
     speeds: Speeds
@@ -86,6 +93,8 @@ def plan(
     *,
     context: int | None = None,
     prompt_tokens: int | None = None,
+    call_tokens: int = PREFILL_CHUNK,
+    narrower: Sequence[Narrower] = (),
 ) -> Plan:
     """Forecast a decoder on a target.
 
@@ -96,6 +105,8 @@ def plan(
         context: tokens that the KV cache holds; None for the model's own context, at most 4096.
         prompt_tokens: length of the prompt that TTFT and decoding speed are given for; None for 512, or the context
             where that is less.
+        call_tokens: the most tokens of a prompt that one call of the artifact takes.
+        narrower: what else an export can be asked for where this does not fit, the mildest first.
 
     Raises:
         InputError: E183 (bits the target cannot hold), E184 (a length out of range).
@@ -105,11 +116,11 @@ def plan(
     context, prompt_tokens = _lengths(spec, context, prompt_tokens)
     held = STATE_FORMS.get(target.backend, STATE_FORMS["xnnpack"])
     states = sum(state.bytes(held) for state in decoder.states or ())
-    needs = partial(_footprint, listed, spec, target, states, decoder)
+    needs = partial(_footprint, listed, spec, target, states, decoder, call_tokens)
     size = needs(widths, context)
-    limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
+    limits = [app_limit(target, with_entitlement=asked) for asked in (False, True)]
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
-    at_once = min(PREFILL_CHUNK, prompt_tokens)
+    at_once = min(call_tokens, prompt_tokens)
     kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
     lengths = (prompt_tokens, at_once, context)
     task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, *lengths, states, widths.float_inputs)
@@ -119,13 +130,16 @@ def plan(
         widths=widths,
         context=context,
         prompt_tokens=prompt_tokens,
+        call_tokens=at_once,
         parameters=sum(p.count for p in every),
         macs_per_token=macs_per_token(listed),
         footprint=size,
+        limit=limits[0],
+        limit_entitled=limits[1],
         verdict=verdict,
         verdict_entitled=entitled,
         speeds=_speeds(task, target, decoder.encoder),
-        smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
+        smaller=mildest(narrower, limits[0], target.memory_bytes, needs) if verdict in WORTH_SHRINKING else None,
         states_known=decoder.states is not None,
         remarks=(*decoder.remarks, *_of_encoder(decoder.encoder)),
     )
@@ -203,6 +217,7 @@ def _footprint(
     target: Target,
     state_bytes: int,
     decoder: DecoderShape,
+    call_tokens: int,
     widths: Widths,
     context: int,
 ) -> Footprint:
@@ -213,7 +228,7 @@ def _footprint(
         format=target.format,
         backend=target.backend,
         context=context,
-        prefill_chunk=min(PREFILL_CHUNK, context),
+        prefill_chunk=min(call_tokens, context),
         state_bytes=state_bytes,
         encoder=decoder.encoder,
         adapter_bytes=decoder.adapter_bytes,

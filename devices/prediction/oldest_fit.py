@@ -1,7 +1,7 @@
 """The choice that ``--target iphone`` makes: the oldest iPhone that a model fits, with the reason.
 
 A phone fits where its system and chip can load the format and the system is known to grant an app enough memory. Apple
-publishes no such limits; where nobody measured one, that of a phone with at most as much memory is the lower bound.
+publishes no such limits; where nobody measured one, those of other phones are bounds (``app_limit.py``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edgec.devices.prediction.app_limit import app_limit
 from edgec.devices.targets import Target, aliases, all_targets
 from edgec.errors import InputError
 
@@ -33,14 +34,6 @@ class Fit:
     target: Target
     reason: str
     entitled: bool
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The bytes that an app may use at least, and the phone they were measured on."""
-
-    bytes: int
-    phone_name: str
 
 
 def stands_for(alias: str) -> str:
@@ -87,12 +80,12 @@ def oldest_fit(
 
 def _fit(target: Target, needed: int, older: Sequence[Target], minimum: str | None) -> Fit:
     plain, entitled = (app_limit(target, with_entitlement=choice) for choice in (False, True))
-    without = plain is not None and needed <= plain.bytes
+    without = plain is not None and needed <= plain.low_bytes
     limit = plain if without else entitled
     assert limit is not None  # _fault found one that is large enough
     right = "" if without else ", with the increased-memory-limit entitlement"
     where = "" if limit.phone_name == target.phone_name else f", taken from the {limit.phone_name} as a lower bound"
-    grants = f"grants an app there at least {_size(limit.bytes)}{right}{where}"
+    grants = f"grants an app there at least {_size(limit.low_bytes)}{right}{where}"
     before = f"; the {older[-1].phone_name} does not fit: {_fault(older[-1], needed, minimum)}" if older else ""
     why = f"the model needs {_size(needed)} (estimated), and the system {grants}"
     return Fit(target, f"Runs on {target.phone_name} or newer (estimated): {why}{before}", not without)
@@ -109,28 +102,9 @@ def _fault(target: Target, needed: int, minimum: str | None) -> str | None:
     limit = app_limit(target, with_entitlement=True)
     if limit is None:
         return "what the system grants an app there is unknown"
-    if needed > limit.bytes:
-        return f"an app there is granted only {_size(limit.bytes)}"
+    if needed > limit.low_bytes:
+        return f"an app there is granted only {_size(limit.low_bytes)}"
     return None
-
-
-def app_limit(target: Target, *, with_entitlement: bool) -> Limit | None:
-    """The memory that an app may use at least on a target; None where nothing is known.
-
-    It is the phone's own limit, else the smallest known in its family among phones with the most memory up to its own.
-    """
-    field = "app_limit_entitled_bytes" if with_entitlement else "app_limit_bytes"
-    if getattr(target, field) is not None:
-        return Limit(getattr(target, field), target.phone_name)
-    family = target.phone.split("-")[0]
-    known = {
-        (t.memory_bytes, getattr(t, field), t.phone_name)
-        for t in all_targets()
-        if t.phone.split("-")[0] == family and t.memory_bytes and getattr(t, field) is not None
-    }
-    smaller = [row for row in known if row[0] <= (target.memory_bytes or 0)]
-    alike = [row for row in smaller if row[0] == max(memory for memory, _, _ in smaller)]
-    return min((Limit(size, name) for _, size, name in alike), key=lambda limit: limit.bytes, default=None)
 
 
 def _size(count: int) -> str:

@@ -21,6 +21,9 @@ MATRIX_UNIT_SPEEDUP = 3.5
 REFERENCE_HZ = 13e9
 """The summed clock of four fast cores of a phone of 2024, also assumed where the clock is unknown."""
 
+_INT8_MATMUL = {True: 1.0, None: 0.5**0.5, False: 0.5}
+"""The rate of a CPU's integer products relative to one with i8mm; between the two where it is not known."""
+
 _OPERATIONS_PER_S = {"gpu": 4e12, "npu": 1e13}
 """A scale only, since the share is learnt: it sets how operations weigh against bytes and calls."""
 
@@ -58,7 +61,7 @@ def _bytes_per_s(work: Workload) -> float:
 def _operations_per_s(work: Workload) -> float:
     """Operations per second: of a CPU by its clock and integer dot product, of a GPU by its cores or memory."""
     if work.unit == "cpu":
-        return (work.core_hz or REFERENCE_HZ) * 100 * (1 if work.int8_matmul else 0.5)
+        return (work.core_hz or REFERENCE_HZ) * 100 * _INT8_MATMUL[work.int8_matmul]
     if work.unit == "npu":
         return _OPERATIONS_PER_S["npu"]
     size = work.gpu_cores / _APPLE_CORES if work.gpu_cores else work.bandwidth_bytes_per_s / _MEMORY_BYTES_PER_S

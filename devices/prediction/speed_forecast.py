@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgec.devices.prediction.calibration import USUAL_ATTENTION_COST
+from edgec.devices.prediction.calibration import USUAL_ATTENTION_COST, decoders
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import OWN_KERNELS, kv_bytes
 from edgec.devices.prediction.parameters import Kind, Parameter
+from edgec.devices.prediction.peak_speed import fastest_decode, fastest_prefill
 from edgec.devices.prediction.shared_layers import prompt_layers, prompt_share
 from edgec.devices.prediction.speed import (
     calibrated_parameters,
@@ -94,11 +95,11 @@ def forecast(task: Task, target: Target) -> Speeds:
     if work is None:
         return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))
     beyond = {quantity: _beyond(quantity, work) for quantity in ("prefill", "decode")}
-    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work)
+    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work).at_most(fastest_prefill(work, target))
     return Speeds(
         prefill_tokens_per_s=prefill,
         ttft_ms=prefill.invert(1000 * task.prompt_tokens) if prefill else None,
-        decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work),
+        decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work).at_most(fastest_decode(work)),
         notes=(*filter(None, beyond.values()), *_assumptions(work, target), *_limits(work, target)),
     )
 
@@ -123,7 +124,7 @@ def _workload(task: Task, target: Target) -> Workload | None:
     bandwidth, software = target.bandwidth_bytes_per_s, _SOFTWARE.get(task.kernels)
     if bandwidth is None or target.chip is None or software is None:
         return None
-    matrices = sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR)
+    matrices = int(sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR))
     family = target.family or "unknown"
     static = target.backend in _STATIC
     return Workload(
@@ -137,7 +138,7 @@ def _workload(task: Task, target: Target) -> Workload | None:
         device=target.phone,
         driver=target.chip if target.unit in target.driver_limited else "",
         laptop=target.kind == "laptop",
-        model="the planned model",
+        model=_decoder_of(task.spec, matrices),
         layers=len(task.spec.layers),
         parameters=sum(p.count * p.active for p in task.listed if p.kind is not Kind.EMBEDDING),
         prompt_parameters=matrices * prompt_share(task.listed, task.spec),
@@ -148,10 +149,21 @@ def _workload(task: Task, target: Target) -> Workload | None:
         tokens_at_once=task.call_tokens,
         bandwidth_bytes_per_s=bandwidth,
         core_hz=fastest_four_hz(target.core_clocks_hz),
-        int8_matmul="i8mm" in (target.instruction_set or ()),
+        int8_matmul=None if target.instruction_set is None else "i8mm" in target.instruction_set,
         gpu_cores=target.gpu_cores,
         gpu_matrix_units=target.gpu_matrix_units,
     )
+
+
+def _decoder_of(spec: ModelSpec, matrices: int) -> str:
+    """The measured decoder of the same shape, so that what is known of it counts; any other model has none."""
+    same = (name for name, row in decoders().items() if _is(row, spec, matrices))
+    return next(same, "the planned model")
+
+
+def _is(row: Mapping[str, str], spec: ModelSpec, matrices: int) -> bool:
+    layers = (int(row["layers"]), int(row["matrix_parameters"]))
+    return layers == (len(spec.layers), matrices)
 
 
 def _attention_operations(task: Task, backend: str) -> float:
@@ -188,4 +200,4 @@ def _assumptions(work: Workload, target: Target) -> Iterator[str]:
     if target.unit == "cpu" and target.core_clocks_hz is None:
         yield "core clocks unknown: those of a typical phone of 2024 assumed"
     if target.unit == "cpu" and target.instruction_set is None:
-        yield "instruction set unknown: int8 matrix instructions assumed absent"
+        yield "instruction set unknown: a speed between those with and without int8 matrix instructions is assumed"

@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgec.devices.prediction.estimate import Range
-from edgec.devices.prediction.forecast import PREFILL_CHUNK, Plan, plan
-from edgec.devices.prediction.parameters import DecoderShape
-from edgec.devices.targets import all_targets
-from edgec.errors import InputError
+from edgec.devices.prediction.forecast import Plan
 
 _MULTIPLY_ADD = 2
 
@@ -46,33 +43,16 @@ class PhaseUnit:
     speeds: tuple[UnitSpeed, ...]
 
 
-def unit_choice(decoder: DecoderShape, given: Plan) -> tuple[PhaseUnit, PhaseUnit]:
-    """Propose a unit for prefill and one for decode, with the bits of a plan.
+def unit_choice(plans: Mapping[str, Plan]) -> tuple[PhaseUnit, PhaseUnit]:
+    """Propose a unit for prefill and one for decode.
 
     Args:
-        decoder: its layers and parameters.
-        given: the plan for one unit of the phone; the phone's other units are forecast in their default formats.
+        plans: by unit; the one that was asked for first.
     """
-    plans = dict(_plans(decoder, given))
     return (
         _phase("prefill", plans, lambda one: one.speeds.prefill_tokens_per_s, _prefill_reason),
         _phase("decode", plans, lambda one: one.speeds.decode_tokens_per_s, partial(_decode_reason, plans)),
     )
-
-
-def _plans(decoder: DecoderShape, given: Plan) -> Iterator[tuple[str, Plan]]:
-    """A plan for each unit that can hold the bits asked for."""
-    yield given.target.unit, given
-    seen = {given.target.unit}
-    for target in all_targets():
-        if target.phone == given.target.phone and target.unit not in seen:
-            seen.add(target.unit)
-            try:
-                lengths = {"context": given.context, "prompt_tokens": given.prompt_tokens}
-                yield target.unit, plan(decoder, target, given.widths, **lengths)
-            except InputError as error:
-                if error.code != "E183":
-                    raise
 
 
 def _phase(
@@ -93,15 +73,14 @@ def _doubts(best: Range, others: list[UnitSpeed]) -> Iterator[str]:
     near = [other.unit for other in others if other.tokens_per_s and other.tokens_per_s.high > best.low]
     unknown = [other.unit for other in others if other.tokens_per_s is None]
     if near:
-        yield f"the ranges of {' and '.join(near)} overlap, so only a measurement can decide"
+        yield f"{' or '.join(near)} may be as fast: only a measurement can decide"
     if unknown:
         yield f"{' and '.join(unknown)}: unavailable"
 
 
 def _prefill_reason(one: Plan) -> str:
-    together = min(one.prompt_tokens, PREFILL_CHUNK)
-    many = f"{together * _intensity(one):,.0f} for each byte of weights read"
-    return f"bound by operations: {many}, {together} tokens at once"
+    many = f"{one.call_tokens * _intensity(one):,.0f} for each byte of weights read"
+    return f"bound by operations: {many}, {one.call_tokens} tokens at once"
 
 
 def _decode_reason(plans: Mapping[str, Plan], one: Plan) -> str:
@@ -109,7 +88,7 @@ def _decode_reason(plans: Mapping[str, Plan], one: Plan) -> str:
     reached = {unit: share for unit, other in plans.items() if (share := _share(other)) is not None}
     shares = ", ".join(f"{unit} {share:.0%}" for unit, share in sorted(reached.items(), key=lambda item: -item[1]))
     bound = f"bound by bandwidth: {_intensity(one):.1f} operations for each byte of weights read"
-    return f"{bound}; of {bandwidth / 1e9:.3g} GB/s, which all units share, it reaches the most (estimated: {shares})"
+    return f"{bound}; of the memory's {bandwidth / 1e9:.3g} GB/s, units are estimated to reach: {shares}"
 
 
 def _intensity(one: Plan) -> float:

@@ -28,7 +28,7 @@ class Workload:
         tokens_at_once: tokens of a prompt that one call takes, so that weights are read once for all of them.
         bandwidth_bytes_per_s: the memory's peak.
         core_hz: summed clock of the four fastest cores, or None when unknown.
-        int8_matmul: whether the CPU has the i8mm instructions.
+        int8_matmul: whether the CPU has the i8mm instructions; None where that is not known.
         gpu_cores: cores of an Apple GPU, or None.
         gpu_matrix_units: whether each core of the GPU has matrix units.
     """
@@ -53,7 +53,7 @@ class Workload:
     tokens_at_once: float
     bandwidth_bytes_per_s: float
     core_hz: float | None
-    int8_matmul: bool
+    int8_matmul: bool | None
     gpu_cores: float | None
     gpu_matrix_units: bool
 

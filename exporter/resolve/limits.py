@@ -27,6 +27,15 @@ def context_note(spec: ModelSpec, context: int) -> str:
     return f"beyond {first:,} tokens other frequencies would hold at every position (LongRoPE): ask by --context"
 
 
+def artifact_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Form, ahead: bool = False) -> Limits:
+    """The context and sizes of calls that a decoder's artifact serves; arguments as of ``static_limits``."""
+    if form.static:
+        return static_limits(spec, recipe, context, form, ahead)
+    if ahead:
+        return decoder_limits(spec, recipe, context, AHEAD_CHUNK, longest_with_reach(spec))
+    return decoder_limits(spec, recipe, context)
+
+
 def decoder_limits(
     spec: ModelSpec, recipe: Recipe, context: int | None, least_chunk: int = 1, longest: int | None = None
 ) -> Limits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgec.backends.forms import form_of
 from edgec.devices.prediction.footprint import Widths, kv_bytes
@@ -24,24 +24,21 @@ _KV_BITS = 16
 _DECODERS = (DECODER, ENCODER_DECODER, VISION_LANGUAGE, AUDIO_LANGUAGE)
 
 
-def plan_target(
-    decoder: DecoderShape,
-    asked: Target,
-    widths: Widths,
-    *,
-    context: int | None = None,
-    prompt_tokens: int | None = None,
-) -> tuple[Plan, str]:
+def plan_target(decoder: DecoderShape, asked: Target, widths: Widths, **lengths: Any) -> tuple[Plan, str]:
     """Plan for a target, or, where it names a family, for the oldest phone that the model fits; also returns why.
+
+    ``lengths`` and what else ``plan`` takes by name are handed on.
 
     Raises:
         InputError: E467, no phone fits; and what ``plan`` raises.
     """
-    first = plan(decoder, asked, widths, context=context, prompt_tokens=prompt_tokens)
+    first = plan(decoder, asked, widths, **lengths)
     if asked.name != FAMILY:
         return first, ""
-    fit = oldest_fit(int(first.footprint.peak_bytes.high), asked.format, unit=asked.unit)
-    return plan(decoder, fit.target, widths, context=context, prompt_tokens=prompt_tokens), fit.reason
+    # Weights and caches, as ``choose_target`` counts them for an export.
+    needed = int(first.footprint.size_bytes.low) + first.footprint.kv_bytes
+    fit = oldest_fit(needed, asked.format, unit=asked.unit)
+    return plan(decoder, fit.target, widths, **lengths), fit.reason
 
 
 def choose_target(

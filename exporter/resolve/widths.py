@@ -78,13 +78,22 @@ def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | Non
         InputError: E175 or E171, there is no such recipe; E172, the backend does not execute it; E505, the recipe
             shares keys and values differently from the model.
     """
+    return recipe_widths(_legal(name, backend, config))
+
+
+def _legal(name: str | Path, backend: str, config: Mapping[str, Any] | None) -> Recipe:
     recipe = load_recipe(name)
     check_recipe(recipe, backend)
-    return recipe_widths(as_recorded(for_backend(recipe, backend), config or {}))
+    return as_recorded(for_backend(recipe, backend), config or {})
 
 
 def model_widths(model: str | Path, recipe: str | None, target: Target, task: str | None = None) -> Widths:
-    """The widths of a model: those of the recipe, else of the one it was adapted to, else of its kind's default recipe.
+    """The widths of a model by the recipe that an export of it would have; arguments and errors of ``model_recipe``."""
+    return recipe_widths(model_recipe(model, recipe, target, task))
+
+
+def model_recipe(model: str | Path, recipe: str | None, target: Target, task: str | None = None) -> Recipe:
+    """The recipe of a model's export: the one asked for, else the one it was adapted to, else its kind's default.
 
     Args:
         model: a folder, a config.json or a hub id.
@@ -100,8 +109,8 @@ def model_widths(model: str | Path, recipe: str | None, target: Target, task: st
     module = kind_of(whole_config(config, folder / CONFIG), task) == MODULE
     named = recipe or recorded_recipe(folder) or (module_default(target) if module else DEFAULT_RECIPE)
     if not module or target.name == DEFAULT_TARGET:
-        return named_widths(named, target.backend, config)
-    return recipe_widths(without_own_kernels(for_backend(load_recipe(named), target.backend), target))
+        return _legal(named, target.backend, config)
+    return without_own_kernels(for_backend(load_recipe(named), target.backend), target)
 
 
 def override_widths(widths: Widths, **given: int | None) -> Widths:

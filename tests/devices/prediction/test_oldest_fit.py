@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.devices.prediction.oldest_fit import app_limit, minimum_os, oldest_fit
-from edgec.devices.targets import load_target
+from edgec.devices.prediction.oldest_fit import minimum_os, oldest_fit
 from edgec.errors import InputError
 
 
@@ -45,14 +44,6 @@ def test_too_large_a_model_fits_none() -> None:
     with pytest.raises(InputError) as caught:
         oldest_fit(10**11, "mlpackage")
     assert caught.value.code == "E467" and "granted only" in caught.value.why
-
-
-def test_an_unknown_limit_is_bounded_by_a_phone_with_no_more_memory() -> None:
-    own = app_limit(load_target("iphone-15-pro"), with_entitlement=True)
-    same = app_limit(load_target("iphone-16-pro"), with_entitlement=True)
-    more = app_limit(load_target("iphone-17-pro"), with_entitlement=True)
-    assert own is not None and own == same == more and own.phone_name == "Apple iPhone 15 Pro"
-    assert app_limit(load_target("galaxy-s23"), with_entitlement=False) is None
 
 
 def test_formats_state_their_oldest_system() -> None:

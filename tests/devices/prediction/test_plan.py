@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.backends.forms import FORMS
+from edgec.devices.prediction.app_limit import AppLimit
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import Widths, footprint, kv_bytes, parameter_bytes, read_bytes
 from edgec.devices.prediction.forecast import Plan, default_widths, plan
-from edgec.devices.prediction.memory_fit import Verdict, judge
+from edgec.devices.prediction.memory_fit import Narrower, Verdict, judge
 from edgec.devices.prediction.parameters import STATE_FORMS, Kind, Parameter, StateForm, macs_per_token
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
@@ -53,6 +54,11 @@ BILLION: dict[str, Any] = {
     "max_position_embeddings": 131072,
 }
 FLOATS = Widths(32, 0, 32, 32, 32)
+NARROWER = (
+    Narrower(("--recipe", "8bit"), Widths(8, 0, 8, 8, 32), 8192),
+    Narrower(("--recipe", "4bit"), Widths(kv_bits=16), 8192),
+    Narrower(("--recipe", "4bit", "--context", "1024"), Widths(kv_bits=16), 1024),
+)
 
 
 def of_kind(listed: tuple[Parameter, ...], kind: Kind) -> int:
@@ -323,36 +329,35 @@ _LISTED, _SPEC = parameters(TINY), model_spec(TINY)
 
 def test_the_verdict_at_its_edges() -> None:
     peak = Range(100, 150, 200, None)
-    assert judge(peak, 200, None) is Verdict.FITS
-    assert judge(peak, 199, None) is Verdict.TIGHT
-    assert judge(peak, 100, None) is Verdict.TIGHT
-    assert judge(peak, 99, None) is Verdict.DOES_NOT_FIT
+    for limit, verdict in ((200, Verdict.FITS), (199, Verdict.TIGHT), (100, Verdict.TIGHT), (99, Verdict.DOES_NOT_FIT)):
+        assert judge(peak, AppLimit(limit, limit, ""), None) is verdict
+    assert judge(peak, AppLimit(99, 100, ""), None) is judge(peak, AppLimit(199, 250, ""), None) is Verdict.TIGHT
     assert judge(peak, None, None) is Verdict.UNKNOWN
     assert judge(peak, None, 99) is Verdict.DOES_NOT_FIT
 
 
 def test_a_smaller_recipe_is_proposed_where_the_asked_one_does_not_fit() -> None:
-    phone = replace(load_target("iphone-13-pro-cpu"), app_limit_bytes=1_600_000_000)
-    forecast = planned(BILLION, phone, Widths(8, 0, 8, 8, 32), context=8192)
+    phone = load_target("iphone-12-mini-cpu")
+    forecast = planned(BILLION, phone, Widths(16, 0, 16, 16, 32), context=8192, narrower=NARROWER)
     assert forecast.verdict is Verdict.DOES_NOT_FIT
     assert forecast.smaller is not None
-    assert forecast.smaller.verdict is Verdict.FITS
-    again = planned(BILLION, phone, forecast.smaller.widths, context=forecast.smaller.context)
+    assert forecast.smaller.verdict is Verdict.FITS and forecast.smaller.asked is NARROWER[0]
+    again = planned(BILLION, phone, forecast.smaller.asked.widths, context=forecast.smaller.asked.context)
     assert again.verdict is Verdict.FITS
     assert again.footprint.peak_bytes == forecast.smaller.peak_bytes
 
 
 def test_the_least_bad_recipe_is_proposed_where_none_fits() -> None:
-    phone = replace(load_target("iphone-13-pro-cpu"), app_limit_bytes=300_000_000)
-    forecast = planned(BILLION, phone, context=4096)
-    assert forecast.smaller is not None
+    phone = replace(load_target("iphone-12-mini-cpu"), memory_bytes=300_000_000, app_limit_bytes=200_000_000)
+    forecast = planned(BILLION, phone, context=4096, narrower=NARROWER)
+    assert forecast.smaller is not None and forecast.smaller.asked is NARROWER[2]
     assert forecast.smaller.verdict is Verdict.DOES_NOT_FIT
     assert forecast.smaller.peak_bytes.high < forecast.footprint.peak_bytes.high
 
 
 def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
-    assert planned(BILLION, "iphone-13-pro-cpu", context=2048).smaller is None
-    forecast = planned(BILLION, "iphone-16-pro", context=2048)
+    assert planned(BILLION, "iphone-13-pro-cpu", context=2048, narrower=NARROWER).smaller is None
+    forecast = planned(BILLION, "host", context=2048, narrower=NARROWER)
     assert forecast.verdict is Verdict.UNKNOWN
     assert forecast.smaller is None
 

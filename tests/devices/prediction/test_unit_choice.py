@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgec.devices.prediction.forecast import plan
+from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.unit_choice import unit_choice
 from edgec.devices.targets import load_target
 from edgec.exporter.sources.parameters import decoder_shape
@@ -23,12 +23,16 @@ CONFIG: dict[str, Any] = {
     "tie_word_embeddings": True,
 }
 SHAPE = decoder_shape(CONFIG)
+UNITS = ("npu", "gpu", "cpu")
+
+
+def _plans(phone: str, units: tuple[str, ...] = UNITS, prompt_tokens: int | None = None) -> dict[str, Plan]:
+    return {unit: plan(SHAPE, load_target(f"{phone}-{unit}"), prompt_tokens=prompt_tokens) for unit in units}
 
 
 @pytest.mark.parametrize("phone", ["iphone-17-pro", "galaxy-s24-ultra"])
 def test_each_phase_gets_the_unit_of_its_highest_estimate(phone: str) -> None:
-    given = plan(SHAPE, load_target(phone))
-    prefill, decode = unit_choice(SHAPE, given)
+    prefill, decode = unit_choice(_plans(phone))
     for phase in (prefill, decode):
         mids = {speed.unit: speed.tokens_per_s.mid for speed in phase.speeds if speed.tokens_per_s}
         assert set(mids) == {"npu", "gpu", "cpu"}
@@ -38,16 +42,13 @@ def test_each_phase_gets_the_unit_of_its_highest_estimate(phone: str) -> None:
 
 
 def test_the_proposal_does_not_depend_on_the_unit_that_was_asked_for() -> None:
-    units = []
-    for unit in ("npu", "gpu", "cpu"):
-        target = load_target(f"galaxy-s24-ultra-{unit}")
-        given = plan(SHAPE, target, plan(SHAPE, load_target("galaxy-s24-ultra")).widths)
-        units.append([phase.unit for phase in unit_choice(SHAPE, given)])
+    orders = (UNITS, UNITS[::-1], ("gpu", "cpu", "npu"))
+    units = [[phase.unit for phase in unit_choice(_plans("galaxy-s24-ultra", order))] for order in orders]
     assert units[0] == units[1] == units[2]
 
 
 def test_prefill_does_more_with_a_byte_than_decode() -> None:
-    prefill, decode = unit_choice(SHAPE, plan(SHAPE, load_target("iphone-17-pro"), prompt_tokens=64))
+    prefill, decode = unit_choice(_plans("iphone-17-pro", prompt_tokens=64))
     assert "64 tokens at once" in prefill.reason
     # Nearly 4.5 bits a weight: 2 operations for 0.56 to 1 bytes.
     one = float(decode.reason.split("bandwidth: ")[1].split()[0])
@@ -56,12 +57,12 @@ def test_prefill_does_more_with_a_byte_than_decode() -> None:
 
 
 def test_ranges_that_overlap_ask_for_a_measurement() -> None:
-    _, decode = unit_choice(SHAPE, plan(SHAPE, load_target("iphone-17-pro")))
+    _, decode = unit_choice(_plans("iphone-17-pro"))
     first, *others = [speed.tokens_per_s for speed in decode.speeds if speed.tokens_per_s]
     near = any(other.high > first.low for other in others)
     assert ("only a measurement can decide" in decode.reason) is near
 
 
 def test_a_phone_of_unknown_bandwidth_gets_no_proposal() -> None:
-    for phase in unit_choice(SHAPE, plan(SHAPE, load_target("host"))):
+    for phase in unit_choice({"cpu": plan(SHAPE, load_target("host"))}):
         assert phase.unit is None and "unknown" in phase.reason

@@ -1,0 +1,163 @@
+"""What ``edgec plan`` forecasts: the recipe, context and calls that ``edgec export`` would use, and its other options.
+
+MODEL, TARGET, options  ->  recipe, limits  ->  plan
+                            other recipes and contexts  ->  what to ask for where it does not fit
+                            the phone's other units     ->  where it would be faster
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from edgec.backends.forms import form_of
+from edgec.bundle.entry_points import Limits
+from edgec.devices.prediction.footprint import Widths
+from edgec.devices.prediction.forecast import Plan
+from edgec.devices.prediction.memory_fit import Narrower
+from edgec.devices.prediction.parameters import DecoderShape
+from edgec.devices.prediction.unit_choice import PhaseUnit, unit_choice
+from edgec.devices.targets import Target, all_targets, load_target
+from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.adapters import with_adapters
+from edgec.exporter.resolve.limits import artifact_limits
+from edgec.exporter.resolve.planned_source import local_source, refusal, with_stored
+from edgec.exporter.resolve.stored_forms import as_stored
+from edgec.exporter.resolve.target_choice import plan_target
+from edgec.exporter.resolve.widths import model_recipe, override_widths, recipe_widths
+from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.parameters import read_config
+from edgec.exporter.sources.shapes import model_shape
+
+_DESCENDING = ("8bit", "5bit", "4bit", "4bit-small", "3bit")
+"""Recipes that need no training, by their bytes."""
+
+_SMALLEST_CONTEXT = 1024
+_NOT_HERE = ("E172", "E176", "E183")
+"""A target's format cannot hold the recipe's bits."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is planned.
+
+    Attributes:
+        model: a folder, a config.json, a GGUF file or a hub id.
+        target: a target's name.
+        recipe: a name or a file; None: the model's own, else the default.
+        task: as ``edgec export --task``.
+        context: tokens of the KV cache; None: those of the export.
+        prompt_tokens: of the prompt that speeds are given for; None: 512, or the context where that is less.
+        adapters: each ``NAME=PEFT_FOLDER``.
+        bits: fields of ``Widths`` to have instead of the recipe's; None leaves one as it is.
+    """
+
+    model: str
+    target: str
+    recipe: str | None = None
+    task: str | None = None
+    context: int | None = None
+    prompt_tokens: int | None = None
+    adapters: Sequence[str] = ()
+    bits: Mapping[str, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A plan and what goes with it.
+
+    Attributes:
+        plan: for the target.
+        recipe: the name of its recipe.
+        target_choice: why this phone was chosen, where a family was named; else empty.
+        phases: the units proposed for prefill and decode; empty for a model that writes no text.
+        refusal: why an export would refuse the model for this target; None where nothing is known against it.
+    """
+
+    plan: Plan
+    recipe: str
+    target_choice: str
+    phases: tuple[PhaseUnit, ...]
+    refusal: InputError | None
+
+
+def answer(question: Question) -> Answer:
+    """Plan a model as an export of it would be made.
+
+    Raises:
+        InputError: what ``model_recipe``, ``model_shape`` and ``plan`` raise.
+    """
+    asked, source = load_target(question.target), local_source(question.model, question.task)
+    recipe = _recipe(question, asked, source)
+    planned, choice = _planned(question, asked, recipe, source)
+    refused = refusal(source, recipe, form_of(asked))
+    if not planned.context:
+        return Answer(planned, recipe.name, choice, (), refused)
+    units = {planned.target.unit: planned, **dict(_other_units(question, planned.target, source))}
+    return Answer(planned, recipe.name, choice, unit_choice(units), refused)
+
+
+def _recipe(question: Question, target: Target, source: ModelSource | None) -> Recipe:
+    recipe = model_recipe(question.model, question.recipe, target, question.task)
+    if source is None:
+        return recipe
+    return as_stored(recipe, source, form_of(target), ExportOptions(model=question.model, recipe=question.recipe))
+
+
+def _shape(question: Question, target: Target) -> DecoderShape:
+    folder = Path(question.model) if Path(question.model).is_dir() else None
+    config, form = read_config(question.model), form_of(target)
+    shape = model_shape(config, form=form, task=question.task, context=question.context, folder=folder)
+    return with_adapters(shape, question.adapters, form)
+
+
+def _planned(question: Question, target: Target, recipe: Recipe, source: ModelSource | None) -> tuple[Plan, str]:
+    shape, prompt = _shape(question, target), question.prompt_tokens
+    widths = override_widths(with_stored(recipe_widths(recipe), recipe, source), **question.bits)
+    if not shape.spec.layers:
+        return plan_target(shape, target, widths, context=question.context, prompt_tokens=prompt)
+    limits = artifact_limits(shape.spec, recipe, question.context, form_of(target))
+    # Refused as it was asked for, with the model's own length in the message.
+    context = question.context or max(limits.context, min(prompt or 0, shape.spec.context))
+    lengths = {"context": context, "prompt_tokens": prompt, "call_tokens": limits.prefill_chunk}
+    return plan_target(shape, target, widths, **lengths, narrower=tuple(_narrower(question, target, recipe, limits)))
+
+
+def _narrower(question: Question, target: Target, recipe: Recipe, limits: Limits) -> Iterator[Narrower]:
+    """What else an export can be asked for: recipes with ever fewer bytes, then half of the context and so on."""
+    last: tuple[tuple[str, ...], Widths] = ((), recipe_widths(recipe))
+    if question.recipe is not None:
+        last = (("--recipe", question.recipe), last[1])
+    for name in _after(recipe.name):
+        with suppress(InputError):
+            last = (("--recipe", name), recipe_widths(model_recipe(question.model, name, target, question.task)))
+            yield Narrower(last[0], last[1], question.context or limits.context)
+    context = limits.context // 2
+    while context >= _SMALLEST_CONTEXT:
+        yield Narrower((*last[0], "--context", str(context)), last[1], context)
+        context //= 2
+
+
+def _after(name: str) -> tuple[str, ...]:
+    return _DESCENDING[_DESCENDING.index(name) + 1 :] if name in _DESCENDING else _DESCENDING
+
+
+def _other_units(question: Question, planned: Target, source: ModelSource | None) -> Iterator[tuple[str, Plan]]:
+    """A plan for each other unit of the phone that edgec makes an artifact for, by the default of that unit."""
+    seen = {planned.unit}
+    for target in all_targets():
+        if target.phone != planned.phone or target.unit in seen or not target.export_supported:
+            continue
+        seen.add(target.unit)
+        other = replace(question, target=target.name, adapters=())
+        try:
+            recipe = _recipe(other, target, source)
+            if refusal(source, recipe, form_of(target)) is None:
+                yield target.unit, _planned(other, target, recipe, source)[0]
+        except InputError as error:
+            if error.code not in _NOT_HERE:
+                raise
