@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from json import dumps
+from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +48,9 @@ def plan(
     ] = None,
     prompt_tokens: Annotated[int | None, typer.Option(help="Prompt length for TTFT; 512, or the context.")] = None,
     adapter: Annotated[list[str] | None, typer.Option(help="NAME=PEFT_FOLDER, as for edgec export.")] = None,
+    measured: Annotated[
+        list[Path] | None, typer.Option(help="What edgec bench --out wrote, to learn speeds from; repeatable.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The plan as one JSON object.")] = False,
 ) -> None:
     """Estimate size, memory and speed of a model on a phone from its config alone.
@@ -57,13 +61,17 @@ def plan(
     Examples:
     edgec plan examples/tiny-stories --target iphone-16-pro
 
+    edgec plan examples/tiny-stories --target pixel-8 --measured bench.jsonl
+
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """
     from edgec.exporter.resolve.planned import Question, answer
+    from edgec.runtime_py.bench.observed import observations_of
 
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     bits = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
-    question = Question(model, target, recipe, task, context, prompt_tokens, adapter or (), bits)
+    known = observations_of(measured or ())
+    question = Question(model, target, recipe, task, context, prompt_tokens, adapter or (), known, bits)
     show(question, answer(question), json)
 
 

@@ -23,6 +23,7 @@ from edgec.devices.prediction.parameters import (
     macs_per_token,
 )
 from edgec.devices.prediction.shared_layers import without_shared
+from edgec.devices.prediction.speed import Measured
 from edgec.devices.prediction.speed_forecast import Speeds, Task, forecast
 from edgec.devices.targets import Target
 from edgec.errors import InputError
@@ -95,6 +96,7 @@ def plan(
     prompt_tokens: int | None = None,
     call_tokens: int = PREFILL_CHUNK,
     narrower: Sequence[Narrower] = (),
+    measured: Measured = (),
 ) -> Plan:
     """Forecast a decoder on a target.
 
@@ -107,6 +109,7 @@ def plan(
             where that is less.
         call_tokens: the most tokens of a prompt that one call of the artifact takes.
         narrower: what else an export can be asked for where this does not fit, the mildest first.
+        measured: the user's own measurements of speeds.
 
     Raises:
         InputError: E183 (bits the target cannot hold), E184 (a length out of range).
@@ -138,7 +141,7 @@ def plan(
         limit_entitled=limits[1],
         verdict=verdict,
         verdict_entitled=entitled,
-        speeds=_speeds(task, target, decoder.encoder),
+        speeds=_speeds(task, target, decoder.encoder, measured),
         smaller=mildest(narrower, limits[0], target.memory_bytes, needs) if verdict in WORTH_SHRINKING else None,
         states_known=decoder.states is not None,
         remarks=(*decoder.remarks, *_of_encoder(decoder.encoder)),
@@ -154,11 +157,11 @@ def _lengths(spec: ModelSpec, context: int | None, prompt_tokens: int | None) ->
     return _legal_context(spec, context, prompt_tokens), prompt_tokens
 
 
-def _speeds(task: Task, target: Target, encoder: EncoderShape | None) -> Speeds:
+def _speeds(task: Task, target: Target, encoder: EncoderShape | None, measured: Measured) -> Speeds:
     """The speeds of a decoder; those of one whose tokens read an encoder's states were measured nowhere."""
     if encoder is not None and not encoder.parameters:
         return Speeds(None, None, None, (_NO_SPEEDS,))
-    speeds = forecast(task, target)
+    speeds = forecast(task, target, measured)
     known = encoder is not None and speeds.decode_tokens_per_s is not None
     return replace(speeds, notes=(*speeds.notes, _SENSES)) if known else speeds
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from edgec.devices.prediction.calibration import observations
+from edgec.devices.prediction.calibration import Observation, observations
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, misses, range_width
 from edgec.devices.prediction.roofline import FittedRoofline, predict
 from edgec.devices.prediction.workload import Workload
 
+Measured = tuple[Observation, ...]
+"""The user's own measurements, which count beside the published ones."""
 
-def decode_tokens_per_s(work: Workload) -> Range:
+
+def decode_tokens_per_s(work: Workload, measured: Measured = ()) -> Range:
     """Tokens per second of one decoding stream, as a range meant to hold 80 % of cases."""
-    return _speed("decode", work)
+    return _speed("decode", work, measured)
 
 
-def prefill_tokens_per_s(work: Workload) -> Range:
+def prefill_tokens_per_s(work: Workload, measured: Measured = ()) -> Range:
     """Prompt tokens per second for prompts of a hundred tokens or more, as a range meant to hold 80 % of cases."""
-    return _speed("prefill", work)
+    return _speed("prefill", work, measured)
 
 
-def calibrated_parameters(quantity: str, unit: str) -> tuple[float, float]:
+def calibrated_parameters(quantity: str, unit: str, measured: Measured = ()) -> tuple[float, float]:
     """Parameter counts of the smallest and the largest model that ``decode`` or ``prefill`` was calibrated on."""
-    sizes = [work.parameters for work in _calibration(quantity, unit).workloads]
+    sizes = [work.parameters for work in _calibration(quantity, unit, measured).workloads]
     return min(sizes), max(sizes)
 
 
@@ -38,15 +41,15 @@ def reading_bytes_per_s(chip: str, unit: str) -> tuple[float, float]:
     return min(rates), max(rates)
 
 
-def _speed(quantity: str, work: Workload) -> Range:
-    mean, deviation = predict(_calibration(quantity, work.unit), work)
+def _speed(quantity: str, work: Workload, measured: Measured) -> Range:
+    mean, deviation = predict(_calibration(quantity, work.unit, measured), work)
     half = range_width(_misses(quantity), work) * deviation
     return Range(math.exp(mean - half), math.exp(mean), math.exp(mean + half), CONFIDENCE)
 
 
 @cache
-def _calibration(quantity: str, unit: str) -> FittedRoofline:
-    return calibrated(quantity, unit, observations())[0]
+def _calibration(quantity: str, unit: str, measured: Measured) -> FittedRoofline:
+    return calibrated(quantity, unit, (*observations(), *measured))[0]
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edgec.devices.prediction.calibration import USUAL_ATTENTION_COST, decoders
 from edgec.devices.prediction.estimate import Range
@@ -12,6 +13,7 @@ from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.devices.prediction.peak_speed import fastest_decode, fastest_prefill
 from edgec.devices.prediction.shared_layers import prompt_layers, prompt_share
 from edgec.devices.prediction.speed import (
+    Measured,
     calibrated_parameters,
     decode_tokens_per_s,
     prefill_tokens_per_s,
@@ -86,22 +88,42 @@ class Task:
     float_inputs: bool = False
 
 
-def forecast(task: Task, target: Target) -> Speeds:
-    """Estimate a decoder's speeds on a target, which needs a known memory bandwidth."""
+def forecast(task: Task, target: Target, measured: Measured = ()) -> Speeds:
+    """Estimate a decoder's speeds on a target, which needs a known memory bandwidth.
+
+    ``measured``: the user's own measurements, of this phone or others.
+    """
     if task.float_inputs:
         note = "speeds are unavailable: they were calibrated on 8-bit activations, and this recipe's stay in float"
         return Speeds(None, None, None, (note,))
     work = _workload(task, target)
     if work is None:
         return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))
-    beyond = {quantity: _beyond(quantity, work) for quantity in ("prefill", "decode")}
-    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work).at_most(fastest_prefill(work, target))
+    beyond = {quantity: _beyond(quantity, work, measured) for quantity in ("prefill", "decode")}
+    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work, measured).at_most(fastest_prefill(work, target))
     return Speeds(
         prefill_tokens_per_s=prefill,
         ttft_ms=prefill.invert(1000 * task.prompt_tokens) if prefill else None,
-        decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work).at_most(fastest_decode(work)),
-        notes=(*filter(None, beyond.values()), *_assumptions(work, target), *_limits(work, target)),
+        decode_tokens_per_s=None
+        if beyond["decode"]
+        else decode_tokens_per_s(work, measured).at_most(fastest_decode(work)),
+        notes=(
+            *filter(None, beyond.values()),
+            *_learned(work, measured),
+            *_assumptions(work, target),
+            *_limits(work, target),
+        ),
     )
+
+
+def _learned(work: Workload, measured: Measured) -> Iterator[str]:
+    """A note on which of the user's own measurements count most here: those of the phone, else the chip, else any."""
+    here = [each for each in measured if each.workload.unit == work.unit]
+    for words, field in (("this phone", "device"), ("its chip", "chip"), ("other phones", "unit")):
+        alike = [each.row for each in here if getattr(each.workload, field) == getattr(work, field)]
+        if alike:
+            yield f"learned from your measurements of {words}: {'; '.join(alike)}"
+            return
 
 
 def _lacking(target: Target) -> str:
@@ -111,47 +133,64 @@ def _lacking(target: Target) -> str:
     return f"no measurements are known with the {target.backend} backend"
 
 
-def _beyond(quantity: str, work: Workload) -> str:
+def _beyond(quantity: str, work: Workload, measured: Measured) -> str:
     """A note that the model's size is too far from the measured ones for an estimate; empty where it is not."""
-    low, high = calibrated_parameters(quantity, work.unit)
+    low, high = calibrated_parameters(quantity, work.unit, measured)
     if low / _REACH <= work.parameters <= high * _REACH:
         return ""
-    measured = f"{low / 1e9:.2g} to {high / 1e9:.2g} billion parameters"
-    return f"{quantity} speed is unavailable: on this kind of unit it was calibrated on {measured}"
+    sizes = f"{low / 1e9:.2g} to {high / 1e9:.2g} billion parameters"
+    return f"{quantity} speed is unavailable: on this kind of unit it was calibrated on {sizes}"
+
+
+def machine_of(target: Target) -> dict[str, Any] | None:
+    """The fields of a ``Workload`` that say what it runs on; None where the bandwidth or the chip is unknown."""
+    if target.bandwidth_bytes_per_s is None or target.chip is None:
+        return None
+    family = target.family or "unknown"
+    return {
+        "unit": target.unit,
+        "vendor": target.vendor or "unknown",
+        "family": family,
+        "chip": target.chip,
+        "npu": target.hexagon or family,
+        "device": target.phone,
+        "driver": target.chip if target.unit in target.driver_limited else "",
+        "laptop": target.kind == "laptop",
+        "bandwidth_bytes_per_s": target.bandwidth_bytes_per_s,
+        "core_hz": fastest_four_hz(target.core_clocks_hz),
+        "int8_matmul": None if target.instruction_set is None else "i8mm" in target.instruction_set,
+        "gpu_cores": target.gpu_cores,
+        "gpu_matrix_units": target.gpu_matrix_units,
+    }
+
+
+def software_of(target: Target, kernels: str | None = None) -> dict[str, Any] | None:
+    """The fields of a ``Workload`` that say what executes it; None where the calibration has no such software.
+
+    ``kernels``: what multiplies the matrices; None: edgec's own on CPUs, else the target's backend.
+    """
+    usual = OWN_KERNELS if target.backend == "xnnpack" else target.backend
+    named = _SOFTWARE.get(kernels or usual)
+    return None if named is None else {"runtime": named[0], "kernels": named[1]}
 
 
 def _workload(task: Task, target: Target) -> Workload | None:
-    bandwidth, software = target.bandwidth_bytes_per_s, _SOFTWARE.get(task.kernels)
-    if bandwidth is None or target.chip is None or software is None:
+    machine, software = machine_of(target), software_of(target, task.kernels)
+    if machine is None or software is None:
         return None
     matrices = int(sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR))
-    family = target.family or "unknown"
-    static = target.backend in _STATIC
+    cached = task.context if target.backend in _STATIC else task.prompt_tokens
     return Workload(
-        unit=target.unit,
-        runtime=software[0],
-        kernels=software[1],
-        vendor=target.vendor or "unknown",
-        family=family,
-        chip=target.chip,
-        npu=target.hexagon or family,
-        device=target.phone,
-        driver=target.chip if target.unit in target.driver_limited else "",
-        laptop=target.kind == "laptop",
+        **machine,
+        **software,
         model=_decoder_of(task.spec, matrices),
         layers=len(task.spec.layers),
         parameters=sum(p.count * p.active for p in task.listed if p.kind is not Kind.EMBEDDING),
         prompt_parameters=matrices * prompt_share(task.listed, task.spec),
         weight_bytes=task.read_bytes,
-        cache_bytes=kv_bytes(task.spec, task.kv_bits, task.context if static else task.prompt_tokens)
-        + 2 * task.state_bytes,
+        cache_bytes=kv_bytes(task.spec, task.kv_bits, cached) + 2 * task.state_bytes,
         attention_operations=_attention_operations(task, target.backend),
         tokens_at_once=task.call_tokens,
-        bandwidth_bytes_per_s=bandwidth,
-        core_hz=fastest_four_hz(target.core_clocks_hz),
-        int8_matmul=None if target.instruction_set is None else "i8mm" in target.instruction_set,
-        gpu_cores=target.gpu_cores,
-        gpu_matrix_units=target.gpu_matrix_units,
     )
 
 

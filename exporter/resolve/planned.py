@@ -18,6 +18,7 @@ from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import Plan
 from edgec.devices.prediction.memory_fit import Narrower
 from edgec.devices.prediction.parameters import DecoderShape
+from edgec.devices.prediction.speed import Measured
 from edgec.devices.prediction.unit_choice import PhaseUnit, unit_choice
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
@@ -53,6 +54,7 @@ class Question:
         context: tokens of the KV cache; None: those of the export.
         prompt_tokens: of the prompt that speeds are given for; None: 512, or the context where that is less.
         adapters: each ``NAME=PEFT_FOLDER``.
+        measured: the user's own measurements of speeds.
         bits: fields of ``Widths`` to have instead of the recipe's; None leaves one as it is.
     """
 
@@ -63,6 +65,7 @@ class Question:
     context: int | None = None
     prompt_tokens: int | None = None
     adapters: Sequence[str] = ()
+    measured: Measured = ()
     bits: Mapping[str, int | None] = field(default_factory=dict)
 
 
@@ -124,7 +127,8 @@ def _planned(question: Question, target: Target, recipe: Recipe, source: ModelSo
     # Refused as it was asked for, with the model's own length in the message.
     context = question.context or max(limits.context, min(prompt or 0, shape.spec.context))
     lengths = {"context": context, "prompt_tokens": prompt, "call_tokens": limits.prefill_chunk}
-    return plan_target(shape, target, widths, **lengths, narrower=tuple(_narrower(question, target, recipe, limits)))
+    narrower = tuple(_narrower(question, target, recipe, limits))
+    return plan_target(shape, target, widths, **lengths, narrower=narrower, measured=question.measured)
 
 
 def _narrower(question: Question, target: Target, recipe: Recipe, limits: Limits) -> Iterator[Narrower]:

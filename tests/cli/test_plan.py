@@ -93,7 +93,7 @@ def test_a_smaller_recipe_is_printed(folder: Path) -> None:
     text = output(folder, "--target", "iphone-12-mini-cpu", *arguments)
     assert "does not fit" in text or "may not fit" in text
     assert "--target iphone-12-mini-cpu --recipe" in text and "peak at most" in text
-    # Bits that no recipe was named for are no export.
+    # No export is asked for bits.
     assert "--target iphone-12-mini-cpu\n" not in text
 
 

@@ -27,11 +27,12 @@ def test_npus_get_layers_fitted_to_text_where_there_is_one(backend: str) -> None
                 assert each.algorithm == ("gptq" if known else "mse")
 
 
-@pytest.mark.parametrize(("backend", "bits"), [("coreml", 6), ("coreai", 6), ("qnn", 8)])
-def test_value_and_down_projections_get_more_bits(backend: str, bits: int) -> None:
-    recipe = for_backend(load_recipe("4bit"), backend)
+MORE_BITS = {"coreml": (("k", "v", "o", "down"), 6), "coreai": (("k", "v", "o", "down"), 6), "qnn": (("v", "down"), 8)}
+
+
+@pytest.mark.parametrize("backend", MORE_BITS)
+def test_what_errors_cost_most_in_gets_more_bits(backend: str) -> None:
+    recipe, (names, bits) = for_backend(load_recipe("4bit"), backend), MORE_BITS[backend]
     assert recipe.weights is not None and recipe.weights.bits == 4
-    assert [(pattern, scheme.bits) for pattern, scheme in recipe.rules if scheme] == [
-        ("*.v_proj.weight", bits),
-        ("*.down_proj.weight", bits),
-    ]
+    rules = [(pattern, scheme.bits) for pattern, scheme in recipe.rules if scheme]
+    assert rules == [(f"*.{name}_proj.weight", bits) for name in names]
