@@ -26,9 +26,7 @@ with quiet():
     from edgec.devices.targets import load_target
     from edgec.errors import EdgecError
     from edgec.exporter.report.headline import next_commands
-    from edgec.exporter.resolve.target_choice import plan_target
-    from edgec.exporter.resolve.widths import model_widths
-    from edgec.exporter.sources.parameters import decoder_shape, read_config
+    from edgec.exporter.resolve.planned import Question, answer
     from edgec.runtime_py.side_by_side import FIGURES, SideBySide, side_by_side
     from edgec.terminal import WordTable, make_console
     from examples import chat_demo
@@ -103,9 +101,7 @@ def phone_table(model: Path) -> WordTable:
         table.add_column(head, justify="left" if head == "phone" else "right")
     for name in PHONES:
         target = load_target(name)
-        forecast, _ = plan_target(
-            decoder_shape(read_config(str(model))), target, model_widths(str(model), "4bit", target)
-        )
+        forecast = answer(Question(str(model), name, recipe="4bit")).plan
         speed, peak = forecast.speeds.decode_tokens_per_s, forecast.footprint.peak_bytes
         shown = "unavailable" if speed is None else f"{speed.low:,.0f} to {speed.high:,.0f}"
         size = f"{forecast.footprint.size_bytes.mid / 1e6:.1f}"

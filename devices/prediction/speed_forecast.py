@@ -39,6 +39,9 @@ _STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
 _ATTENTION_COST = {"xnnpack": 1.0}
 """Cost of edgec's own kernel on CPUs, where 512 tokens took 4.0 times as long as 128 (measured); others: the usual."""
 
+_FLOAT_BITS = 12
+"""More bits a weight are floats, whose products take another time than those of integers."""
+
 _REACH = 2.0
 """The factor by which a model may lie outside the measured sizes and still get an estimate."""
 
@@ -134,7 +137,9 @@ def _lacking(target: Target) -> str:
 
 
 def _beyond(quantity: str, work: Workload, measured: Measured) -> str:
-    """A note that the model's size is too far from the measured ones for an estimate; empty where it is not."""
+    """A note that nothing alike was measured: the model's size, or a prompt in floats; empty where something was."""
+    if quantity == "prefill" and work.unit == "cpu" and 8 * work.weight_bytes / work.parameters > _FLOAT_BITS:
+        return "prefill speed is unavailable: on CPUs it was calibrated on integer weights alone"
     low, high = calibrated_parameters(quantity, work.unit, measured)
     if low / _REACH <= work.parameters <= high * _REACH:
         return ""

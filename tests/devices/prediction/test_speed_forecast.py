@@ -112,3 +112,13 @@ def test_fewer_bits_are_decoded_faster() -> None:
     four, two = (planned(BILLION, "oneplus-12-cpu", widths=Widths(bits, 64)).speeds for bits in (4, 2))
     assert four.decode_tokens_per_s and two.decode_tokens_per_s
     assert two.decode_tokens_per_s.mid > 1.2 * four.decode_tokens_per_s.mid
+
+
+def test_a_prompt_in_floats_is_not_priced_as_one_in_integers() -> None:
+    floats = Widths(32, 0, 32, 32, 32)
+    cpu, gpu = (
+        plan(decoder_shape(BILLION), load_target(name), floats).speeds for name in ("oneplus-12-cpu", "oneplus-12-gpu")
+    )
+    assert cpu.prefill_tokens_per_s is None and cpu.ttft_ms is None and cpu.decode_tokens_per_s is not None
+    assert any("integer weights alone" in note for note in cpu.notes)
+    assert gpu.prefill_tokens_per_s is not None

@@ -1,4 +1,4 @@
-"""The plan learns from `edgec bench`: a phone's own speeds move its forecast, and what cannot be learned from is refused."""
+"""The plan learns from `edgec bench`: a phone's own speeds move its forecast; what teaches nothing is refused."""
 
 from __future__ import annotations
 
