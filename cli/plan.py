@@ -20,9 +20,13 @@ _UNAVAILABLE = "unavailable"
 
 
 def plan(
+    ctx: typer.Context,
     model: Annotated[str, typer.Argument(help="A model folder, a config.json or a hub id.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")],
+    target: Annotated[str | None, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")] = None,
     *,
+    phone_file: Annotated[
+        Path | None, typer.Option("--phone", help="TOML file of a phone of your own, see `edgec help targets`.")
+    ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="A recipe's name or file (default: an adapted model's own), without its rules.")
     ] = None,
@@ -49,8 +53,11 @@ def plan(
     edgec plan examples/tiny-stories --target iphone-16-pro
 
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
+
+    edgec plan Qwen/Qwen3-0.6B --phone my-phone.toml --target cpu
     """
     from edgec.backends.forms import form_of
+    from edgec.devices.phone_file import added_phone, chosen_target
     from edgec.devices.prediction.unit_choice import unit_choice
     from edgec.devices.targets import load_target
     from edgec.exporter.resolve.adapters import with_adapters
@@ -59,7 +66,7 @@ def plan(
     from edgec.exporter.sources.parameters import read_config
     from edgec.exporter.sources.shapes import model_shape
 
-    phone = load_target(target)
+    phone = load_target(chosen_target(ctx.with_resource(added_phone(phone_file)), target))
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = override_widths(model_widths(model, recipe, phone, task), **given)
