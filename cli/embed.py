@@ -9,6 +9,7 @@ import typer
 
 
 def embed(
+    ctx: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
     *,
     platform: Annotated[str, typer.Option(help="The app's system: ios or android.")],
@@ -18,6 +19,9 @@ def embed(
     tools: Annotated[
         Path | None,
         typer.Option(help="JSON file of tools that the model may call in the app; the engine holds calls to them."),
+    ] = None,
+    phone_file: Annotated[
+        Path | None, typer.Option("--phone", help="The phone's TOML file that `edgec export --phone` was given.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The written files as JSON on stdout.")] = False,
 ) -> None:
@@ -35,7 +39,9 @@ def embed(
     edgec embed Qwen3-0.6B-android-cpu.edgec --platform android --tools tools.json
     """
     from edgec.devices.embed.console import print_embedded
+    from edgec.devices.phone_file import added_phone
     from edgec.exporter.apps import embed as write
 
+    ctx.with_resource(added_phone(phone_file))
     made = write(bundle, platform, out, target_sdk=target_sdk, public_key=public_key, tools=tools)
     print_embedded(made, as_json=json)

@@ -9,9 +9,11 @@ import typer
 
 
 def export(
+    ctx: typer.Context,
     model: Annotated[str | None, typer.Argument(help="Hub id, folder, config.json or package.module:factory.")] = None,
     *,
     target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
+    phone_file: Annotated[Path | None, typer.Option("--phone", help="TOML file of a phone of your own.")] = None,
     recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
     format: Annotated[
         str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
@@ -62,12 +64,14 @@ def export(
 
     edgec export examples/tiny-stories --target iphone --format mlpackage --adapter pirate=pirate-lora
     """
+    from edgec.devices.phone_file import added_phone, chosen_target
     from edgec.exporter.command import run_export
     from edgec.exporter.options import ExportOptions, parse_adapters, parse_budgets, parse_regexes, parse_schemas
 
+    key = ctx.with_resource(added_phone(phone_file))
     options = ExportOptions(
         model or "",
-        target=target,
+        target=chosen_target(key, target) if key else target,
         recipe=recipe,
         format=format,
         out=out,

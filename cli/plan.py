@@ -29,12 +29,14 @@ _VERDICTS: Mapping[str, str] = {
 
 
 def plan(
+    ctx: typer.Context,
     model: Annotated[str, typer.Argument(help="A model folder, a config.json or a hub id.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")],
+    target: Annotated[str | None, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")] = None,
     *,
-    recipe: Annotated[
-        str | None, typer.Option(help="A recipe's name or file (default: an adapted model's own), without its rules.")
+    phone_file: Annotated[
+        Path | None, typer.Option("--phone", help="TOML file of a phone of your own, see `edgec help targets`.")
     ] = None,
+    recipe: Annotated[str | None, typer.Option(help="A recipe's name or file; default: that of the export.")] = None,
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
     embedding_bits: Annotated[int | None, typer.Option(help="Bits of the embedding.")] = None,
@@ -64,14 +66,18 @@ def plan(
     edgec plan examples/tiny-stories --target pixel-8 --measured bench.jsonl
 
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
+
+    edgec plan Qwen/Qwen3-0.6B --phone my-phone.toml --target cpu
     """
+    from edgec.devices.phone_file import added_phone, chosen_target
     from edgec.exporter.resolve.planned import Question, answer
     from edgec.runtime_py.bench.observed import observations_of
 
+    chosen = chosen_target(ctx.with_resource(added_phone(phone_file)), target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     bits = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     known = observations_of(measured or ())
-    question = Question(model, target, recipe, task, context, prompt_tokens, adapter or (), known, bits)
+    question = Question(model, chosen, recipe, task, context, prompt_tokens, adapter or (), known, bits, phone_file)
     show(question, answer(question), json)
 
 
@@ -194,7 +200,8 @@ def _commands(question: Question, answered: Answer) -> Iterator[tuple[str, str]]
 
 def _command(question: Question, target: str, options: Sequence[str] = ()) -> str:
     asked = {"--recipe": question.recipe, "--context": question.context, "--task": question.task}
-    words = ["edgec", "export", question.model, "--target", target]
+    phone = [] if question.phone_file is None else ["--phone", str(question.phone_file)]
+    words = ["edgec", "export", question.model, *phone, "--target", target]
     words += [str(word) for pair in asked.items() if pair[1] is not None for word in pair]
     words += [word for adapter in question.adapters for word in ("--adapter", adapter)]
     return join([*words, *options])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,8 +18,12 @@ _UNKNOWN = "unknown"
 
 
 def targets(
+    ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(help="One target, with the source of every figure.")] = None,
     *,
+    phone_file: Annotated[
+        Path | None, typer.Option("--phone", help="TOML file of a phone of your own: check it, and show its figures.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Every target with every figure, as JSON.")] = False,
 ) -> None:
     """List the targets, or show one of them.
@@ -29,10 +34,15 @@ def targets(
     edgec targets
 
     edgec targets iphone-16-pro
+
+    edgec targets --phone my-phone.toml
     """
+    from edgec.devices.phone_file import added_phone, chosen_target
     from edgec.devices.targets import all_targets, load_target
     from edgec.terminal import make_console
 
+    if (key := ctx.with_resource(added_phone(phone_file))) is not None:
+        name = chosen_target(key, name)
     chosen = all_targets() if name is None else (load_target(name),)
     if json:
         typer.echo(dumps([_record(target) for target in chosen], indent=2))
@@ -113,7 +123,10 @@ def _figures(target: Target) -> Iterator[tuple[str, str]]:
     yield "bandwidth_bytes_per_s", _scaled(target.bandwidth_bytes_per_s, 1e9, "GB/s")
     clocks = (f"{cores} x {hertz / 1e9:.2f} GHz" for cores, hertz in target.core_clocks_hz or ())
     yield "core_clocks_hz", ", ".join(clocks) or _UNKNOWN
-    yield "instruction_set", ", ".join(target.instruction_set or ()) or _UNKNOWN
+    yield (
+        "instruction_set",
+        _UNKNOWN if target.instruction_set is None else ", ".join(target.instruction_set) or "Armv8.0",
+    )
     yield "gpu", target.gpu or _UNKNOWN
     yield "gpu_fp32_flops_per_s", _scaled(target.gpu_fp32_flops_per_s, 1e12, "TFLOPS, fp32")
     yield "npu_ops_per_s", _scaled(target.npu_ops_per_s, 1e12, "TOPS")

@@ -6,15 +6,16 @@ alias (``iphone``, ``android-cpu``, ``host``). What a file does not state is unk
 
 from __future__ import annotations
 
-import difflib
 import platform
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edgec.devices.target_names import meant, nearest, variants
 from edgec.errors import InputError
 
 _HERE = Path(__file__).parent
@@ -95,16 +96,32 @@ class Target:
 def load_target(name: str) -> Target:
     """Look up a target by its name or alias.
 
+    A name may be written as people do: ``Galaxy S24 Ultra`` is ``galaxy-s24-ultra``.
+
     Raises:
         InputError: E163, no such target; the fix names the nearest ones.
     """
+    name = known_name(name)
     full = aliases().get(name, name)
     target = _by_name().get(full)
     if target is None:
-        near = difflib.get_close_matches(name, [*aliases(), *_by_name()], n=4, cutoff=0.4)
-        nearest = f"use {', '.join(near)}; " * bool(near) + "`edgec targets` lists them all"
-        raise InputError(f"unknown target '{name}'", "--target", fix=nearest, code="E163")
+        raise _unknown(name)
     return target if full == name else replace(target, name=name, alias_of=full)
+
+
+def known_name(name: str) -> str:
+    """The name of a target or alias that a name written by a user means; the name itself where there is none."""
+    if name in _by_name() or name in aliases():
+        return name
+    return meant(name, [*aliases(), *_by_name()], {table["name"]: key for key, table in phones().items()}) or name
+
+
+def _unknown(name: str) -> InputError:
+    several = variants(name, phones())
+    near = several or nearest(name, [*aliases(), *phones()], list(_by_name()))
+    offer = f"did you mean {', '.join(near)}? " * bool(near) + "`edgec targets` lists them all"
+    why = "that phone is sold with several chips" * bool(several)
+    return InputError(f"unknown target '{name[:60]}'", "--target", why, offer, "E163")
 
 
 def all_targets() -> tuple[Target, ...]:
@@ -126,8 +143,33 @@ def chips() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def phones() -> Mapping[str, Mapping[str, Any]]:
-    """Phone key -> its table, as written in ``phones/*.toml``."""
-    return _merged("phones")
+    """Phone key -> its table, as written in ``phones/*.toml``, and the phones of :func:`phone_known`."""
+    return {**_merged("phones"), **_ADDED}
+
+
+@contextmanager
+def phone_known(key: str, table: Mapping[str, Any]) -> Iterator[None]:
+    """Know one more phone while the context lasts.
+
+    Args:
+        key: its name, which no other phone has.
+        table: as in ``phones/*.toml``, checked.
+    """
+    _ADDED[key] = table
+    _forget_phones()
+    try:
+        yield
+    finally:
+        del _ADDED[key]
+        _forget_phones()
+
+
+_ADDED: dict[str, Mapping[str, Any]] = {}
+
+
+def _forget_phones() -> None:
+    phones.cache_clear()
+    _by_name.cache_clear()
 
 
 @cache
@@ -138,14 +180,15 @@ def _by_name() -> Mapping[str, Target]:
 def _targets_of(phone: str) -> Iterator[tuple[str, Target]]:
     """Pairs of name and target for a phone; short names leave out the default unit or format."""
     for position, unit in enumerate(phones()[phone]["units"]):
-        for rank, row in enumerate(_units(phones()[phone]["os"], unit)):
+        for rank, row in enumerate(formats_of(phones()[phone]["os"], unit)):
             names = [f"{phone}-{unit}-{row['format']}"]
             names += [f"{phone}-{unit}"] * (rank == 0) + [phone] * (rank == 0 and position == 0)
             target = _build(names[-1], phone, row)
             yield from ((name, target) for name in names)
 
 
-def _units(system: str, unit: str) -> list[Mapping[str, Any]]:
+def formats_of(system: str, unit: str) -> list[Mapping[str, Any]]:
+    """The rows of ``units.toml`` for a unit of an operating system, its default format first."""
     rows = _read(_HERE / "units.toml")["unit"]
     return [row for row in rows if row["os"] == system and row["unit"] == unit]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import groupby
 
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.parameters import EncoderShape, Kind, Parameter
@@ -65,7 +66,7 @@ class Widths:
         share = f" group {self.group_size}" if self.group_size else " per channel"
         weights = f"{self.weight_bits}-bit" + share * (self.weight_bits < 16)
         told = self._told(Kind.LINEAR)
-        weights = ", ".join(["weights " + str(told or weights), *map(_of_rule, self.rules if told else ())])
+        weights = ", ".join(["weights " + str(told or weights), *_of_rules(self.rules if told else ())])
         weights = self.told or weights
         rest = f"lm_head {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
         rest += "" if self.kv_boundary is None else f", KV shared after {self.kv_boundary} of the layers"
@@ -95,9 +96,10 @@ class Widths:
         return scheme if scheme is not None and scheme.bits == self.bits_of(kind) else None
 
 
-def _of_rule(rule: SchemeRule) -> str:
-    pattern, scheme = rule
-    return f"{pattern} in {f'{scheme.bits}-bit' if scheme else 'float'}"
+def _of_rules(rules: Sequence[SchemeRule]) -> Iterator[str]:
+    """The patterns of the rules, those of the same bits together."""
+    for form, alike in groupby(rules, lambda rule: f"{rule[1].bits}-bit" if rule[1] else "float"):
+        yield f"{' '.join(pattern for pattern, _ in alike)} in {form}"
 
 
 def _usual_scheme(kind: Kind, bits: int, group_size: int) -> WeightScheme | None:

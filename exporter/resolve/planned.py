@@ -56,6 +56,7 @@ class Question:
         adapters: each ``NAME=PEFT_FOLDER``.
         measured: the user's own measurements of speeds.
         bits: fields of ``Widths`` to have instead of the recipe's; None leaves one as it is.
+        phone_file: the file that describes the target's phone, for the commands.
     """
 
     model: str
@@ -67,6 +68,7 @@ class Question:
     adapters: Sequence[str] = ()
     measured: Measured = ()
     bits: Mapping[str, int | None] = field(default_factory=dict)
+    phone_file: Path | None = None
 
 
 @dataclass(frozen=True)

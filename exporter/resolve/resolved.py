@@ -13,7 +13,7 @@ from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
 from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.runner.build import build_runner, find_build
-from edgec.devices.targets import DEFAULT_TARGET, Target, load_target
+from edgec.devices.targets import DEFAULT_TARGET, Target, known_name, load_target
 from edgec.errors import InputError, ToolError
 from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.options import ExportOptions
@@ -79,7 +79,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         ToolError: what the target needs is not installed.
     """
     options.check()
-    name = options.target or DEFAULT_TARGET
+    name = known_name(options.target or DEFAULT_TARGET)
     if options.out is not None:
         check_output(Path(options.out), options.force)
     asked = _load_target(name, options.format)

@@ -131,7 +131,29 @@ def test_an_unknown_phone_is_a_typed_error(folder: Path) -> None:
 
 
 def test_a_phone_is_required(folder: Path) -> None:
-    assert CliRunner().invoke(APP, [str(folder)]).exit_code == 2  # Typer's usage error; the app remaps it
+    result = CliRunner().invoke(APP, [str(folder)])
+    assert isinstance(result.exception, InputError) and result.exception.code == "E866"
+
+
+def test_a_phone_of_the_users_own_is_planned_for_and_then_forgotten(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "phone.toml"
+    figures = "memory_bytes = 6_442_450_944\nbandwidth_bytes_per_s = 34.1e9\n"
+    file.write_text(f'[my-phone]\nname = "My phone"\nos = "android"\nunits = ["gpu", "cpu"]\n{figures}')
+    data = json.loads(output(folder, "--phone", file, "--target", "cpu", "--json"))
+    assert (data["target"]["name"], data["target"]["memory_bytes"]) == ("my-phone-cpu", 6 * 2**30)
+    assert data["speeds"]["decode_tokens_per_s"]["low"] > 0  # of any phone's CPU, with this bandwidth
+    assert "on My phone, gpu, pte" in output(folder, "--phone", file)
+    for arguments, code in (
+        (["--target", "my-phone"], "E163"),
+        (["--phone", str(file), "--target", "pixel-8"], "E866"),
+        (["--phone", str(tmp_path / "none.toml")], "E860"),
+    ):
+        error = CliRunner().invoke(APP, [str(folder), *arguments]).exception
+        assert isinstance(error, InputError) and error.code == code
+
+
+def test_a_name_as_people_write_it_is_planned_for(folder: Path) -> None:
+    assert json.loads(output(folder, "--target", "Galaxy S24 Ultra", "--json"))["target"]["phone"] == "galaxy-s24-ultra"
 
 
 def test_adapters_of_the_artifact_count(folder: Path, tmp_path: Path) -> None:
@@ -141,5 +163,5 @@ def test_adapters_of_the_artifact_count(folder: Path, tmp_path: Path) -> None:
     added = sum(2 * (a.numel() + b.numel()) for a, b in pairs().values())
     assert {"name": "adapters", "bytes": added} in more["footprint"]["parts"]
     assert more["footprint"]["size_bytes"]["low"] - plain["footprint"]["size_bytes"]["low"] == added
-    with pytest.raises(InputError, match="E765"):
-        plan(str(folder), "android-cpu", adapter=[f"pirate={lora}"])
+    refused = CliRunner().invoke(APP, [str(folder), "--target", "android-cpu", "--adapter", f"pirate={lora}"])
+    assert isinstance(refused.exception, InputError) and refused.exception.code == "E765"

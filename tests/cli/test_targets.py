@@ -57,3 +57,12 @@ def test_json_has_every_target_with_null_for_unknown() -> None:
     host = next(entry for entry in data if entry["phone"] == "this-machine")
     assert host["memory_bytes"] is None
     assert json.loads(output("host", "--json"))[0]["alias_of"] == "this-machine"
+
+
+def test_a_phone_of_the_users_own_is_shown_with_its_sources(tmp_path: Path) -> None:
+    file = tmp_path / "phone.toml"
+    file.write_text('[my-phone]\nname = "My phone"\nos = "android"\nunits = ["cpu"]\ninstruction_set = []\n')
+    text = output("--phone", str(file))
+    assert "my-phone: My phone, cpu, pte through xnnpack" in text and "Armv8.0" in text and "phone.toml" in text
+    assert json.loads(output("cpu", "--phone", str(file), "--json"))[0]["phone"] == "my-phone"
+    assert "my-phone" not in output()

@@ -11,8 +11,8 @@ from edgec.errors import InputError
 @pytest.mark.parametrize(
     ("gigabytes", "form", "phone", "entitled"),
     [
-        (0.4, "mlpackage", "iphone-13-mini", False),
-        (2.3, "mlpackage", "iphone-13-mini", True),
+        (0.4, "mlpackage", "iphone-13", False),
+        (2.3, "mlpackage", "iphone-13", True),
         (3.0, "mlpackage", "iphone-13-pro", False),
         (4.0, "mlpackage", "iphone-13-pro", True),
         (5.0, "mlpackage", "iphone-15-pro", True),
@@ -29,7 +29,8 @@ def test_the_oldest_phone_that_fits(gigabytes: float, form: str, phone: str, ent
 
 def test_the_reason_names_the_phone_before_and_what_it_lacks() -> None:
     assert (
-        "iPhone 15 does not fit: aimodel needs a chip other than its Apple A16" in oldest_fit(10**8, "aimodel").reason
+        "iPhone 15 Plus does not fit: aimodel needs a chip other than its Apple A16"
+        in oldest_fit(10**8, "aimodel").reason
     )
     assert "only 4.2 GB" in oldest_fit(5 * 10**9, "mlpackage").reason
 

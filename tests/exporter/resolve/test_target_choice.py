@@ -23,8 +23,8 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 def test_a_family_becomes_a_phone_with_a_reason() -> None:
     source, recipe = resolve(str(EXAMPLE)), load_recipe("4bit")
     target, reason = choose_target(load_target("iphone"), source, recipe, None)
-    assert target.phone == "iphone-13-mini" and target.format == load_target("iphone").format
-    assert reason.startswith("Runs on Apple iPhone 13 mini or newer (estimated): the model needs ")
+    assert target.phone == "iphone-13" and target.format == load_target("iphone").format
+    assert reason.startswith("Runs on Apple iPhone 13 or newer (estimated): the model needs ")
 
 
 def test_a_named_phone_is_left_alone() -> None:
@@ -45,7 +45,7 @@ def test_memory_counts_weights_and_caches() -> None:
 def test_a_plan_for_the_family_is_that_of_the_chosen_phone() -> None:
     config, asked = read_config(str(EXAMPLE)), load_target("iphone")
     planned, reason = plan_target(decoder_shape(config), asked, default_widths(asked))
-    assert planned.target.phone == "iphone-13-mini" and planned.target.phone_name in reason
+    assert planned.target.phone == "iphone-13" and planned.target.phone_name in reason
     named = load_target("iphone-16-pro")
     assert plan_target(decoder_shape(config), named, default_widths(named))[1] == ""
     large = {**config, "hidden_size": 4096, "intermediate_size": 16384, "num_hidden_layers": 32, "head_dim": 128}
@@ -67,7 +67,7 @@ def test_a_long_context_that_nobody_asked_for_does_not_count(tmp_path: Path) -> 
     (tmp_path / "config.json").write_text(json.dumps(config))
     source, recipe = resolve(str(tmp_path / "config.json"), random_weights=True), load_recipe("4bit")
     asked = load_target("iphone")
-    assert choose_target(asked, source, recipe, None)[0].phone == "iphone-13-mini"
+    assert choose_target(asked, source, recipe, None)[0].phone == "iphone-13"
     with pytest.raises(InputError) as caught:
         choose_target(asked, source, recipe, 4_000_000)
     assert caught.value.code == "E467"
