@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgec.bundle.input_preparation import COLOURS, ImagePreparation, SoundPreparation
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.sound_file import read_sound, sound_length
+from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.vision_language.image_file import ImageSource, read_image
 from edgec.runtime_py.vision_language.prepared_images import fitted
 
-Array = NDArray[Any]
 LONGEST_S = 600
 """Seconds of a sound that examples are taken from; at 192 kHz in float32 half a GB."""
 

@@ -21,7 +21,7 @@ from edgec.runtime_py.prepared_inputs import InputForm, prepared_image, sound_wi
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp"})
 SOUNDS = frozenset({".wav"})
 _FEWEST_WINDOWS = 2
-Row = tuple[Tensor, ...]
+ExampleRow = tuple[Tensor, ...]
 
 
 def is_media(file: Path) -> bool:
@@ -31,7 +31,7 @@ def is_media(file: Path) -> bool:
 
 def media_rows(
     file: Path, declared: Preparations, names: Sequence[str], examples: Sequence[Tensor], most: int
-) -> tuple[list[Row], int]:
+) -> tuple[list[ExampleRow], int]:
     """The examples of a file, at most so many of a sound, and how many it has.
 
     Args:
@@ -66,7 +66,7 @@ def _input_of(file: Path, declared: Preparations) -> tuple[str, ImagePreparation
     fields = '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]' if kind == "image" else '"rate": 16000'
     declare = f'let the factory return (module, examples, {{"x": {{"kind": "{kind}", {fields}}}}}), with x an input'
     raise InputError(
-        what=f"--inputs: {file.name} is no array, and edgec does not know which input it is, or how it becomes one.",
+        what=f"--inputs: edgec does not know of {file.name} which input it is, or how it becomes one.",
         where=str(file),
         why=several if found else f"the factory declares no input as {'an image' if kind == 'image' else 'a sound'}",
         fix="give arrays (.npz) instead" if found else f"{declare}, or give arrays (.npz); see docs/modules.md",
