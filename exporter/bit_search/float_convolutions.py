@@ -20,6 +20,7 @@ from edgec.exporter.stages.module_measure import module_measure
 from edgec.ir.quantized_form import decisions_of
 from edgec.passes.compress.quantize_convolutions import ROLE, QuantizeConvolutions
 from edgec.passes.contract import run_pass, run_passes
+from edgec.runtime_py.prepared_inputs import spread
 
 if TYPE_CHECKING:
     from edgec.exporter.progress import Progress
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from edgec.exporter.stages.rewriting import Measure
     from edgec.ir.program import Program
 
-# Inputs that the loss of each layer is measured on.
-_FEW = 3
+# Inputs of several kinds that the loss of each layer is measured on.
+_FEW = 4
 # Of the budget: linear layers are rounded, too, and the artifact rounds in its own order.
 _ENOUGH = 0.7
 
@@ -79,7 +80,7 @@ class _Search:
         program, judged = run_passes(stages.capture(), passes[:place]), stages.judged()
         forms = forms_of(judged.outputs[0], judged.calls[0])
         few, every = (
-            module_measure(judged.calls[:count], forms, request.recipe, trained=True)
+            module_measure(spread(judged.calls, count), forms, request.recipe, trained=True)
             for count in (_FEW, len(judged.calls))
         )
         decided = decisions_of(run_pass(program, rounding).graph)
