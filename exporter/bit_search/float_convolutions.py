@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.output_form import forms_of, with_probabilities
 from edgec.exporter.parity.refusals import used_share
 from edgec.exporter.stages.module import ModuleStages
 from edgec.exporter.stages.module_measure import module_measure
@@ -78,7 +78,7 @@ class _Search:
         rounding = passes[place]
         assert isinstance(rounding, QuantizeConvolutions)
         program, judged = run_passes(stages.capture(), passes[:place]), stages.judged()
-        forms = forms_of(judged.outputs[0], judged.calls[0])
+        forms = with_probabilities(forms_of(judged.outputs[0], judged.calls[0]), judged.outputs)
         few, every = (
             module_measure(spread(judged.calls, count), forms, request.recipe, trained=True)
             for count in (_FEW, len(judged.calls))

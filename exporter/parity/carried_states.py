@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-States = Mapping[int, int]
+StatePlaces = Mapping[int, int]
 """The place of the output that each state input has the value of, by the input's place."""
 
 
-def carried_states(examples: Sequence[Tensor], outputs: Sequence[Tensor]) -> States:
+def carried_states(examples: Sequence[Tensor], outputs: Sequence[Tensor]) -> StatePlaces:
     """The states among a module's inputs; none where nothing else varies, or where outputs do not tell them apart."""
     silent = [place for place, value in enumerate(examples) if _is_silent(value)]
     found: dict[int, int] = {}
@@ -29,7 +29,7 @@ def carried_states(examples: Sequence[Tensor], outputs: Sequence[Tensor]) -> Sta
 
 
 def with_states(
-    inputs: Sequence[Tensor], examples: Sequence[Tensor], states: States, before: Sequence[Tensor]
+    inputs: Sequence[Tensor], examples: Sequence[Tensor], states: StatePlaces, before: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
     """Inputs whose states are outputs of the call before, where they still are those of the example."""
     return tuple(

@@ -30,7 +30,7 @@ _MOST_VALUES = 1 << 26
 _SHIFTS = (5.0, 20.0, 100.0)
 _TIMES = 4.0
 _LOUDER, _LEVELLED = 4.0, (0.8, 1.25)
-Kind = Callable[[Tensor, torch.Generator], Tensor]
+Drawing = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def made_inputs(model: nn.Module, examples: Example, run: Callable[[Example], Se
     return MadeInputs(calls, outputs, tuple(stress), _note(len(calls), typical, kinds.count(signal), bool(states)))
 
 
-def _kinds(model: nn.Module, examples: Example, count: int) -> list[Kind]:
+def _kinds(model: nn.Module, examples: Example, count: int) -> list[Drawing]:
     """What each made input is like; those of a kind follow each other, so that states are what several of it leave."""
     real = hears_or_sees(model) and any(map(_is_signal, examples))
-    order: tuple[Kind, ...] = (_white, _smooth, _shuffled, *((signal, signal) if real else ()))
+    order: tuple[Drawing, ...] = (_white, _smooth, _shuffled, *((signal, signal) if real else ()))
     return sorted((order[place % len(order)] for place in range(count)), key=order.index)
 
 
@@ -118,12 +118,12 @@ def _finite(outputs: Sequence[Tensor] | None) -> bool:
     return outputs is not None and not any(bool(each.isnan().any()) for each in outputs)
 
 
-def _drawn(examples: Example, kind: Kind, seed: int, known: tuple[float, float] | None) -> Example:
+def _drawn(examples: Example, kind: Drawing, seed: int, known: tuple[float, float] | None) -> Example:
     drawn = torch.Generator().manual_seed(seed)
     return tuple(_value(each, kind, drawn, known) for each in examples)
 
 
-def _value(value: Tensor, kind: Kind, drawn: torch.Generator, known: tuple[float, float] | None) -> Tensor:
+def _value(value: Tensor, kind: Drawing, drawn: torch.Generator, known: tuple[float, float] | None) -> Tensor:
     """Another value of an input; constants, as states and masks begin with, stay."""
     if not _varies(value):
         return value

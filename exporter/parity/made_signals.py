@@ -35,14 +35,16 @@ def is_sound(value: Tensor) -> bool:
 
 
 def is_picture(value: Tensor) -> bool:
-    """Whether an example may be a picture [1, C, H, W], with one channel or three, of 16 x 16 pixels or more."""
-    shaped = value.dim() == 4 and value.shape[0] == 1 and value.shape[1] in (1, 3)
+    """Whether an example may be pictures [N, C, H, W], with one channel or three, of 16 x 16 pixels or more."""
+    shaped = value.dim() == 4 and value.shape[1] in (1, 3)
     return value.is_floating_point() and shaped and min(value.shape[2:]) >= _SMALLEST
 
 
 def signal(value: Tensor, drawn: torch.Generator) -> Tensor:
-    """A voice or a picture of the shape of an example, with the mean 0 and the spread 1."""
-    return _level(_picture(value, drawn) if is_picture(value) else _voice(value.numel(), drawn)).reshape(value.shape)
+    """A voice, or pictures, of the shape of an example; each has the mean 0 and the spread 1."""
+    if is_picture(value):
+        return torch.stack([_level(_picture(each, drawn)) for each in value])
+    return _level(_voice(value.numel(), drawn)).reshape(value.shape)
 
 
 def _voice(samples: int, drawn: torch.Generator) -> Tensor:
@@ -69,7 +71,7 @@ def _voice(samples: int, drawn: torch.Generator) -> Tensor:
 
 def _picture(value: Tensor, drawn: torch.Generator) -> Tensor:
     """Things of several colours in front of a smooth field [C, H, W]."""
-    channels, high, wide = value.shape[1:]
+    channels, high, wide = value.shape
     field = torch.rand(1, channels, 4, 4, generator=drawn) + 2 * torch.rand(1, 1, 4, 4, generator=drawn)
     picture = nn.functional.interpolate(field, size=(high, wide), mode="bicubic", align_corners=True)[0]
     down, along = torch.linspace(-1, 1, high)[:, None], torch.linspace(-1, 1, wide)
