@@ -64,11 +64,11 @@ def _input_of(file: Path, declared: Preparations) -> tuple[str, ImagePreparation
         return found[0]
     several = f"{', '.join(name for name, _ in found)} are both {kind}s: a file does not say which it is"
     fields = '"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]' if kind == "image" else '"rate": 16000'
-    declare = f'let the factory return (module, examples, {{"x": {{"kind": "{kind}", {fields}}}}}), with x an input'
+    declare = f'let a factory return (module, examples, {{"x": {{"kind": "{kind}", {fields}}}}}), with x an input'
     raise InputError(
         what=f"--inputs: edgec does not know of {file.name} which input it is, or how it becomes one.",
         where=str(file),
-        why=several if found else f"the factory declares no input as {'an image' if kind == 'image' else 'a sound'}",
+        why=several if found else f"no input is declared as {'an image' if kind == 'image' else 'a sound'}",
         fix="give arrays (.npz) instead" if found else f"{declare}, or give arrays (.npz); see docs/modules.md",
         code="E852",
     )
