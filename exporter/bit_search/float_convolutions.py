@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # Inputs of several kinds that the loss of each layer is measured on.
 _FEW = 4
+# Runs in which layers are weighed; of a deeper network neighbours are weighed together.
+_MOST = 32
 # Of the budget: linear layers are rounded, too, and the artifact rounds in its own order.
 _ENOUGH = 0.7
 
@@ -96,9 +98,12 @@ class _Search:
         if self._share(self.every, before, ()) <= _ENOUGH:
             return ()
         alone = Stage("float", self.few.run(self.program))
-        others = {name: tuple(each for each in self.names if each != name) for name in self.names}
-        losses = {name: self._share(self.few, alone, kept) for name, kept in others.items()}
-        order = sorted(self.names, key=lambda name: -losses[name])
+        size = -(-len(self.names) // _MOST)
+        groups = [self.names[at : at + size] for at in range(0, len(self.names), size)]
+        others = [tuple(each for each in self.names if each not in group) for group in groups]
+        losses = [self._share(self.few, alone, kept) for kept in others]
+        ranked = sorted(zip(losses, groups, strict=True), key=lambda pair: -pair[0])
+        order = [name for _, group in ranked for name in group]
         count = 1
         while count < len(order) and self._share(self.every, before, order[:count]) > _ENOUGH:
             count += max(1, count // 2)

@@ -62,13 +62,9 @@ def _image(stated: Mapping[str, Any], crops: bool, shape: tuple[int, ...]) -> Im
     if fit is None or not isinstance(stated.get("resample"), int):
         return None
     normal = {"mean": tuple(stated["image_mean"]), "std": tuple(stated["image_std"])}
-    return ImagePreparation(
-        kind="image",
-        scale=float(stated.get("rescale_factor", 1 / 255)) if stated.get("do_rescale", True) else 1.0,
-        resample=_MIXED[stated["resample"]],
-        **(normal if stated.get("do_normalize", True) else {}),
-        **fit,
-    )
+    scale = float(stated.get("rescale_factor", 1 / 255)) if stated.get("do_rescale", True) else 1.0
+    fields = {"kind": "image", "scale": scale, "resample": _MIXED[stated["resample"]], **fit}
+    return ImagePreparation.model_validate({**fields, **(normal if stated.get("do_normalize", True) else {})})
 
 
 def _fit(stated: Mapping[str, Any], crops: bool, wanted: tuple[int, ...]) -> dict[str, Any] | None:
@@ -89,5 +85,7 @@ def _sides(size: Any) -> tuple[int, int]:
 
 
 def _sound(stated: Mapping[str, Any]) -> SoundPreparation:
-    level = "mean_and_spread" if stated.get("do_normalize", True) else "as_read"
-    return SoundPreparation(kind="sound", rate=stated["sampling_rate"], level=level)
+    levelled = stated.get("do_normalize", True)
+    return SoundPreparation(
+        kind="sound", rate=stated["sampling_rate"], level="mean_and_spread" if levelled else "as_read"
+    )
