@@ -15,7 +15,8 @@ class Rung(JsonPart):
     KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
     ``kl_error``: two standard errors of ``kl_mean`` over the positions, where texts are sampled: of quality.
     Outputs of a module have other figures: ``channel_relative``, the largest difference in a channel beside the
-    channel's own spread, and ``place``, that channel in words; ``equal_share`` of integers and truth values.
+    channel's own spread, and ``place``, that channel in words; ``probability``, the largest difference of one;
+    ``equal_share`` of integers and truth values.
     """
 
     half: Literal["lowering", "quality"]
@@ -32,6 +33,7 @@ class Rung(JsonPart):
     top1_agreement: float | None
     # Left out where there are none, so that the bundles of other models stay as they were written.
     channel_relative: float | None = Field(default=None, exclude_if=lambda value: value is None)
+    probability: float | None = Field(default=None, exclude_if=lambda value: value is None)
     equal_share: float | None = Field(default=None, exclude_if=lambda value: value is None)
     place: str = Field(default="", exclude_if=lambda value: not value)
     epsilon: float

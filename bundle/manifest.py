@@ -27,6 +27,7 @@ from edgec.bundle.entry_points import (
     source_memory,
 )
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
+from edgec.bundle.input_preparation import InputPreparation
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.bundle.sentence_prompts import SentencePrompts
@@ -241,6 +242,7 @@ class Manifest(JsonPart):
     ``calibration``: the text that weights were calibrated on; None where none was used.
     ``context_note``: how positions are rotated, where that depends on the context.
     ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
+    ``prepared``: how images and sounds become a module's inputs, as its factory declares it.
     ``judged_on``: the inputs on which the ladder compares a module, in words.
     ``wider_layers``: a module's layers with more bits than the recipe asks for, with their bytes, in words.
     ``tried_recipes``: default recipes with fewer bits whose budgets did not hold.
@@ -278,6 +280,7 @@ class Manifest(JsonPart):
     calibration: CalibrationText | None = Field(default=None, exclude_if=lambda value: value is None)
     bit_search: BitSearch | None = None
     more_bits: MoreBits | None = Field(default=None, exclude_if=lambda value: value is None)
+    prepared: dict[str, InputPreparation] = Field(default={}, exclude_if=lambda value: not value)
     judged_on: str = Field(default="", exclude_if=lambda value: not value)
     wider_layers: str = Field(default="", exclude_if=lambda value: not value)
     tried_recipes: list[TriedRecipe] = Field(default=[], exclude_if=lambda value: not value)

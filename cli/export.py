@@ -25,7 +25,7 @@ def export(
     random_weights: Annotated[bool, typer.Option("--random-weights", help="Architecture only.")] = False,
     task: Annotated[str | None, typer.Option(help="optimum's task name, for non-decoder models.")] = None,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
-    inputs: Annotated[Path | None, typer.Option(help="Examples of a network's inputs: .npz, or a folder.")] = None,
+    inputs: Annotated[Path | None, typer.Option(help="A network's inputs: .npz, images, .wav; or a folder.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
     calibrate: Annotated[Path | None, typer.Option(help="Text to calibrate weights on, else made.")] = None,
     target_bits: Annotated[float | None, typer.Option(help="Average bits per weight to search for.")] = None,

@@ -50,8 +50,8 @@ class ExportOptions:
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         inputs: a ``.npz`` file with an array of examples for each input of a module, or a folder of ``.npz`` or
-            ``.npy`` files: what the app will pass. The ladder judges on them, and ranges are calibrated on them; by
-            default inputs are made.
+            ``.npy`` files, images or sounds (prepared as the factory declares): what the app will pass. The ladder
+            judges on them, and ranges are calibrated on them; by default inputs are made.
         text: a file with text for the parity ladder; a built-in text by default.
         calibrate: a file with text like what the model will see: rounding errors are then weighted by the size of
             activations on that text. Without it, recipes that use text (``4bit-gptq``, look-up tables) get the

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,25 +38,42 @@ class Function:
         self.info = bundle.manifest.methods[0]
         self._executor = open_artifact(bundle, self.engine, self.info.name)
 
-    def run(self, **inputs: Array) -> dict[str, Array]:
+    def run(self, **inputs: Any) -> dict[str, Array]:
         """Execute the model once.
 
         Args:
-            inputs: one array per input of the manifest, with its shape and dtype.
+            inputs: one array per input of the manifest, with its shape and dtype; or, where the manifest says how they
+                are prepared, the path of an image, an image of Pillow, or the path of a sound no longer than the input.
 
         Returns:
             One array per output of the manifest.
 
         Raises:
-            InputError: E152, a name, shape or dtype differs from the manifest's.
+            InputError: E152, a name, shape or dtype differs from the manifest's; E653 to E655, an image; E177, E178 or
+                E853, a sound.
         """
         _check_names(inputs, self.info)
-        arrays = [_checked(_array(inputs[info.name], info), info, self.info) for info in self.info.inputs]
+        given = {name: self._prepared(name, value) for name, value in inputs.items()}
+        arrays = [_checked(_array(given[info.name], info), info, self.info) for info in self.info.inputs]
         outputs = self._executor.run(arrays)
         return {info.name: out for info, out in zip(self.info.outputs, outputs, strict=True)}
 
+    def _prepared(self, name: str, value: Any) -> Any:
+        """An image or a sound as the input that the manifest declares; anything else as it is."""
+        how = self.bundle.manifest.prepared.get(name)
+        if (
+            how is None
+            or isinstance(value, np.ndarray)
+            or not (isinstance(value, str | Path) or hasattr(value, "mode"))
+        ):
+            return value
+        from edgec.runtime_py.prepared_inputs import prepared_from
 
-def _check_names(inputs: dict[str, Array], method: MethodInfo) -> None:
+        info = next(each for each in self.info.inputs if each.name == name)
+        return prepared_from(value, how, name, tuple(map(int, info.shape)), info.dtype.removeprefix("torch."))
+
+
+def _check_names(inputs: dict[str, Any], method: MethodInfo) -> None:
     wanted = [info.name for info in method.inputs]
     if sorted(inputs) != sorted(wanted):
         raise InputError(

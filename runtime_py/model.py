@@ -125,11 +125,14 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
         other.load_ms = (perf_counter() - before) * 1e3
         return other
 
-    def run(self, **inputs: Array) -> dict[str, Array]:
+    def run(self, **inputs: Any) -> dict[str, Array]:
         """Execute a non-decoder model; inputs and outputs are numpy arrays by name.
 
+        An input that the manifest prepares (``prepared``) may be an image, or the path of an image or a sound.
+
         Raises:
-            InputError: E155 for a decoder, E152 when names, shapes or dtypes are not those of the manifest.
+            InputError: E155 for a decoder, E152 when names, shapes or dtypes are not those of the manifest; those of
+                ``Function.run``.
         """
         if isinstance(self._loaded, Function):
             return self._loaded.run(**inputs)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.real_networks.made_inputs import image
 from benchmarks.real_networks.network import FOLDER, seeded
+from edgec.bundle.folder import read_manifest
+from edgec.bundle.input_preparation import ImagePreparation, read_preparations
 from tests.devices.embed.swift_syntax import faults
 from tests.test_readme import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "modules.md").read_text()
+
+
+def test_its_declarations_are_read() -> None:
+    """The two of the section on images and sounds."""
+    (block,) = [block for block in blocks("python", PAGE) if block.startswith("{")]
+    for line in block.splitlines():
+        assert set(read_preparations(ast.literal_eval(line), ["x"], "modules.md")) == {"x"}
 
 
 def test_its_swift_parses() -> None:
@@ -31,9 +40,8 @@ def test_its_swift_parses() -> None:
 def test_its_python_runs(tmp_path: Path) -> None:
     from PIL import Image
 
-    pictures, photos, call = blocks("python", PAGE)
+    pictures, call = blocks("python", PAGE)[:2]
     (tmp_path / "pictures.py").write_text(pictures)
-    (tmp_path / "photos.py").write_text(photos)
     (tmp_path / "call.py").write_text(call)
     (tmp_path / "photos").mkdir()
     drawn = seeded(0)
@@ -48,5 +56,6 @@ def test_its_python_runs(tmp_path: Path) -> None:
         done = subprocess.run([*start, *words], cwd=tmp_path, env=known, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert 0 <= int(done.stdout.strip().splitlines()[-1]) < 1000
-    assert np.load(tmp_path / "photos.npz")["inputs"].shape == (16, 3, 224, 224)
-    assert (tmp_path / "lite0-android.edgec").is_dir()
+    manifest = read_manifest(tmp_path / "lite0-android.edgec")
+    assert manifest.judged_on == "judged on 16 given inputs (photos)"
+    assert isinstance(how := manifest.prepared["inputs"], ImagePreparation) and how.mean == 127

@@ -74,6 +74,7 @@ def bundle_contents(
         "bit_search": request.bit_search,
     }
     facts["judged_on"], facts["wider_layers"] = compiled.judged_on, compiled.wider
+    facts["prepared"] = dict(request.source.prepared)
     facts["calibration"] = request.calibration_text
     if request.more_bits:
         facts["more_bits"] = request.more_bits

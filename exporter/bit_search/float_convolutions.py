@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.output_form import forms_of
+from edgec.exporter.parity.output_form import forms_of, with_probabilities
 from edgec.exporter.parity.refusals import used_share
 from edgec.exporter.stages.module import ModuleStages
 from edgec.exporter.stages.module_measure import module_measure
 from edgec.ir.quantized_form import decisions_of
 from edgec.passes.compress.quantize_convolutions import ROLE, QuantizeConvolutions
 from edgec.passes.contract import run_pass, run_passes
+from edgec.runtime_py.prepared_inputs import spread
 
 if TYPE_CHECKING:
     from edgec.exporter.progress import Progress
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     from edgec.exporter.stages.rewriting import Measure
     from edgec.ir.program import Program
 
-# Inputs that the loss of each layer is measured on.
-_FEW = 3
+# Inputs of several kinds that the loss of each layer is measured on.
+_FEW = 4
+# Runs in which layers are weighed; of a deeper network neighbours are weighed together.
+_MOST = 32
 # Of the budget: linear layers are rounded, too, and the artifact rounds in its own order.
 _ENOUGH = 0.7
 
@@ -77,9 +80,9 @@ class _Search:
         rounding = passes[place]
         assert isinstance(rounding, QuantizeConvolutions)
         program, judged = run_passes(stages.capture(), passes[:place]), stages.judged()
-        forms = forms_of(judged.outputs[0], judged.calls[0])
+        forms = with_probabilities(forms_of(judged.outputs[0], judged.calls[0]), judged.outputs)
         few, every = (
-            module_measure(judged.calls[:count], forms, request.recipe, trained=True)
+            module_measure(spread(judged.calls, count), forms, request.recipe, trained=True)
             for count in (_FEW, len(judged.calls))
         )
         decided = decisions_of(run_pass(program, rounding).graph)
@@ -95,9 +98,12 @@ class _Search:
         if self._share(self.every, before, ()) <= _ENOUGH:
             return ()
         alone = Stage("float", self.few.run(self.program))
-        others = {name: tuple(each for each in self.names if each != name) for name in self.names}
-        losses = {name: self._share(self.few, alone, kept) for name, kept in others.items()}
-        order = sorted(self.names, key=lambda name: -losses[name])
+        size = -(-len(self.names) // _MOST)
+        groups = [self.names[at : at + size] for at in range(0, len(self.names), size)]
+        others = [tuple(each for each in self.names if each not in group) for group in groups]
+        losses = [self._share(self.few, alone, kept) for kept in others]
+        ranked = sorted(zip(losses, groups, strict=True), key=lambda pair: -pair[0])
+        order = [name for _, group in ranked for name in group]
         count = 1
         while count < len(order) and self._share(self.every, before, order[:count]) > _ENOUGH:
             count += max(1, count // 2)

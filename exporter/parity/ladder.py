@@ -149,6 +149,9 @@ def _output_rung(
     gap = output_difference(before.logits, after.logits, before.form, epsilon)
     if before.form.counts:
         budget = {"equal_share": budget.get("equal_share", EQUAL[half])} if budget else {}
+    elif before.form.probability and "probability" in budget:
+        # A tenth of a probability of 0.02 is nothing, and a tenth of 0.9 is much.
+        budget = {"probability": budget["probability"]}
     return _rung(half, before, after, gap, budget, gated=gated, note=note)
 
 
@@ -169,6 +172,7 @@ def _rung(
         kl_error=_finite(getattr(gap, "kl_error", None)) if half == "quality" else None,
         channel_relative=_finite(getattr(gap, "channel_relative", None)),
         top1_agreement=getattr(gap, "top1_agreement", None),
+        probability=_finite(getattr(gap, "probability", None)),
         equal_share=getattr(gap, "equal_share", None),
         place=getattr(gap, "place", ""),
         epsilon=getattr(gap, "epsilon", 0.0),

@@ -1,11 +1,14 @@
 """Inputs that a module is judged on where nobody gives any: seeded, of several kinds, in the shapes of its examples.
 
     the factory's example; 5 of white noise, 5 of smooth noise, 5 of the example's own values in another order
+    of sounds and pictures: 3 of each, and 6 voices or pictures (``made_signals.py``)
     times 4; plus 5, 20 and 100 spreads: asked only whether float16 still gives numbers
 
-White noise hides what pictures and sound show: its mean is 0, so that a sum over a whole image stays small. Smooth
-noise keeps a value over eight neighbours. Mean and spread are those of the example, or, where a batch norm tells, those
-of what the network saw in training (``typical_values.py``). Whole numbers are put in another order, masks stay.
+White noise hides what pictures and sound show: its mean is 0, so that a sum over a whole image stays small, and a
+network that listens for speech says no to all of it. Smooth noise keeps a value over eight neighbours. Mean and spread
+are those of the example, or, where a batch norm tells, those of what the network saw in training
+(``typical_values.py``). Whole numbers are put in another order, masks stay, and states follow from call to call
+(``carried_states.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from edgec.exporter.parity.carried_states import carried_states, with_states
+from edgec.exporter.parity.made_signals import hears_or_sees, is_picture, is_sound, signal
 from edgec.exporter.parity.typical_values import Typical, typical_values
 from edgec.exporter.sources.factory import Example
 
@@ -24,6 +29,8 @@ _COUNT, _RUN = 16, 8
 _MOST_VALUES = 1 << 26
 _SHIFTS = (5.0, 20.0, 100.0)
 _TIMES = 4.0
+_LOUDER, _LEVELLED = 4.0, (0.8, 1.25)
+Drawing = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @dataclass(frozen=True)
@@ -65,21 +72,41 @@ def made_inputs(model: nn.Module, examples: Example, run: Callable[[Example], Se
     values = sum(value.numel() for value in first) if first else 1
     count = max(2, min(_COUNT, _MOST_VALUES // max(1, values)))
     known = (typical.shift, typical.scale) if typical else None
-    made = [_drawn(examples, _KINDS[seed % len(_KINDS)], seed, known) for seed in range(count - 1)]
-    ran = [(each, run(each)) for each in made if _is_new(each, examples)]
-    kept = [(examples, first or ()), *((each, found) for each, found in ran if found is not None and _finite(found))]
+    kinds = _kinds(model, examples, count - 1)
+    states, before, kept = carried_states(examples, first or ()), first or (), [(examples, first or ())]
+    for seed, kind in enumerate(kinds):
+        made = with_states(_drawn(examples, kind, seed, known), examples, states, before)
+        found = run(made) if _is_new(made, examples) else None
+        if found is not None and _finite(found):
+            kept.append((made, found))
+            before = found
     calls, outputs = zip(*kept, strict=True)
     stress = [
         each for each in _stressed(examples if typical is None else calls[-1], typical) if _finite(run(each.inputs))
     ]
-    return MadeInputs(calls, outputs, tuple(stress), _note(len(calls), typical))
+    return MadeInputs(calls, outputs, tuple(stress), _note(len(calls), typical, kinds.count(signal), bool(states)))
 
 
-def _note(count: int, typical: Typical | None) -> str:
+def _kinds(model: nn.Module, examples: Example, count: int) -> list[Drawing]:
+    """What each made input is like; those of a kind follow each other, so that states are what several of it leave."""
+    real = hears_or_sees(model) and any(map(_is_signal, examples))
+    order: tuple[Drawing, ...] = (_white, _smooth, _shuffled, *((signal, signal) if real else ()))
+    return sorted((order[place % len(order)] for place in range(count)), key=order.index)
+
+
+def _is_signal(value: Tensor) -> bool:
+    return _varies(value) and (is_sound(value) or is_picture(value))
+
+
+def _note(count: int, typical: Typical | None, signals: int, states: bool) -> str:
     if count == 1:
         return "judged on the example inputs alone; give real ones with --inputs"
     like = typical.line if typical else "mean and spread of the example"
-    return f"judged on {count} made inputs, the example among them ({like}); give real ones with --inputs"
+    real = f"; {signals} like voices or pictures" if signals else ""
+    carried = "; states of the call before" if states else ""
+    return (
+        f"judged on {count} made inputs, the example among them ({like}{real}{carried}); give real ones with --inputs"
+    )
 
 
 def _is_new(inputs: Example, examples: Example) -> bool:
@@ -91,26 +118,42 @@ def _finite(outputs: Sequence[Tensor] | None) -> bool:
     return outputs is not None and not any(bool(each.isnan().any()) for each in outputs)
 
 
-def _drawn(examples: Example, kind: Callable[..., Tensor], seed: int, known: tuple[float, float] | None) -> Example:
+def _drawn(examples: Example, kind: Drawing, seed: int, known: tuple[float, float] | None) -> Example:
     drawn = torch.Generator().manual_seed(seed)
     return tuple(_value(each, kind, drawn, known) for each in examples)
 
 
-def _value(
-    value: Tensor, kind: Callable[..., Tensor], drawn: torch.Generator, known: tuple[float, float] | None
-) -> Tensor:
+def _value(value: Tensor, kind: Drawing, drawn: torch.Generator, known: tuple[float, float] | None) -> Tensor:
     """Another value of an input; constants, as states and masks begin with, stay."""
-    if value.numel() < 2 or value.is_complex() or bool((value == value.flatten()[0]).all()):
+    if not _varies(value):
         return value
     if not value.is_floating_point():
         masks = value.dtype is torch.bool or int(value.max()) <= 1
         return value if masks else _shuffled(value, drawn)
+    if kind is signal and not _is_signal(value):
+        kind = _smooth
     if kind is _shuffled and known is None:
         return _shuffled(value, drawn)
     mean, spread = known or (float(value.mean()), float(value.std()))
     noise = mean + spread * (_white if kind is _shuffled else kind)(value, drawn)
-    low, high = (float(end) for end in torch.aminmax(value)) if known is None else (-torch.inf, torch.inf)
+    if known is not None:
+        return noise.to(value.dtype)
+    low, high = (float(end) for end in torch.aminmax(value))
+    if kind is signal and is_sound(value):
+        most = max(1.0, -low, high)
+        return (_loudness(spread, drawn) * noise).clamp(-most, most).to(value.dtype)
     return noise.clamp(low, high).to(value.dtype)
+
+
+def _varies(value: Tensor) -> bool:
+    return value.numel() > 1 and not value.is_complex() and bool((value != value.flatten()[0]).any())
+
+
+def _loudness(spread: float, drawn: torch.Generator) -> float:
+    """How much louder than the example a sound is: 12 dB either way, unless spreads of 1 say that all are levelled."""
+    if _LEVELLED[0] < spread < _LEVELLED[1]:
+        return 1.0
+    return float(_LOUDER ** (2 * float(torch.rand((), generator=drawn)) - 1))
 
 
 def _white(value: Tensor, drawn: torch.Generator) -> Tensor:
@@ -129,9 +172,6 @@ def _shuffled(value: Tensor, drawn: torch.Generator) -> Tensor:
     return value.flatten()[torch.randperm(value.numel(), generator=drawn)].reshape(value.shape)
 
 
-_KINDS = (_white, _smooth, _shuffled)
-
-
 def _stressed(inputs: Example, typical: Typical | None) -> list[Stress]:
     """The inputs times 4, and shifted where no batch norm tells what their mean is."""
     moved = [Stress("times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
@@ -142,7 +182,6 @@ def _stressed(inputs: Example, typical: Typical | None) -> list[Stress]:
 
 def _moved(inputs: Example, times: float, spreads: float) -> Example:
     def one(value: Tensor) -> Tensor:
-        varies = value.is_floating_point() and value.numel() > 1 and bool((value != value.flatten()[0]).any())
-        return times * value + spreads * value.std() if varies else value
+        return times * value + spreads * value.std() if value.is_floating_point() and _varies(value) else value
 
     return tuple(map(one, inputs))

@@ -26,6 +26,7 @@ class OutputDifference:
         mean_abs: mean difference of a value.
         reference_max_abs: largest value of the reference, the scale for ``max_abs``.
         channel_relative: the largest difference in a channel beside the channel's own spread; None for integers.
+        probability: the largest difference of a probability; None for other outputs.
         equal_share: of integers and truth values, the share of equal ones; None for floats.
         place: the channel that differs most, in words.
         epsilon: how far top tokens may lie apart, of a rung of such a kind; nothing here is compared by it.
@@ -35,6 +36,7 @@ class OutputDifference:
     mean_abs: float
     reference_max_abs: float
     channel_relative: float | None = None
+    probability: float | None = None
     equal_share: float | None = None
     place: str = ""
     epsilon: float = 0.0
@@ -54,7 +56,8 @@ def output_difference(reference: Tensor, candidate: Tensor, form: OutputForm, ep
     one, other, hidden = without_masks(reference.double(), candidate.double())
     scale = float(one[~hidden].abs().max()) if bool((~hidden).any()) else 0.0
     if not bool(torch.isfinite(other).all()) or not bool(torch.isfinite(one).all()):
-        return OutputDifference(math.inf, math.inf, scale, channel_relative=math.inf, epsilon=epsilon)
+        lost = math.inf if form.probability else None
+        return OutputDifference(math.inf, math.inf, scale, channel_relative=math.inf, probability=lost, epsilon=epsilon)
     gap = (one - other).abs()
     worst = _worst(one.masked_fill(hidden, math.nan), other, form)
     return OutputDifference(
@@ -62,6 +65,7 @@ def output_difference(reference: Tensor, candidate: Tensor, form: OutputForm, ep
         mean_abs=float(gap.mean()),
         reference_max_abs=scale,
         channel_relative=worst.share,
+        probability=float(gap.max()) if form.probability else None,
         place=_place(worst, form),
         epsilon=epsilon,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -12,6 +12,8 @@ from torch import Tensor
 
 from edgec.bundle.channels import SMALLEST_HALF, shared_axes
 from edgec.bundle.entry_points import MethodInfo
+
+_SURE, _LAST_PLACES = 0.5, 1e-6
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class OutputForm:
         shared: axes of positions and of a batch.
         counts: it holds integers or truth values, as class maps and masks do: they are equal or not.
         half: float16 holds it.
+        probability: its values are probabilities.
     """
 
     shape: tuple[int, ...]
@@ -31,6 +34,7 @@ class OutputForm:
     shared: frozenset[int] = frozenset({0})
     counts: bool = False
     half: bool = False
+    probability: bool = False
 
     @property
     def size(self) -> int:
@@ -64,6 +68,25 @@ def forms_of(outputs: Any, inputs: Sequence[Tensor] = (), method: MethodInfo | N
         )
         for value, (name, dtype) in zip(tensors, known, strict=True)
     ]
+
+
+def with_probabilities(forms: Sequence[OutputForm], calls: Sequence[Sequence[Tensor]]) -> list[OutputForm]:
+    """The forms, of which those of probabilities say so: from 0 to 1 for all inputs, and one half or more for some.
+
+    Args:
+        forms: of each output.
+        calls: the outputs for each of the inputs that a module is judged on.
+    """
+    columns = zip(*calls, strict=True)
+    return [replace(form, probability=_probable(each)) for form, each in zip(forms, columns, strict=True)]
+
+
+def _probable(values: Sequence[Tensor]) -> bool:
+    if any(not value.is_floating_point() or not value.numel() for value in values):
+        return False
+    ends = [(float(value.min()), float(value.max())) for value in values]
+    # Softmax in float32 may end a last place above 1.
+    return all(low >= 0 and high <= 1 + _LAST_PLACES for low, high in ends) and max(high for _, high in ends) >= _SURE
 
 
 def _counts(dtype: torch.dtype) -> bool:

@@ -10,5 +10,6 @@ BUDGETS = (
     "mean_abs",
     "max_relative",
     "channel_relative",
+    "probability",
     "equal_share",
 )

@@ -211,7 +211,7 @@ def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | N
             fix="give a text with --text, and one to calibrate on with --calibrate",
             code="E839",
         )
-    return read_inputs(Path(options.inputs))
+    return read_inputs(Path(options.inputs), source.prepared)
 
 
 def _check_heads(file: str | Path | None) -> Path | None:

@@ -41,6 +41,7 @@ from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
 from edgec.exporter.sources.sentence_settings import with_unpooled
 from edgec.exporter.sources.source_weights import bind_weights, random_weights
+from edgec.exporter.sources.stated_preparation import stated_preparation
 from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
@@ -192,6 +193,7 @@ def _with_examples(
         plain,
         task=options.task or task_of(type(shell).__name__),
         input_names=tuple(inputs),
+        prepared=stated_preparation(preprocessor_config(folder), inputs),
         tokens=varying,
         factory=lambda: (make(tuple(inputs)), tuple(inputs.values())),
     )

@@ -50,11 +50,12 @@ def import_factory(model: str) -> tuple[Any, tuple[Path, ...]]:
     return factory, _own_files(module)
 
 
-def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example]:
-    """Make the module and its example inputs with the user's factory.
+def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example, Any]:
+    """Make the module and its example inputs with the user's factory, and what it declares of its inputs, unchecked.
 
-    Accepted: a callable returning ``(module, example_inputs)`` or a module with an attribute ``example_inputs``;
-    or such a module itself. Example inputs are a tensor or a sequence of tensors, passed by position.
+    Accepted: a callable returning ``(module, example_inputs)``, ``(module, example_inputs, declared)`` or a module with
+    an attribute ``example_inputs``; or such a module itself. Example inputs are a tensor or a sequence of tensors,
+    passed by position. What is declared is a dict by input (``edgec.bundle.input_preparation``), empty by default.
 
     Raises:
         InputError: E108, the factory fails or returns something else.
@@ -65,17 +66,17 @@ def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example]:
         raise
     except (Exception, SystemExit) as error:  # The user's code may raise anything.
         raise _failed(model, "failed", f"{type(error).__name__}: {error}") from error
-    if isinstance(made, tuple) and len(made) == 2:
-        module, inputs = made
+    if isinstance(made, tuple) and len(made) in (2, 3):
+        module, inputs, declared = (*made, {})[:3]
     else:
-        module, inputs = made, getattr(made, "example_inputs", None)
+        module, inputs, declared = made, getattr(made, "example_inputs", None), {}
     example = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     if not isinstance(module, nn.Module):
         raise _failed(model, "did not return an nn.Module", f"it returned a {type(module).__name__}")
     tensors = isinstance(example, (tuple, list)) and all(isinstance(value, torch.Tensor) for value in example)
     if not tensors or not example:
         raise _failed(model, "did not give example inputs", "they must be tensors, given by position")
-    return module.eval(), tuple(example)
+    return module.eval(), tuple(example), declared
 
 
 def state_digest(module: nn.Module, inputs: Example) -> str:

@@ -1,10 +1,11 @@
-"""Examples of what a module will see, from ``--inputs``: arrays named as its inputs, or a folder of them.
+"""Examples of what a module will see, from ``--inputs``: arrays named as its inputs, images, sounds, or a folder.
 
     faces.npz            x [64, 3, 48, 48]                    64 examples of an input x [1, 3, 48, 48]
     speech/a.npz ...     wave [1, 16000], state [2, 1, 64]    one example a file
     pages/a.npy ...      [1, 1, 32, 256]                      one example a file, of a module with one input
+    photos/a.jpg ...     brought into the input that the factory declares (``given_media.py``)
 
-They are what the app will pass: preprocessed, in the module's shapes and types. Pickled arrays are refused.
+Arrays are what the app will pass: preprocessed, in the module's shapes and types. Pickled arrays are refused.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from edgec.bundle.input_preparation import Preparations
 from edgec.errors import InputError
+from edgec.exporter.sources.given_media import is_media, media_rows
 from edgec.exporter.sources.plain_files import is_plain, plain_files
+from edgec.runtime_py.prepared_inputs import spread
 
 MOST_EXAMPLES = 64
 """More are not judged; these are spread evenly over what was given."""
-_ONLY = ""
+_ONLY, _ARRAYS = "", (".npz", ".npy")
 _MOST_BYTES = 1 << 32
 NamedArrays = Mapping[str, NDArray[Any]]
 
@@ -36,33 +40,52 @@ class GivenInputs:
 
     Attributes:
         place: the file or the folder.
-        files: the arrays of each file by name; that of a ``.npy`` file has none.
-        digest: the sha256 of all values, names and shapes.
+        files: the arrays of each file by name, of which that of a ``.npy`` file has none; or an image or a sound.
+        digest: the sha256 of all values, names and shapes, and of the declarations.
+        declared: how images and sounds become inputs.
     """
 
     place: Path
-    files: tuple[NamedArrays, ...] = field(repr=False, compare=False)
+    files: tuple[NamedArrays | Path, ...] = field(repr=False, compare=False)
     digest: str
+    declared: Preparations = field(default_factory=dict, compare=False)
 
 
-def read_inputs(place: Path) -> GivenInputs:
-    """Read a ``.npz`` file, or all ``.npz`` and ``.npy`` files of a folder, in name order.
+def read_inputs(place: Path, declared: Preparations | None = None) -> GivenInputs:
+    """Read an array's file, note an image or a sound, or do so with all of a folder, in name order.
+
+    Args:
+        place: a file, or a folder.
+        declared: how images and sounds become inputs, by input.
 
     Raises:
         InputError: E831, there is nothing of that kind; E125, it is neither file nor folder.
     """
-    found = plain_files(place, "*.npz", "*.npy") if place.is_dir() else (place,) if is_plain(place) else ()
+    inside = plain_files(place, "*.*") if place.is_dir() else (place,) if is_plain(place) else ()
+    found = inside if not place.is_dir() else tuple(file for file in inside if file.suffix in _ARRAYS or is_media(file))
     if not found:
-        raise _unreadable(place, "there is no .npz or .npy file")
+        raise _unreadable(place, "there is no .npz or .npy file, no image and no .wav file")
     if sum(file.stat().st_size for file in found) > _MOST_BYTES:
         raise _unreadable(
             place, f"its files have more than {_MOST_BYTES >> 30} GiB; {MOST_EXAMPLES} examples are enough"
         )
-    files, digest = tuple(_arrays(file) for file in found), hashlib.sha256()
-    for name, array in (item for arrays in files for item in sorted(arrays.items())):
+    files, digest = tuple(file if is_media(file) else _arrays(file) for file in found), hashlib.sha256()
+    for file in files:
+        _add(file, digest)
+    for name, how in sorted((declared or {}).items()):
+        digest.update(f"{name} {how.model_dump_json()}\n".encode())
+    return GivenInputs(place, files, digest.hexdigest(), declared or {})
+
+
+def _add(file: NamedArrays | Path, digest: hashlib._Hash) -> None:
+    """Let a digest depend on all that a file holds."""
+    if isinstance(file, Path):
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        return
+    for name, array in sorted(file.items()):
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
-    return GivenInputs(place, files, digest.hexdigest())
 
 
 def _arrays(file: Path) -> NamedArrays:
@@ -88,15 +111,37 @@ def bind_inputs(
 
     Raises:
         InputError: E832 names, E833 shapes, E834 dtypes, E835 values that are not finite, E837 one example alone, E838
-            examples that are all the same.
+            examples that are all the same; E852 and those of ``media_rows``, images and sounds.
     """
-    rows = [row for arrays in given.files for row in _rows(given.place, arrays, names, examples)]
+    rows, count = _all_rows(given, names, examples)
     if len(rows) < 2:
         raise _fault("E837", given.place, "there is one example alone", "it says nothing of the others", _SEVERAL)
-    step = max(1.0, len(rows) / MOST_EXAMPLES)
-    chosen = tuple(rows[int(step * index)] for index in range(min(len(rows), MOST_EXAMPLES)))
+    chosen = tuple(spread(rows, MOST_EXAMPLES))
     _check_values(given.place, names, chosen)
-    return chosen, len(rows)
+    return chosen, count
+
+
+def _all_rows(
+    given: GivenInputs, names: Sequence[str], examples: Sequence[Tensor]
+) -> tuple[list[tuple[Tensor, ...]], int]:
+    """The examples of all files, and how many there are; of many images and sounds, some from everywhere are read."""
+    media = [file for file in given.files if isinstance(file, Path)]
+    read = spread(media, MOST_EXAMPLES)
+    kept = frozenset(read)
+    rows, count = [], len(media) - len(read)
+    for file in given.files:
+        if isinstance(file, Path):
+            found, each = (
+                media_rows(file, given.declared, names, examples, -(-MOST_EXAMPLES // len(read)))
+                if file in kept
+                else ([], 0)
+            )
+        else:
+            found = _rows(given.place, file, names, examples)
+            each = len(found)
+        rows += found
+        count += each
+    return rows, count
 
 
 def _rows(
@@ -169,5 +214,5 @@ def _fault(code: str, place: Path, what: str, why: str, fix: str) -> InputError:
 
 
 def _unreadable(place: Path, why: str) -> InputError:
-    fix = "give a .npz file with an array for each input, or a folder of .npz or .npy files"
+    fix = "give a .npz file with an array for each input, or a folder of .npz or .npy files, images or sounds"
     return _fault("E831", place, "the examples cannot be read", why, fix)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgec.bundle.input_preparation import Preparations
 from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.exporter.sources.audio_language import generating_audio_class
 from edgec.exporter.sources.ears import Ears
@@ -50,6 +51,7 @@ class ModelSource:
         seed: seed of random weights and example inputs.
         input_names: the arguments for which the example inputs stand (transformers modules; a factory's ``forward``
             names its own).
+        prepared: how images and sounds become its inputs, as its factory declares.
         factory: returns the module with its weights, and its example inputs (kind ``module``); a user's factory is
             called once, and this returns what it made.
         hf_config: the transformers config object, or None for a factory.
@@ -77,6 +79,7 @@ class ModelSource:
     files: tuple[Path, ...] = ()
     seed: int = 0
     input_names: tuple[str, ...] = ()
+    prepared: Preparations = field(default_factory=dict)
     factory: ModuleFactory | None = field(default=None, repr=False, compare=False)
     hf_config: Any = field(default=None, repr=False, compare=False)
     trust_remote_code: bool = False

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.end_tokens import with_named_ends
+from edgec.bundle.input_preparation import Preparations, read_preparations
 from edgec.errors import InputError
+from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
-from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
+from edgec.exporter.sources.factory import Example, call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.sources.gguf_file import gguf_of
 from edgec.exporter.sources.gguf_folder import read_gguf_folder
 from edgec.exporter.sources.gguf_metadata import undescribed
@@ -36,6 +38,7 @@ from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import refuse_unknown_eyes
+from edgec.runtime_py.prepared_inputs import InputForm, check_fit
 
 
 def resolve(
@@ -99,9 +102,10 @@ def _from_path(model: str, path: Path, options: Options) -> ModelSource:
 
 def _from_factory(model: str, options: Options) -> ModelSource:
     factory, files = import_factory(model)
-    made, inputs = call_factory(model, factory)
+    made, inputs, declared = call_factory(model, factory)
     digest = state_digest(made, inputs)
     module = without_scripts(made, inputs, model)
+    names = script_inputs(module, len(inputs))
     return ModelSource(
         name=short_name(model.rpartition(":")[2]),
         kind=MODULE,
@@ -109,9 +113,24 @@ def _from_factory(model: str, options: Options) -> ModelSource:
         config={"factory": model, "state_sha256": digest},
         files=files,
         seed=options.seed,
-        input_names=script_inputs(module, len(inputs)),
+        input_names=names,
+        prepared=_prepared(declared, list(names) or names_of_inputs(module, inputs), inputs, model) if declared else {},
         factory=lambda: (own_copy(module), inputs),
     )
+
+
+def _prepared(declared: Any, names: list[str], inputs: Example, model: str) -> Preparations:
+    """What a factory declares of its inputs, each of which can hold it.
+
+    Raises:
+        InputError: E850, it is malformed; E851, an input cannot hold what is declared for it.
+    """
+    prepared = read_preparations(declared, names, model)
+    for name, value in zip(names, inputs, strict=True):
+        if name in prepared:
+            form = InputForm(name, tuple(value.shape), str(value.dtype).removeprefix("torch."))
+            check_fit(prepared[name], form)
+    return prepared
 
 
 def _from_folder(model: str, folder: Path, config_file: Path | None, options: Options) -> ModelSource:

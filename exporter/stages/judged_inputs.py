@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.capture.returned import returned_of
+from edgec.exporter.parity.carried_states import carried_states, with_states
 from edgec.exporter.parity.made_inputs import Stress, made_inputs
 from edgec.exporter.sources.factory import Example
 from edgec.exporter.sources.given_inputs import GivenInputs, bind_inputs
@@ -50,14 +51,28 @@ def judged_inputs(
     Raises:
         InputError: E832 to E838, the given inputs do not fit the module.
     """
-    runs = _Runs(model, name, [value.shape for value in _run(model, examples, name)])
+    first = _run(model, examples, name)
+    runs = _Runs(model, name, [value.shape for value in first])
     if given is None:
         made = made_inputs(model, examples, runs.outputs)
         return JudgedInputs(made.calls, tuple(map(tuple, made.outputs)), made.stress, made.note)
-    calls, count = bind_inputs(given, list(names) or names_of_inputs(model, examples), examples)
-    outputs = tuple(_finite_outputs(runs, call, index, given) for index, call in enumerate(calls))
+    rows, count = bind_inputs(given, list(names) or names_of_inputs(model, examples), examples)
+    calls, outputs = _followed(runs, rows, examples, first, given)
     all_of = f"{count}" if count == len(calls) else f"{len(calls)} of {count}"
     return JudgedInputs(calls, outputs, (), f"judged on {all_of} given inputs ({given.place.name})", given=True)
+
+
+def _followed(
+    runs: _Runs, rows: Sequence[Example], examples: Example, first: Sequence[Tensor], given: GivenInputs
+) -> tuple[tuple[Example, ...], tuple[tuple[Tensor, ...], ...]]:
+    """The given examples and their outputs; states that were not given are those of the call before."""
+    states, before, calls, outputs = carried_states(examples, first), tuple(first), [], []
+    for index, row in enumerate(rows):
+        call = with_states(row, examples, states, before)
+        before = _finite_outputs(runs, call, index, given)
+        calls.append(call)
+        outputs.append(before)
+    return tuple(calls), tuple(outputs)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung
 from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
 from edgec.exporter.parity.earlier_calls import lasting_answer
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.output_form import OutputForm, forms_of
+from edgec.exporter.parity.output_form import OutputForm, forms_of, with_probabilities
 from edgec.exporter.parity.outputs import (
     flatten_outputs,
     joined_outputs,
@@ -87,6 +87,7 @@ class ModuleStages:
         forms, notes = forms_of(returned.tensors, self.inputs), "; ".join(returned.notes)
         progress.step(0.0, notes)
         judged = self.judged(model)
+        forms = with_probabilities(forms, judged.outputs)
         measure = module_measure(judged.calls, forms, self.request.recipe, self.request.source.trained)
         eager = Stage("eager module", joined_outputs(judged.outputs))
         done = rewrite(lambda: self.capture(model), eager, [[each] for each in self.passes()], measure, progress)

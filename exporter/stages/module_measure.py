@@ -54,7 +54,10 @@ def outputs_measure(
     )
 
 
+_OWN = ("channel_relative", "probability", "equal_share")
+
+
 def module_budget(recipe: Recipe) -> Mapping[str, float]:
     """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
-    given = {name: recipe.budgets[name] for name in ("channel_relative", "equal_share") if name in recipe.budgets}
+    given = {name: recipe.budgets[name] for name in _OWN if name in recipe.budgets}
     return {"max_relative": recipe.budgets.get("max_relative", 0.25), **given}

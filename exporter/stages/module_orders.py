@@ -24,6 +24,7 @@ from edgec.passes.fuse.vector_to_matrix import VectorToMatrix
 from edgec.passes.graph.calibration import Calibration
 from edgec.passes.kv.encoder_attention import EncoderAttention
 from edgec.passes.static.decompose_attention import DecomposeAttention
+from edgec.passes.static.unroll_recurrences import UnrollRecurrences
 
 
 def module_passes(
@@ -43,7 +44,7 @@ def module_passes(
     """
     shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
     # Before weights are folded, since an LSTM's two biases become one.
-    shared[1:1] = [FuseRecurrentLayers()] if loops else []
+    shared[1:1] = [UnrollRecurrences(cells_alone=True), *([FuseRecurrentLayers()] if loops else [])]
     if recipe.weights is not None and calibration:
         shared.append(QuantizeConvolutions(calibration, recipe.rules, recipe.weights))
     if recipe.weights is not None and loops:

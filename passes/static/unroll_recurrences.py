@@ -31,17 +31,25 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class UnrollRecurrences:
-    """Replace recurrent layers and cells by linear layers and gates; exact."""
+    """Replace recurrent layers and cells by linear layers and gates; exact.
 
+    ``cells_alone``: leave layers of several steps as they are.
+    """
+
+    cells_alone: bool = False
     name: str = "unroll_recurrences"
     effect: Effect = Effect.EXACT
+
+    def concerns(self, program: Program) -> bool:
+        """Whether there is one."""
+        return bool(nodes_of(program.graph, *self._targets))
 
     def requires(self, program: Program) -> None:
         """No requirement: layers of varying length are left as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Write each layer in its own place."""
-        for node in nodes_of(graph, *_LAYERS, *_CELLS):
+        for node in nodes_of(graph, *self._targets):
             if node.target in _CELLS or is_fixed(node):
                 with graph.graph.inserting_before(node):
                     hand_on(node, _cell(graph, node) if node.target in _CELLS else _layer(graph, node))
@@ -51,7 +59,11 @@ class UnrollRecurrences:
     def ensures(self, program: Program) -> None:
         """No layer of fixed length and no cell is left."""
         assert not nodes_of(program.graph, *_CELLS)
-        assert not any(map(is_fixed, nodes_of(program.graph, *_LAYERS)))
+        assert self.cells_alone or not any(map(is_fixed, nodes_of(program.graph, *_LAYERS)))
+
+    @property
+    def _targets(self) -> tuple[Any, ...]:
+        return (*_CELLS, *(() if self.cells_alone else _LAYERS))
 
 
 CellStep = Callable[[Emitter, Node, LayerStates, LayerWeights], LayerStates]

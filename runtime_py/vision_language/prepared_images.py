@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import VisionLanguageInfo
-from edgec.bundle.image_preparation import LONGEST_EDGE, ImageGrid, LargeImages, Preparation, Resampling
+from edgec.bundle.image_preparation import LONGEST_EDGE, ImageGrid, LargeImages, Preparation, Resampling, WholeImage
 from edgec.runtime_py.vision_language.split_images import nearest_grid
 
 if TYPE_CHECKING:
@@ -98,29 +98,34 @@ class PreparedImages:
             image = image.resize(longest_edge(image.width, image.height, grid.edge), resample)
             image = whole = image.resize((columns * wide, lines * high), resample)
         if columns * lines == 1:
-            return [self._whole(whole, resample)]
+            return [self._whole(whole)]
         image = image.resize((columns * wide, lines * high), resample)
         corners = product(range(0, lines * high, high), range(0, columns * wide, wide))
         parts = [image.crop((x, y, x + wide, y + high)) for y, x in corners]
-        return [*parts, self._whole(whole, resample)] if grid is not None and grid.whole == "last" else parts
+        return [*parts, self._whole(whole)] if grid is not None and grid.whole == "last" else parts
 
-    def _whole(self, image: PillowImage, resample: int) -> PillowImage:
-        from PIL import ImageOps
-
-        whole, size = self.preparation.whole, (self.info.width, self.info.height)
-        if whole.fit == "stretch":
-            return image.resize(size, resample)
-        if whole.fit == "contain":
-            return ImageOps.pad(image, size, resample, whole.colour)
-        assert whole.edge is not None
-        image = image.resize(covering(image.width, image.height, whole.edge), resample)
-        left, top = (image.width - size[0]) // 2, (image.height - size[1]) // 2
-        return image.crop((left, top, left + size[0], top + size[1]))
+    def _whole(self, image: PillowImage) -> PillowImage:
+        return fitted(image, self.preparation.whole, (self.info.width, self.info.height))
 
     def _canvas(self, grid: ImageGrid, width: int, height: int) -> PixelSize:
         assert grid.edge is not None
         width, height = longest_edge(width, height, grid.edge)
         return whole_tiles(width, height, self.info.height)
+
+
+def fitted(image: PillowImage, whole: WholeImage, size: PixelSize) -> PillowImage:
+    """An image as one tile of a size."""
+    from PIL import ImageOps
+
+    resample = get_args(Resampling).index(whole.resample)
+    if whole.fit == "stretch":
+        return image.resize(size, resample)
+    if whole.fit == "contain":
+        return ImageOps.pad(image, size, resample, whole.colour)
+    assert whole.edge is not None
+    image = image.resize(covering(image.width, image.height, whole.edge), resample)
+    left, top = (image.width - size[0]) // 2, (image.height - size[1]) // 2
+    return image.crop((left, top, left + size[0], top + size[1]))
 
 
 def longest_edge(width: int, height: int, edge: int) -> PixelSize:

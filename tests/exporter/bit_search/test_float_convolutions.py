@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,12 @@ from torch import Tensor, nn
 from edgec import export
 from edgec.bundle.folder import read_manifest
 from edgec.errors import BudgetError
+from edgec.exporter.bit_search import float_convolutions
+from edgec.exporter.bit_search.float_convolutions import _Search
+from edgec.exporter.options import ExportOptions
+from edgec.exporter.parity.ladder import Stage
+from edgec.exporter.resolve.resolved import resolve_options
+from edgec.exporter.stages.rewriting import Measure
 from tests.convolving import made
 
 HERE = "tests.exporter.bit_search.test_float_convolutions"
@@ -53,6 +60,24 @@ def test_the_costliest_stay_in_float(tmp_path: Path) -> None:
     kept = [rule["parameters"] for rule in manifest.recipe["rules"] if rule.get("float")]
     assert sorted(kept[:2]) == ["one.weight", "other.weight"]
     assert "quantize_convolutions" in {change.name for change in manifest.passes}
+
+
+def test_neighbours_of_a_deep_network_are_weighed_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(float_convolutions, "_MOST", 2)
+    options = ExportOptions(f"{HERE}:cancelling", out=tmp_path / "x.edgec")
+    search = _Search.of(resolve_options(options).request)
+    assert search is not None and len(search.names) == 4
+    runs: list[int] = []
+
+    def share(measure: Measure, before: Stage, kept: Sequence[str]) -> float:
+        """The second pair costs all."""
+        runs.append(len(kept))
+        return 0.0 if set(search.names[2:]) <= set(kept) else 9.0
+
+    monkeypatch.setattr(_Search, "_share", lambda _, *given: share(*given))
+    assert search.enough()[0] == search.names[2:]
+    # All, two pairs, and one, then two layers in float.
+    assert runs == [0, 2, 2, 1, 2]
 
 
 @pytest.mark.long

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.file import load_recipe
-from edgec.exporter.recipes.module_defaults import DEFAULT_LIMIT
+from edgec.exporter.recipes.module_defaults import DEFAULT_LIMIT, DEFAULT_PROBABILITY
 from edgec.exporter.recipes.recipe import for_backend
 from edgec.exporter.resolve.resolved import resolve_options
 
@@ -46,8 +47,16 @@ def test_only_a_default_that_another_follows_has_a_narrower_limit(tmp_path: Path
         return [each.budgets.get("max_relative") for each in (request.recipe, *request.further_recipes)]
 
     assert limits() == [DEFAULT_LIMIT, None]
+    first, last = resolve_defaults(tmp_path)
+    assert first["probability"] == DEFAULT_PROBABILITY and "probability" not in last
     assert limits(recipe="8bit") == [None] and limits(target="iphone") == [None]
     assert limits(budgets={"max_relative": 0.5}) == [0.5, 0.5]
+
+
+def resolve_defaults(folder: Path) -> list[Mapping[str, float]]:
+    """The budgets of the recipes that are tried where nothing is asked for."""
+    request = resolve_options(ExportOptions(VIT, out=folder / "x.edgec")).request
+    return [each.budgets for each in (request.recipe, *request.further_recipes)]
 
 
 def test_decoders_and_named_recipes_are_as_before(tmp_path: Path) -> None:

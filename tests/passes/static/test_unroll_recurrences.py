@@ -101,3 +101,23 @@ def test_matrices_that_read_the_input_see_all_steps_at_once() -> None:
     written = run_pass(program_of(model, torch.randn(1, STEPS, WIDTH)), UnrollRecurrences())
     shapes = [tuple(n.meta["val"].shape) for n in nodes_of(written.graph, torch.ops.aten.linear.default)]
     assert shapes == [(1, STEPS, 4 * HIDDEN), *[(1, 1, 4 * HIDDEN)] * STEPS]
+
+
+def test_cells_alone_are_written_out_where_layers_have_kernels() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.cell = nn.LSTM(WIDTH, HIDDEN, batch_first=True), nn.LSTMCell(HIDDEN, HIDDEN)
+
+        def forward(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+            hidden, cell = self.cell(self.layer(x)[0][:, -1], (state, state))
+            return torch.cat([hidden, cell])
+
+    inputs = (torch.randn(1, STEPS, WIDTH), torch.randn(1, HIDDEN))
+    program = run_pass(program_of(seeded(Both), *inputs), RemoveNoops())
+    written = run_pass(program, UnrollRecurrences(cells_alone=True))
+    assert len(nodes_of(written.graph, torch.ops.aten.lstm.input)) == 1
+    assert len(nodes_of(written.graph, torch.ops.aten.linear.default)) == 2
+    # The same sums in another order.
+    torch.testing.assert_close(written.graph(*inputs), program.graph(*inputs), rtol=0, atol=1e-5)
+    assert not UnrollRecurrences(cells_alone=True).concerns(written)
