@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from edgec.backends.forms import Form
 from edgec.bundle.entry_points import Limits
@@ -20,6 +19,7 @@ from edgec.passes.compress.half_scales import HalfScales
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.draft.head_weights import HeadSource
 from edgec.passes.fuse.batch_dimension import BatchDimension
 from edgec.passes.fuse.convolution_to_linear import ConvolutionToLinear
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
@@ -63,7 +63,7 @@ _STRETCHED = 8.0
 
 
 def decoder_passes(
-    recipe: Recipe, limits: Limits, draft_heads: Path | None = None, calibration: Sequence[int] = ()
+    recipe: Recipe, limits: Limits, draft_heads: HeadSource | None = None, calibration: Sequence[int] = ()
 ) -> list[Pass]:
     """The passes of a decoder on a CPU, in order; ``calibration``: tokens of a text."""
     own = recipe.kernels == "edgec"
