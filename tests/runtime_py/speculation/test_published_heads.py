@@ -48,4 +48,4 @@ def test_fitted_heads_are_right_where_shuffled_ones_are_not(tmp_path: Path) -> N
         matrix = head.get_parameter("1.weight")
         matrix.copy_(matrix[torch.randperm(len(matrix), generator=torch.Generator().manual_seed(1))])
     shuffled = acceptance(heads, unseen, tmp_path / "shuffled")
-    assert fitted > 0.2 and shuffled < 0.05
+    assert fitted > 0.12 > 4 * shuffled
