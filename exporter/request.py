@@ -28,6 +28,7 @@ from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
 
 if TYPE_CHECKING:
+    from edgec.exporter.sources.drafts.mtp import Predictor
     from edgec.passes.draft.head_weights import HeadSource
 
 
@@ -44,6 +45,7 @@ class ExportRequest:
         text: the user's own text for the parity ladder, or None.
         tokenizer: transformers tokenizer, or None.
         draft_heads: heads that guess further tokens, or None.
+        predictor: the checkpoint's own predictor of further tokens, where it is asked for.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
         schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
@@ -71,6 +73,7 @@ class ExportRequest:
     max_fallback: float | None = None
     prompt: SystemPrompt | None = None
     draft_heads: HeadSource | None = None
+    predictor: Predictor | None = None
     calibration: tuple[int, ...] = ()
     calibration_text: CalibrationText | None = None
     bit_search: BitSearch | None = None
@@ -164,6 +167,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "text": request.text,
         "calibration": list(request.calibration),
         "draft_heads": [cache.file_fingerprint(file) for file in _draft_files(request)],
+        "predictor": request.predictor is not None,
         "adapters": [[lora.name, lora.digest, lora.scales] for lora in request.loras],
         "tools": tool_versions(request.form.tools),
     }

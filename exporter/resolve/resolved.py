@@ -11,6 +11,7 @@ from edgec.backends.forms import form_of
 from edgec.bundle.end_tokens import with_tokenizer_ends
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
+from edgec.bundle.predictor import MTP
 from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.runner.build import build_runner, find_build
 from edgec.devices.targets import DEFAULT_TARGET, Target, load_target
@@ -27,6 +28,7 @@ from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.predictor import asked_predictor
 from edgec.exporter.resolve.recipe_choice import (
     check_early,
     default_of_module,
@@ -202,6 +204,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         return request
     if request.draft_heads is not None and source.kind == "decoder":
         check_fit(request.draft_heads, request.spec)
+    request = replace(request, predictor=asked_predictor(request, options))
     return replace(request, source=replace(source, longest=request.limits.context))
 
 
@@ -222,7 +225,7 @@ def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | N
 
 def _open_heads(options: ExportOptions) -> HeadSource | None:
     """The draft heads that the user gives, checked for contradictions of their own."""
-    if options.draft_heads is None:
+    if options.draft_heads is None or options.draft_heads == MTP:
         return None
     from edgec.exporter.sources.drafts.kinds import open_heads
 

@@ -20,11 +20,12 @@ import re
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import nn
 
+from edgec.bundle.predictor import MTP
 from edgec.errors import InputError
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_build import untie
@@ -37,8 +38,6 @@ from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import WeightFiles, Weights
 from edgec.ir.spec import ModelSpec
 
-MTP: Final = "mtp"
-"""What ``--draft-heads`` calls the predictor of the checkpoint itself."""
 # Where a predictor's tensors go in the model of one layer; the first that matches, None: it is left out.
 _PLACES: tuple[tuple[str, str | None], ...] = (
     (r"(?:pre_fc_norm_embedding|enorm)\.(.*)", r"enorm.\1"),
@@ -52,6 +51,11 @@ _PLACES: tuple[tuple[str, str | None], ...] = (
 _SHARED = re.compile(r"(?:.*\.)?(?:embed_tokens|lm_head)\.weight")
 _COUNTS = ("mtp_num_hidden_layers", "num_mtp_layers", "num_nextn_predict_layers")
 _ANY_LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\..*")
+
+
+def is_predictors(name: str) -> bool:
+    """Whether a parameter of the model of one layer is the predictor's; embedding and lm_head are the model's."""
+    return re.match(r"(?:decoder\.)?(?:enorm|hnorm|eh_proj|model\.layers\.0|model\.norm)\b", name) is not None
 
 
 @dataclass(frozen=True)
