@@ -51,9 +51,8 @@ class PredictorProbe:
 
     def calls(self, interface: Interface) -> list[ProbeCall]:
         """The calls for a Program with such an interface."""
-        return text_calls(
-            interface, self.tokens, self.plan, lambda start, size: {HIDDEN: self.hidden[:, start:][:, :size]}
-        )
+        given = lambda start, size: {HIDDEN: self.hidden[:, start : start + size]}  # noqa: E731
+        return text_calls(interface, self.tokens, self.plan, given)
 
     def executed(self, artifact: Path, hidden: Tensor) -> Tensor:
         """The logits of an artifact's method draft after these hidden states, float32 [P, V] as ``wanted``.

@@ -23,6 +23,7 @@ from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
 from edgec.passes.draft.head_weights import HeadSource
 from edgec.passes.draft.hidden_output import HiddenOutput
+from edgec.passes.draft.shared_rounding import SharedRounding
 from edgec.passes.fuse.batch_dimension import BatchDimension
 from edgec.passes.fuse.convolution_to_linear import ConvolutionToLinear
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
@@ -102,7 +103,7 @@ def decoder_passes(
     ]
 
 
-def predictor_passes(recipe: Recipe, limits: Limits) -> list[Pass]:
+def predictor_passes(recipe: Recipe, limits: Limits, shared: SharedRounding) -> list[Pass]:
     """The passes of a predictor of further tokens on a CPU, in order; no text shows what its layers read."""
     own = recipe.kernels == "edgec"
     return [
@@ -116,6 +117,7 @@ def predictor_passes(recipe: Recipe, limits: Limits) -> list[Pass]:
         replace(_varying_cache(recipe, limits), rings=False),
         PrefillSkip(),
         *passes_for(replace(recipe, algorithm=without_inputs(recipe.algorithm))),
+        shared,
         FoldConstants(),
     ]
 

@@ -27,7 +27,7 @@ from edgec.exporter.parity.predictor import PredictorProbe, executed_hidden, ref
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.drafts.mtp import Predictor
+from edgec.exporter.sources.drafts.mtp import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.capturing import eager_model
@@ -39,6 +39,7 @@ from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_pass
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Program
 from edgec.passes.contract import Pass, run_passes
+from edgec.passes.draft.shared_rounding import RoundedModel, SharedRounding
 
 REFERENCE = "transformers float32"
 _NOTE = "drafts: the model itself decides what is kept; reported, not gated"
@@ -61,15 +62,17 @@ class PredictedDecoderStages(DecoderStages):
         own = self.request.recipe.kernels == "edgec"
         done = rewrite_decoder(self.request, self.passes(), progress, check=None if own else refuse_experts)
         probe = _reference(self.request)
-        drafting = _rewritten(self.request, probe, progress)
+        drafting = _rewritten(self.request, _passes(self.request, done.program), probe, progress)
         self.program, self.drafting = done.program, drafting.program
         others = {"hidden": probe.hidden, "wanted": probe.wanted, "draft.final": drafting.final.logits}
         replace(done, rungs=(*done.rungs, *drafting.rungs)).save(folder, others)
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower both last graphs; leave the artifact and its facts in ``folder``."""
-        programs = {FORWARD: self.program or self.rewrite_unmeasured(progress), DRAFT: self.drafting or self._again()}
-        lower_to_folder(programs, self.request, folder, progress)
+        forward = self.program or self.rewrite_unmeasured(progress)
+        lower_to_folder(
+            {FORWARD: forward, DRAFT: self.drafting or self._again(forward)}, self.request, folder, progress
+        )
         self.program = self.drafting = None
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
@@ -81,14 +84,13 @@ class PredictedDecoderStages(DecoderStages):
         alone = Stage("artifact", probe.executed(artifact, probe.hidden))
         final = Stage("rewritten graph", logits["draft.final"])
         lowering = of_method(lowering_rung(final, alone, budget, rounded=loose, note=_EXECUTED), DRAFT)
-        whole = Stage(
-            "artifact, from tokens to drafts", probe.executed(artifact, executed_hidden(artifact, request.probe))
-        )
+        hidden = executed_hidden(artifact, request.probe)
+        whole = Stage("artifact, from tokens to drafts", probe.executed(artifact, hidden))
         return [*rungs, lowering, _whole_rung(probe.wanted, whole, request)]
 
-    def _again(self) -> Program:
+    def _again(self, forward: Program) -> Program:
         """The predictor's last graph, rewritten without measuring: an interrupted export goes on with it."""
-        return run_passes(_capture(self.request), _passes(self.request), in_place=True)
+        return run_passes(_capture(self.request), _passes(self.request, forward), in_place=True)
 
 
 def _predictor(request: ExportRequest) -> Predictor:
@@ -96,8 +98,9 @@ def _predictor(request: ExportRequest) -> Predictor:
     return request.predictor
 
 
-def _passes(request: ExportRequest) -> list[Pass]:
-    return predictor_passes(request.recipe, request.limits)
+def _passes(request: ExportRequest, forward: Program) -> list[Pass]:
+    names = tuple(name for name in _predictor(request).weights.names() if not is_predictors(name))
+    return predictor_passes(request.recipe, request.limits, SharedRounding(names, RoundedModel(forward.graph, FORWARD)))
 
 
 def _reference(request: ExportRequest) -> PredictorProbe:
@@ -123,12 +126,12 @@ def _capture(request: ExportRequest) -> Program:
     return capture_predictor(skeleton, predictor.spec, predictor.weights, max(request.limits.context, 8))
 
 
-def _rewritten(request: ExportRequest, probe: PredictorProbe, progress: Progress) -> Rewritten:
+def _rewritten(request: ExportRequest, passes: list[Pass], probe: PredictorProbe, progress: Progress) -> Rewritten:
     method = probe.method
     quality = partial(quality_rung, budget={}, gated=False, note=_NOTE)
     measure = Measure(run=method.run, lowering=lowering_rung, quality=quality, layers=method.layers, method=DRAFT)
     eager = Stage(REFERENCE, probe.wanted)
-    return rewrite(partial(_capture, request), eager, group_exact_passes(_passes(request)), measure, progress)
+    return rewrite(partial(_capture, request), eager, group_exact_passes(passes), measure, progress)
 
 
 def _whole_rung(wanted: Tensor, whole: Stage, request: ExportRequest) -> Rung:

@@ -20,6 +20,8 @@ _EXPERTS = {
 }
 _LATENT = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 16}
 FAMILIES: dict[str, dict[str, Any]] = {
+    # No such checkpoints exist; the names do not depend on the layers beside them, and these are the fastest.
+    "qwen3": {"num_nextn_predict_layers": 1},
     "qwen3_5_text": {
         "layer_types": ["linear_attention", "full_attention", "linear_attention"],
         **{"linear_num_key_heads": 2, "linear_num_value_heads": 4},
