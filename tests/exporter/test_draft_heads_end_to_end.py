@@ -1,4 +1,4 @@
-"""Heads that others published, from the folder to the text, which stays as it is."""
+"""Heads and predictors that others published, from the folder to the text, which stays as it is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.speculation.heads import HeadDrafts
 from tests.exporter.sources.drafts.medusa_folders import medusa_heads, write_medusa
+from tests.exporter.sources.drafts.mtp_models import write_mtp
 from tests.runtime_py.speculation.simulated import Always
-from tests.runtime_py.tiny_decoder import VOCAB
+from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
 
 @pytest.mark.long
@@ -38,3 +39,49 @@ def test_heads_of_another_vocabulary_are_refused_before_any_work(tiny_folder: Pa
     medusa = write_medusa(tmp_path / "medusa", medusa_heads(3, 1, 32, VOCAB - 1), 1)
     with pytest.raises(InputError, match="E843"):
         edgec.export(tiny_folder, recipe="float", out=tmp_path / "heads.edgec", draft_heads=medusa)
+
+
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer Qwen3 with a tokenizer and a predictor, in 4 bits."""
+    folder = tmp_path_factory.mktemp("predicted")
+    write_mtp(folder / "model", "qwen3", vocab_size=VOCAB, num_hidden_layers=2)
+    tiny_tokenizer().save_pretrained(folder / "model")
+    return edgec.export(folder / "model", out=folder / "mtp.edgec", draft_heads="mtp")
+
+
+@pytest.mark.slow
+def test_the_checkpoints_own_predictor_is_a_method_of_the_bundle(predicted: Path) -> None:
+    model = edgec.load(predicted)
+    manifest = model.bundle.manifest
+    assert [method.name for method in manifest.methods] == ["forward", "draft"]
+    assert manifest.predictor is not None and manifest.predictor.name == "mtp" and manifest.predictor.width == 32
+    assert {state.layer for state in manifest.predictor.states} == {2}
+    assert {state.layer for state in manifest.states} == {0, 1}
+    plain = model.generate("Once upon a time", max_new_tokens=12)
+    for how in ("mtp", "auto"):
+        fast = model.generate("Once upon a time", max_new_tokens=12, speculate=how)
+        assert (fast.tokens, fast.text) == (plain.tokens, plain.text)
+    request = model.request(max_new_tokens=6)
+    slow, chat = model.chat(), model.chat(speculate="mtp")
+    wanted = [slow.say(text, request).text for text in ("a red ball", "and a red")]
+    assert [chat.say(text, request).text for text in ("a red ball", "and a red")] == wanted
+
+
+@pytest.mark.slow
+def test_embedding_and_lm_head_are_in_the_artifact_once(predicted: Path) -> None:
+    ledger = edgec.load(predicted).bundle.manifest.ledger
+    assert ledger is not None
+    names = [row.name for row in ledger.rows]
+    assert sum("embed_tokens" in name for name in names) == sum("lm_head" in name for name in names) == 1
+    assert any(name.startswith("draft.eh_proj") for name in names)
+    assert all(row.copies <= 1 for row in ledger.rows)
+
+
+@pytest.mark.slow
+def test_both_methods_have_a_ladder_and_drafts_are_not_gated_on_quality(predicted: Path) -> None:
+    rungs = edgec.load(predicted).bundle.manifest.parity
+    drafts = [rung for rung in rungs if "draft" in rung.stage]
+    assert {rung.half for rung in drafts} == {"lowering", "quality"}
+    assert all(rung.passed and rung.gated == (rung.half == "lowering") for rung in drafts)
+    assert drafts[-1].stage == "artifact, from tokens to drafts"

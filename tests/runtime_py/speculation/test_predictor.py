@@ -160,7 +160,6 @@ def test_a_trained_predictor_is_right_where_a_shuffled_one_is_not(made: Made) ->
     with torch.no_grad():
         matrix.copy_(matrix[:, torch.randperm(matrix.shape[1], generator=torch.Generator().manual_seed(1))])
     shuffled = acceptance(made)
-    print(trained, shuffled)
     assert trained > 0.25 > 4 * shuffled
 
 

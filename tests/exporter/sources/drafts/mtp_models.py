@@ -41,7 +41,9 @@ def write_mtp(folder: Path, family: str, **options: Any) -> Path:
     file = folder / "model.safetensors"
     state = load_file(file)
     generator = torch.Generator().manual_seed(4)
-    state |= {name: _drawn(value, generator) for name, value in _further(state, family).items()}
+    state |= {
+        name: _drawn(value, generator) for name, value in _further(state, family, config.num_hidden_layers).items()
+    }
     save_file({name: value.contiguous() for name, value in state.items()}, file, {"format": "pt"})
     return folder
 
@@ -53,10 +55,10 @@ def _drawn(like: Tensor, generator: torch.Generator) -> Tensor:
     return drawn + like if like.dim() < 2 else drawn
 
 
-def _further(state: dict[str, Tensor], family: str) -> dict[str, Tensor]:
+def _further(state: dict[str, Tensor], family: str, layers: int) -> dict[str, Tensor]:
     """A predictor's tensors with the shapes, and its norms with the values, of the layer that they resemble."""
     joined, norm = torch.zeros(WIDTH, 2 * WIDTH), state["model.norm.weight"]
-    alike = f"model.layers.{1 if family == 'qwen3_5_text' else LAYERS - 1}."
+    alike = f"model.layers.{1 if family == 'qwen3_5_text' else layers - 1}."
     layer = {name.removeprefix(alike): value for name, value in state.items() if name.startswith(alike)}
     if family == "qwen3_5_text":
         own = {"pre_fc_norm_embedding.weight": norm, "pre_fc_norm_hidden.weight": norm, "norm.weight": norm}
@@ -67,4 +69,4 @@ def _further(state: dict[str, Tensor], family: str) -> dict[str, Tensor]:
         "embed_tokens.weight": state["model.embed_tokens.weight"],
         "shared_head.head.weight": state["lm_head.weight"],
     }
-    return {f"model.layers.{LAYERS}.{name}": value for name, value in {**own, **copies, **layer}.items()}
+    return {f"model.layers.{layers}.{name}": value for name, value in {**own, **copies, **layer}.items()}
