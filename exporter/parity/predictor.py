@@ -94,7 +94,8 @@ def executed_hidden(artifact: Path, probe: Probe) -> Tensor:
     """
     from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-    method, found = TorchMethod(artifact), {}
+    method = TorchMethod(artifact)
+    found: dict[int, Tensor] = {}
     for call in probe.plan:
         ids = torch.tensor([list(probe.tokens[call.start :][: call.size])])
         rows = method((ids, torch.arange(call.start, call.start + call.size), last_rows(call)))[1][0]

@@ -69,7 +69,7 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         shared = [fact for fact in weights[DRAFT] if not is_predictors(fact.name)]
         expected -= sum(fact.bytes for fact in shared)
         weights[DRAFT] = [
-            fact.model_copy(update={"name": f"{DRAFT}.{fact.name.removeprefix('decoder.')}"})
+            fact.model_copy(update={"name": f"{DRAFT}.{fact.name.removeprefix('decoder.')}", "active": 0.0})
             for fact in weights[DRAFT]
             if is_predictors(fact.name)
         ]

@@ -85,3 +85,24 @@ def test_both_methods_have_a_ladder_and_drafts_are_not_gated_on_quality(predicte
     assert {rung.half for rung in drafts} == {"lowering", "quality"}
     assert all(rung.passed and rung.gated == (rung.half == "lowering") for rung in drafts)
     assert drafts[-1].stage == "artifact, from tokens to drafts"
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "where"),
+    [
+        ({"system_prompt": "prompt.txt"}, "E847", "--system-prompt"),
+        ({"recipe": "early.toml"}, "E847", "early_exit"),
+        ({"target": "iphone-16-pro"}, "E402", "--draft-heads"),
+    ],
+)
+def test_what_changes_what_a_predictor_reads_is_refused(
+    given: dict[str, str], code: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prompt.txt").write_text("You are Lily.\n")
+    (tmp_path / "early.toml").write_text("early_exit = 1\n")
+    write_mtp(tmp_path / "model", "qwen3", vocab_size=VOCAB)
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    with pytest.raises(InputError, match=code) as error:
+        edgec.export(tmp_path / "model", out=tmp_path / "mtp.edgec", draft_heads="mtp", **given)  # type: ignore[arg-type]
+    assert where in str(error.value.where)

@@ -57,11 +57,11 @@ def _source(path: Path, allow_pickle: bool) -> HeadSource:
 def unknown_heads(path: Path, why: str) -> InputError:
     """The error for a folder whose heads edgec cannot use."""
     return InputError(
-        what="These are no draft heads that edgec can put into an artifact.",
+        what="edgec cannot put these draft heads into an artifact.",
         where=str(path),
         why=why,
-        fix="give a Medusa folder or a file of examples/train_heads.py; a smaller model of the same family drafts as a "
-        "bundle: edgec run MODEL.edgec --speculate SMALL.edgec",
+        fix="give a Medusa folder, mtp (the checkpoint's own predictor) or a file of examples/train_heads.py; a model "
+        "of the same family drafts as a bundle: edgec run MODEL.edgec --speculate SMALL.edgec",
         code="E842",
     )
 

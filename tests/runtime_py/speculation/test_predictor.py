@@ -21,7 +21,7 @@ from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
-from edgec.passes.contract import run_passes
+from edgec.passes.contract import Pass, run_passes
 from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.last_logits import LastLogits
@@ -53,7 +53,12 @@ class Made:
         """The predictor's program with a cache, over the weights that the module has now."""
         skeleton = build_skeleton(lambda: self.predictor.build_on(None, "edgec"))
         program = capture_predictor(skeleton, self.predictor.spec, StateDict(self.one_layer), CONTEXT)
-        passes = [RemoveNoops(), LastLogits(ROWS), HiddenOutput(every=False), KvCache(CONTEXT, CHUNK, rings=False)]
+        passes: list[Pass] = [
+            RemoveNoops(),
+            LastLogits(ROWS),
+            HiddenOutput(every=False),
+            KvCache(CONTEXT, CHUNK, rings=False),
+        ]
         return run_passes(program, passes)
 
     def stepper(self, rows: int = ROWS) -> GraphStepper:

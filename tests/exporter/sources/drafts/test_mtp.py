@@ -126,9 +126,9 @@ def test_the_predictor_is_the_layer_after_the_last(family: str, tmp_path: Path) 
     assert predictor.weights.names()["eh_proj.weight"].shape == (WIDTH, 2 * WIDTH)
 
 
-def changed(folder: Path, drop: str = "", **values: Tensor) -> Path:
+def changed(folder: Path, drop: str = "", values: dict[str, Tensor] | None = None) -> Path:
     state = {n: v for n, v in load_file(folder / "model.safetensors").items() if not drop or drop not in n}
-    save_file({**state, **values}, folder / "model.safetensors", {"format": "pt"})
+    save_file({**state, **(values or {})}, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 
@@ -141,7 +141,7 @@ def test_a_checkpoint_without_a_predictor_says_so(tmp_path: Path) -> None:
 def test_a_predictor_with_a_part_missing_or_of_another_shape(tmp_path: Path) -> None:
     folder = write_mtp(tmp_path, "qwen3_5_text")
     with pytest.raises(InputError, match="E106") as error:
-        predictor_of(changed(folder, **{"mtp.fc.weight": torch.zeros(WIDTH, WIDTH)}))
+        predictor_of(changed(folder, values={"mtp.fc.weight": torch.zeros(WIDTH, WIDTH)}))
     assert "eh_proj" in error.value.why
     with pytest.raises(InputError, match="E106"):
         predictor_of(changed(folder, drop="mtp.layers.0.mlp.up"))
