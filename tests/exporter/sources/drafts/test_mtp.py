@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ TOKENS = torch.randint(3, VOCAB, (1, LENGTH + 1), generator=torch.Generator().ma
 
 
 def predictor_of(folder: Path) -> Predictor:
-    source = resolve(str(folder))
+    source = resolve(str(folder), task="text-generation")
     return open_predictor(source, model_spec(source.config))
 
 
@@ -97,6 +99,19 @@ def test_qwen_logits_are_those_of_the_arithmetic_written_out(tmp_path: Path) -> 
     late = logits_of(program, TOKENS[:, :-1], hidden)
     other = logits_of(program, TOKENS[:, 1:], hidden.roll(1, 1))
     assert min((late - wanted).abs().max(), (other - wanted).abs().max()) > 0.5
+
+
+def test_the_text_part_of_a_checkpoint_with_eyes_has_its_predictor(tmp_path: Path) -> None:
+    """Qwen3.5 is published with an image encoder: the model's tensors are nested, those of the predictor are not."""
+    plain = captured(write_mtp(tmp_path / "plain", "qwen3_5_text"))
+    state = load_file(tmp_path / "plain" / "model.safetensors")
+    nested = {re.sub(r"^model\.", "model.language_model.", name): value for name, value in state.items()}
+    text = json.loads((tmp_path / "plain" / "config.json").read_text())
+    whole = {"architectures": ["Qwen3_5ForConditionalGeneration"], "model_type": "qwen3_5", "text_config": text}
+    (tmp_path / "config.json").write_text(json.dumps(whole))
+    save_file(nested, tmp_path / "model.safetensors", {"format": "pt"})
+    given = TOKENS[:, 1:], torch.randn(1, LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(logits_of(captured(tmp_path), *given), logits_of(plain, *given))
 
 
 @pytest.mark.long
