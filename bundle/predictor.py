@@ -17,6 +17,10 @@ MTP: Final = "mtp"
 """The predictor inside a checkpoint: what ``--draft-heads`` and ``--speculate`` call it."""
 
 
+EAGLE3: Final = "eagle3"
+"""A predictor that an EAGLE-3 folder brings: what ``--speculate`` calls it."""
+
+
 class PredictorInfo(JsonPart):
     """A method ``draft``: see docs/speculation.md.
 

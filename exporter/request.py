@@ -28,7 +28,7 @@ from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from edgec.exporter.sources.drafts.mtp import Predictor
+    from edgec.exporter.sources.drafts.predictor import Predictor
     from edgec.passes.draft.head_weights import HeadSource
 
 
@@ -45,7 +45,7 @@ class ExportRequest:
         text: the user's own text for the parity ladder, or None.
         tokenizer: transformers tokenizer, or None.
         draft_heads: heads that guess further tokens, or None.
-        predictor: the checkpoint's own predictor of further tokens, where it is asked for.
+        predictor: a predictor of further tokens, where one is asked for.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
         schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
@@ -167,14 +167,15 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "text": request.text,
         "calibration": list(request.calibration),
         "draft_heads": [cache.file_fingerprint(file) for file in _draft_files(request)],
-        "predictor": request.predictor is not None,
+        "predictor": request.predictor.name if request.predictor is not None else None,
         "adapters": [[lora.name, lora.digest, lora.scales] for lora in request.loras],
         "tools": tool_versions(request.form.tools),
     }
 
 
 def _draft_files(request: ExportRequest) -> tuple[Path, ...]:
-    return () if request.draft_heads is None else request.draft_heads.files
+    given = request.draft_heads or request.predictor
+    return () if given is None else given.files
 
 
 def _place(file: Path, folder: Path | None) -> str:

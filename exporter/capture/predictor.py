@@ -5,6 +5,8 @@ tokens [1,S], each the one after the hidden state's, positions [S], hidden [1,S,
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
@@ -28,22 +30,28 @@ _LAYER = 5
 
 
 class JoinedInputs(nn.Module):
-    """A model of one layer with ``enorm``, ``hnorm`` and ``eh_proj``, which make its input (sources/drafts/mtp.py)."""
+    """A model of one layer whose ``join`` makes its input of two (exporter/sources/drafts).
+
+    One with ``continues`` also returns the hidden states that its next guess goes on from; of others these are what its
+    lm_head reads.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.decoder = model
         self.first = first_place(model)
 
-    def forward(self, tokens: Tensor, positions: Tensor, hidden: Tensor) -> Tensor:
-        """Logits [1, S, V] after each token."""
-        model: nn.Module = self.decoder
-        both = torch.cat([model.enorm(model.get_input_embeddings()(tokens)), model.hnorm(hidden)], -1)  # type: ignore[operator]
+    def forward(self, tokens: Tensor, positions: Tensor, hidden: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        """Logits [1, S, V] after each token, and where the model has them hidden states [1, S, H]."""
+        model: Any = self.decoder
+        joined = model.join(model.get_input_embeddings()(tokens), hidden)
         places = (positions + self.first if self.first else positions).unsqueeze(0)
         with attention.query_positions(positions):
-            output = model(inputs_embeds=model.eh_proj(both), position_ids=places, use_cache=False)  # type: ignore[operator]
-        logits: Tensor = output.logits
-        return logits
+            if not getattr(model, "continues", False):
+                logits: Tensor = model(inputs_embeds=joined, position_ids=places, use_cache=False).logits
+                return logits
+            output = model.get_decoder()(inputs_embeds=joined, position_ids=places, use_cache=False)
+        return model.lm_head(output.last_hidden_state), output.last_hidden_state
 
 
 def capture_predictor(skeleton: Skeleton, spec: ModelSpec, weights: TensorSource, max_tokens: int) -> Program:

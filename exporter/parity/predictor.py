@@ -23,7 +23,9 @@ from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import ProbedMethod
+from edgec.exporter.sources.drafts.predictor import Predictor
 from edgec.ir.call_plan import Call, call_plan, compared_positions, last_rows
+from edgec.ir.graph_run import first_output
 from edgec.ir.program import Interface
 from edgec.passes.draft.hidden_output import HIDDEN
 
@@ -66,11 +68,12 @@ class PredictorProbe:
         return torch.cat([_called(method, self.tokens, call, hidden)[0][0].clone() for call in self.plan])
 
 
-def reference(model: Any, one_layer: Any, probe: Probe, limits: Limits) -> PredictorProbe:
+def reference(model: Any, predictor: Predictor, one_layer: Any, probe: Probe, limits: Limits) -> PredictorProbe:
     """Run transformers' own model and its predictor over a probe, in float32.
 
     Args:
         model: the causal language model.
+        predictor: what it goes on from.
         one_layer: the predictor as ``Predictor.build_on`` makes it, with its weights.
         probe: the ladder's.
         limits: of the artifact.
@@ -81,9 +84,20 @@ def reference(model: Any, one_layer: Any, probe: Probe, limits: Limits) -> Predi
         first = first_place(model)
         places = torch.arange(first, first + len(tokens)).unsqueeze(0)
         read = torch.tensor([list(probe.tokens[:-1])])
-        hidden = model.get_decoder()(input_ids=read, position_ids=places, use_cache=False).last_hidden_state.float()
-        logits = JoinedInputs(one_layer)(torch.tensor([list(tokens)]), torch.arange(len(tokens)), hidden)
+        hidden = hidden_states(model, predictor, read, places)
+        logits = first_output(JoinedInputs(one_layer)(torch.tensor([list(tokens)]), torch.arange(len(tokens)), hidden))
     return PredictorProbe(tokens, plan, hidden, logits[0, compared_positions(plan)].float())
+
+
+def hidden_states(model: Any, predictor: Predictor, tokens: Tensor, places: Tensor) -> Tensor:
+    """What transformers' own model gives a predictor to go on from, float32 [1, S, H]."""
+    wanted = bool(predictor.taps)
+    output = model.get_decoder()(tokens, position_ids=places, use_cache=False, output_hidden_states=wanted)
+    if predictor.matrix is None:
+        last: Tensor = output.last_hidden_state.float()
+        return last
+    joined = torch.cat([output.hidden_states[layer].float() for layer in predictor.taps], -1)
+    return torch.nn.functional.linear(joined, predictor.matrix.float())
 
 
 def executed_hidden(artifact: Path, probe: Probe) -> Tensor:

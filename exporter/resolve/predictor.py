@@ -1,7 +1,8 @@
-"""The predictor of further tokens that ``--draft-heads mtp`` asks for, and what cannot be had together with it."""
+"""The predictor of further tokens that ``--draft-heads`` asks for, and what cannot be had together with it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgec.bundle.predictor import MTP
@@ -10,21 +11,32 @@ from edgec.exporter.options import ExportOptions
 
 if TYPE_CHECKING:
     from edgec.exporter.request import ExportRequest
-    from edgec.exporter.sources.drafts.mtp import Predictor
+    from edgec.exporter.sources.drafts.predictor import Predictor
 
 
 def asked_predictor(request: ExportRequest, options: ExportOptions) -> Predictor | None:
-    """The predictor inside the checkpoint, where it is asked for.
+    """The predictor inside the checkpoint or in a folder of its own, where one is asked for.
 
     Raises:
-        InputError: E847, something else that is asked for changes what it reads; E106, E846 as ``open_predictor``.
+        InputError: E847, something else that is asked for changes what it reads; as ``open_predictor``, ``open_eagle``.
     """
-    if options.draft_heads != MTP:
+    if not asks_predictor(options):
         return None
+    from edgec.exporter.sources.drafts.eagle import open_eagle
     from edgec.exporter.sources.drafts.mtp import open_predictor
 
     _check(request, options)
-    return open_predictor(request.source, request.spec)
+    if options.draft_heads == MTP:
+        return open_predictor(request.source, request.spec)
+    folder = Path(str(options.draft_heads))
+    return open_eagle(folder, request.source, request.spec, bool(options.allow_pickle))
+
+
+def asks_predictor(options: ExportOptions) -> bool:
+    """Whether ``--draft-heads`` names a predictor, not heads."""
+    from edgec.exporter.sources.drafts.kinds import is_eagle3
+
+    return options.draft_heads is not None and (options.draft_heads == MTP or is_eagle3(Path(options.draft_heads)))
 
 
 def _check(request: ExportRequest, options: ExportOptions) -> None:
@@ -41,7 +53,7 @@ def _check(request: ExportRequest, options: ExportOptions) -> None:
     for where, why in refusals.items():
         if why:
             raise InputError(
-                what="This cannot be exported together with the checkpoint's predictor.",
+                what="This cannot be exported together with a predictor of further tokens.",
                 where=where,
                 why=why,
                 fix="leave one of them out",

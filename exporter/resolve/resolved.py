@@ -11,7 +11,6 @@ from edgec.backends.forms import form_of
 from edgec.bundle.end_tokens import with_tokenizer_ends
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
-from edgec.bundle.predictor import MTP
 from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.runner.build import build_runner, find_build
 from edgec.devices.targets import DEFAULT_TARGET, Target, load_target
@@ -28,7 +27,7 @@ from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.predictor import asked_predictor
+from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
 from edgec.exporter.resolve.recipe_choice import (
     check_early,
     default_of_module,
@@ -225,7 +224,7 @@ def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | N
 
 def _open_heads(options: ExportOptions) -> HeadSource | None:
     """The draft heads that the user gives, checked for contradictions of their own."""
-    if options.draft_heads is None or options.draft_heads == MTP:
+    if options.draft_heads is None or asks_predictor(options):
         return None
     from edgec.exporter.sources.drafts.kinds import open_heads
 

@@ -71,7 +71,7 @@ def decoder_passes(
     limits: Limits,
     draft_heads: HeadSource | None = None,
     calibration: Sequence[int] = (),
-    predicted: bool = False,
+    hidden: Sequence[Pass] = (),
 ) -> list[Pass]:
     """The passes of a decoder on a CPU, in order.
 
@@ -80,7 +80,7 @@ def decoder_passes(
         limits: of the artifact.
         draft_heads: heads that guess further tokens.
         calibration: tokens of a text.
-        predicted: a predictor of further tokens goes on from the hidden states.
+        hidden: gives a predictor of further tokens the hidden states that it goes on from.
     """
     own = recipe.kernels == "edgec"
     known = Calibration(calibration, context=limits.context)
@@ -91,7 +91,7 @@ def decoder_passes(
         LastLogits(rows=limits.logit_rows),
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
         *([DraftHeads(draft_heads)] if draft_heads else []),
-        *([HiddenOutput()] if predicted else []),
+        *hidden,
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(heads=own),
         *preparing_passes(recipe, known),

@@ -27,7 +27,7 @@ from edgec.exporter.parity.predictor import PredictorProbe, executed_hidden, ref
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.drafts.mtp import Predictor, is_predictors
+from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.capturing import eager_model
@@ -39,6 +39,8 @@ from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_pass
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Program
 from edgec.passes.contract import Pass, run_passes
+from edgec.passes.draft.fused_hidden import FusedHidden, FusingMatrix
+from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.draft.shared_rounding import RoundedModel, SharedRounding
 
 REFERENCE = "transformers float32"
@@ -55,7 +57,7 @@ class PredictedDecoderStages(DecoderStages):
     def passes(self) -> list[Pass]:
         """The passes of forward, in order."""
         request = self.request
-        return decoder_passes(request.recipe, request.limits, None, request.calibration, predicted=True)
+        return decoder_passes(request.recipe, request.limits, None, request.calibration, [_hidden(request)])
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Rewrite and measure both methods; leave rungs and outputs in ``folder``."""
@@ -98,8 +100,17 @@ def _predictor(request: ExportRequest) -> Predictor:
     return request.predictor
 
 
+def _hidden(request: ExportRequest) -> Pass:
+    """What gives the predictor the hidden states that it goes on from."""
+    predictor = _predictor(request)
+    if predictor.matrix is None:
+        return HiddenOutput()
+    return FusedHidden(predictor.taps, FusingMatrix(predictor.matrix, predictor.name))
+
+
 def _passes(request: ExportRequest, forward: Program) -> list[Pass]:
-    names = tuple(name for name in _predictor(request).weights.names() if not is_predictors(name))
+    predictor = _predictor(request)
+    names = tuple(name for name in predictor.weights.names() if not is_predictors(name, predictor.name))
     return predictor_passes(request.recipe, request.limits, SharedRounding(names, RoundedModel(forward.graph, FORWARD)))
 
 
@@ -109,7 +120,7 @@ def _reference(request: ExportRequest) -> PredictorProbe:
     model, predictor = eager_model(request.source, HeldWeights(request.source.weights)), _predictor(request)
     one_layer = predictor.build_on("cpu", "eager")
     put_weights(one_layer, predictor.weights, as_stored=True)
-    return reference(model, one_layer.eval(), request.probe, request.limits)
+    return reference(model, predictor, one_layer.eval(), request.probe, request.limits)
 
 
 def _kept(request: ExportRequest, logits: Mapping[str, Tensor]) -> PredictorProbe:

@@ -1,4 +1,4 @@
-"""The drafters for a user's choice: ``auto``, ``off``, ``ngram``, ``heads``, ``mtp`` or a bundle."""
+"""The drafters for a user's choice: ``auto``, ``off``, ``ngram``, ``heads``, a predictor or a bundle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edgec.bundle.predictor import DRAFT, MTP
+from edgec.bundle.predictor import DRAFT, EAGLE3, MTP
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.errors import InputError
 from edgec.runtime_py.engines.open_artifact import open_artifact
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgec.bundle.manifest import Manifest
 
 OFF: Final = "off"
-_NAMES: Final = ("auto", OFF, "ngram", "heads", MTP)
+_NAMES: Final = ("auto", OFF, "ngram", "heads", MTP, EAGLE3)
 HEADS_OUTPUT: Final = "draft_logits"
 
 
@@ -41,8 +41,9 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
 
     Args:
         session: the model that verifies.
-        choice: ``off``; ``ngram``, prompt look-up; ``heads`` or ``mtp``, those inside the artifact; ``auto``, all that
-            need nothing besides the bundle; a bundle, or its path: a draft model together with prompt look-up.
+        choice: ``off``; ``ngram``, prompt look-up; ``heads``, ``mtp`` or ``eagle3``, what is inside the artifact;
+            ``auto``, all that need nothing besides the bundle; a bundle, or its path: a draft model together with
+            prompt look-up.
 
     Raises:
         InputError: E194 the draft model has another vocabulary, E195 the artifact has no heads, E198 there is no such
@@ -64,8 +65,9 @@ def _drafters(session: Session, choice: str | Path | Bundle) -> list[Drafter]:
     if choice == "heads":
         _require(has_heads(manifest), session.bundle, f"its artifact has no output {HEADS_OUTPUT}")
         return [HeadDrafts(session)]
-    if choice == MTP:
-        _require(manifest.predictor is not None, session.bundle, f"its artifact has no method {DRAFT}")
+    if choice in (MTP, EAGLE3):
+        there = manifest.predictor is not None and manifest.predictor.name == choice
+        _require(there, session.bundle, f"its artifact has no method {DRAFT} of this kind")
         return [_predictor(session)]
     return [lookup, _draft_model(session, choice)]
 
@@ -87,7 +89,9 @@ def _require(there: bool, bundle: Bundle, why: str) -> None:
 
 
 def _predictor(session: Session) -> PredictorDrafts:
-    return PredictorDrafts(session, open_artifact(session.bundle, session.engine, DRAFT), MTP)
+    predictor = session.bundle.manifest.predictor
+    assert predictor is not None
+    return PredictorDrafts(session, open_artifact(session.bundle, session.engine, DRAFT), predictor.name)
 
 
 def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:

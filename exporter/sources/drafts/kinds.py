@@ -13,10 +13,10 @@ from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.plain_files import is_plain
 from edgec.passes.draft.head_weights import HeadsFile, HeadSource
 
+_CONFIG = JsonKind("The config of the draft heads is unusable.", "use the folder as it was published", "E842")
 Says = Callable[[Mapping[str, Any]], bool]
 # What publishes further tokens in other ways, by what its config says; the first that fits names it.
 _OTHERS: tuple[tuple[str, Says], ...] = (
-    ("an EAGLE-3 folder", lambda config: "draft_vocab_size" in config or _built_as(config, "Eagle3")),
     ("an EAGLE folder", lambda config: _built_as(config, "Eagle") or str(config.get("model_type")) == "eagle"),
     ("an MLP speculator", lambda config: str(config.get("model_type")) == "mlp_speculator"),
     ("a Hydra folder", lambda config: any(str(key).startswith("hydra_") for key in config)),
@@ -41,6 +41,18 @@ def open_heads(path: Path, allow_pickle: bool = False) -> HeadSource:
     return source
 
 
+def is_eagle3(path: Path) -> bool:
+    """Whether a folder holds an EAGLE-3 predictor, by its config.
+
+    Raises:
+        InputError: E842, the config is unusable.
+    """
+    if not path.is_dir() or not is_plain(path / CONFIG) or is_plain(path / FILE) or is_plain(path / PICKLE):
+        return False
+    config = read_object(path / CONFIG, _CONFIG)
+    return "draft_vocab_size" in config or _built_as(config, "Eagle3")
+
+
 def _source(path: Path, allow_pickle: bool) -> HeadSource:
     if not path.is_dir():
         return HeadsFile(path)
@@ -48,8 +60,7 @@ def _source(path: Path, allow_pickle: bool) -> HeadSource:
         return MedusaFolder(path, allow_pickle)
     if not is_plain(path / CONFIG):
         raise unknown_heads(path, f"it holds neither {FILE} nor {PICKLE}, and no {CONFIG} that says what it is")
-    kind = JsonKind("The config of the draft heads is unusable.", "use the folder as it was published", "E842")
-    config = read_object(path / CONFIG, kind)
+    config = read_object(path / CONFIG, _CONFIG)
     named = next((name for name, says in _OTHERS if says(config)), "of a kind that edgec does not know")
     raise unknown_heads(path, f"by its config it is {named}")
 
@@ -60,7 +71,7 @@ def unknown_heads(path: Path, why: str) -> InputError:
         what="edgec cannot put these draft heads into an artifact.",
         where=str(path),
         why=why,
-        fix="give a Medusa folder, mtp (the checkpoint's own predictor) or a file of examples/train_heads.py; a model "
+        fix="give a Medusa or EAGLE-3 folder, mtp (the checkpoint's own) or a file of examples/train_heads.py; a model "
         "of the same family drafts as a bundle: edgec run MODEL.edgec --speculate SMALL.edgec",
         code="E842",
     )

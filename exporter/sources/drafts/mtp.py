@@ -17,9 +17,9 @@ order: the embedding first, and the hidden state after the model's last norm.)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,10 +28,11 @@ from torch import nn
 from edgec.bundle.predictor import MTP
 from edgec.errors import InputError
 from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.drafts.predictor import Predictor
+from edgec.exporter.sources.drafts.renamed import Renamed
 from edgec.exporter.sources.model_build import untie
 from edgec.exporter.sources.model_source import ModelSource, build_generating
 from edgec.exporter.sources.pickle_weights import PickledWeights
-from edgec.exporter.sources.safetensors_header import TensorEntry
 from edgec.exporter.sources.source_weights import bind_weights
 from edgec.exporter.sources.weight_conversion import ConvertedWeights
 from edgec.exporter.sources.weight_names import BoundWeights
@@ -40,9 +41,9 @@ from edgec.ir.spec import ModelSpec
 
 # Where a predictor's tensors go in the model of one layer; the first that matches, None: it is left out.
 _PLACES: tuple[tuple[str, str | None], ...] = (
-    (r"(?:pre_fc_norm_embedding|enorm)\.(.*)", r"enorm.\1"),
-    (r"(?:pre_fc_norm_hidden|hnorm)\.(.*)", r"hnorm.\1"),
-    (r"(?:fc|eh_proj)\.(.*)", r"eh_proj.\1"),
+    (r"(?:pre_fc_norm_embedding|enorm)\.(.*)", r"join.enorm.\1"),
+    (r"(?:pre_fc_norm_hidden|hnorm)\.(.*)", r"join.hnorm.\1"),
+    (r"(?:fc|eh_proj)\.(.*)", r"join.eh_proj.\1"),
     (r"(?:shared_head\.)?norm\.(.*)", r"model.norm.\1"),
     (r"(?:shared_head\.head|embed_tokens)\..*", None),
     (r"layers\.0\.(.*)", r"model.layers.0.\1"),
@@ -53,53 +54,30 @@ _COUNTS = ("mtp_num_hidden_layers", "num_mtp_layers", "num_nextn_predict_layers"
 _ANY_LAYER = re.compile(r"(?:.*\.)?layers\.(\d+)\..*")
 
 
-def is_predictors(name: str) -> bool:
-    """Whether a parameter of the model of one layer is the predictor's; embedding and lm_head are the model's."""
-    return re.match(r"(?:decoder\.)?(?:enorm|hnorm|eh_proj|model\.layers\.0|model\.norm)\b", name) is not None
+class Projected(nn.Module):
+    """The embedding of the next token and the hidden state, each normed, joined and projected: [1, S, H] of both."""
+
+    def __init__(self, norm: Any, width: int, eps: float) -> None:
+        super().__init__()
+        self.enorm, self.hnorm = norm(width, eps=eps), norm(width, eps=eps)
+        self.eh_proj = nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, embedded: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """The input of the layer."""
+        result: torch.Tensor = self.eh_proj(torch.cat([self.enorm(embedded), self.hnorm(hidden)], -1))
+        return result
 
 
 @dataclass(frozen=True)
-class _Renamed:
-    """Stored tensors under other names."""
-
-    base: Weights
-    stored: Mapping[str, str]
-
-    def names(self) -> Mapping[str, TensorEntry]:
-        """Every tensor's dtype, shape and place."""
-        entries = self.base.names()
-        return {name: entries[stored] for name, stored in self.stored.items()}
-
-    def tensor(self, name: str) -> torch.Tensor:
-        """One tensor, in its stored dtype."""
-        return self.base.tensor(self.stored[name])
-
-
-@dataclass(frozen=True)
-class Predictor:
-    """A checkpoint's own predictor, checked against its model.
-
-    Attributes:
-        config: transformers' config of the model of one layer.
-        weights: under that model's names, ``enorm``, ``hnorm`` and ``eh_proj`` beside them.
-        spec: the model's shape with the predictor as one further layer, the last.
-    """
-
-    config: Any
-    weights: BoundWeights
-    spec: ModelSpec
-
-    @property
-    def layer(self) -> int:
-        """The number of the predictor's layer: that after the model's."""
-        return len(self.spec.layers) - 1
+class MtpPredictor(Predictor):
+    """A checkpoint's own predictor."""
 
     def build_on(self, device: str | None, attn_implementation: str) -> Any:
         """The model of one layer, with uninitialised parameters; as ``ModelSource.build_on``."""
         return untie(_built(self.config, device, attn_implementation), self.weights.untied)
 
 
-def open_predictor(source: ModelSource, spec: ModelSpec) -> Predictor:
+def open_predictor(source: ModelSource, spec: ModelSpec) -> MtpPredictor:
     """The predictor inside a model's checkpoint.
 
     Args:
@@ -115,9 +93,9 @@ def open_predictor(source: ModelSource, spec: ModelSpec) -> Predictor:
     config = _one_layer(source)
     own = model_spec(config.to_dict()).layers[0]
     model = _built(config, "meta", "eager")
-    weights = bind_weights(model, _Renamed(stored, names), source.config)  # type: ignore[arg-type]
-    layers = (*spec.layers, type(own)(len(spec.layers), own.heads, own.kv_heads, own.head_dim))
-    return Predictor(config, weights, ModelSpec(**{**vars(spec), "layers": layers}))
+    weights = bind_weights(model, Renamed(stored, names), source.config)  # type: ignore[arg-type]
+    layer = replace(own, index=len(spec.layers), window=None)
+    return MtpPredictor(MTP, config, weights, replace(spec, layers=(*spec.layers, layer)))
 
 
 def _stored(source: ModelSource) -> Weights:
@@ -143,7 +121,7 @@ def _names(stored: Weights, layers: int) -> dict[str, str]:
             own[place] = name
         elif prefix is None and _SHARED.fullmatch(name) and not _ANY_LAYER.fullmatch(name):
             shared[name] = name
-    if "eh_proj.weight" not in own:
+    if "join.eh_proj.weight" not in own:
         raise no_predictor("the checkpoint", f"it has no tensors {' or '.join(f'{each}*' for each in prefixes)}")
     return {**shared, **own}
 
@@ -175,17 +153,9 @@ def _built(config: Any, device: str | None, attn_implementation: str) -> Any:
     model = build_generating("decoder", config, device, attn_implementation, torch.float32, False)
     text = config.get_text_config(decoder=True)
     norm = type(model.get_decoder().norm)
-    width, eps = text.hidden_size, text.rms_norm_eps
-    with torch.device(device) if device else _nowhere():
-        model.enorm, model.hnorm = norm(width, eps=eps), norm(width, eps=eps)
-        model.eh_proj = nn.Linear(2 * width, width, bias=False)
+    with torch.device(device) if device else nullcontext():
+        model.join = Projected(norm, text.hidden_size, text.rms_norm_eps)
     return model
-
-
-def _nowhere() -> Any:
-    from contextlib import nullcontext
-
-    return nullcontext()
 
 
 def no_predictor(where: str, why: str) -> InputError:

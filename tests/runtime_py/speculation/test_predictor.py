@@ -15,7 +15,8 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.capture.predictor import JoinedInputs, capture_predictor
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.drafts.mtp import Predictor, is_predictors, open_predictor
+from edgec.exporter.sources.drafts.mtp import open_predictor
+from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
@@ -161,7 +162,7 @@ def test_a_trained_predictor_is_right_where_a_shuffled_one_is_not(made: Made) ->
     """A predictor that was trained for seconds on what the model says, then with its joining matrix shuffled."""
     _train(made)
     trained = acceptance(made)
-    matrix = made.one_layer.eh_proj.weight
+    matrix = made.one_layer.join.eh_proj.weight
     with torch.no_grad():
         matrix.copy_(matrix[:, torch.randperm(matrix.shape[1], generator=torch.Generator().manual_seed(1))])
     shuffled = acceptance(made)
@@ -173,7 +174,7 @@ def _train(made: Made, steps: int = 80) -> None:
     texts = made.model.generate(PROMPTS[KEPT:], max_new_tokens=LENGTH, min_new_tokens=LENGTH, do_sample=False)
     with torch.no_grad():
         hidden = hidden_of(made.model, texts)
-    own = [value.requires_grad_() for name, value in made.one_layer.named_parameters() if is_predictors(name)]
+    own = [value.requires_grad_() for name, value in made.one_layer.named_parameters() if is_predictors(name, "mtp")]
     optimizer, joined = torch.optim.Adam(own, lr=1e-2), JoinedInputs(made.one_layer)
     places, generator = torch.arange(texts.shape[1] - 2), torch.Generator().manual_seed(0)
     with torch.enable_grad():

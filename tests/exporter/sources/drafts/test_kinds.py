@@ -13,7 +13,6 @@ from edgec.exporter.sources.drafts.kinds import open_heads
 @pytest.mark.parametrize(
     ("config", "named"),
     [
-        ({"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 32000}, "EAGLE-3"),
         ({"architectures": ["EagleLlamaForCausalLM"]}, "an EAGLE folder"),
         ({"model_type": "mlp_speculator"}, "MLP speculator"),
         ({"hydra_num_heads": 4}, "Hydra"),

@@ -20,7 +20,8 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.predictor import capture_predictor
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.drafts.mtp import Predictor, open_predictor
+from edgec.exporter.sources.drafts.mtp import open_predictor
+from edgec.exporter.sources.drafts.predictor import Predictor
 from edgec.exporter.sources.resolve import resolve
 from edgec.ir.program import Program
 from tests.exporter.sources.drafts.mtp_models import CONTEXT, FAMILIES, LAYERS, VOCAB, WIDTH, write_mtp
@@ -138,7 +139,7 @@ def test_logits_are_those_of_transformers_own_predictor(
 def test_the_predictor_is_the_layer_after_the_last(family: str, tmp_path: Path) -> None:
     predictor = predictor_of(write_mtp(tmp_path, family))
     assert predictor.layer == LAYERS == predictor.spec.layers[-1].index
-    assert predictor.weights.names()["eh_proj.weight"].shape == (WIDTH, 2 * WIDTH)
+    assert predictor.weights.names()["join.eh_proj.weight"].shape == (WIDTH, 2 * WIDTH)
 
 
 def changed(folder: Path, drop: str = "", values: dict[str, Tensor] | None = None) -> Path:
