@@ -29,6 +29,7 @@ from edgec.bundle.entry_points import (
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.input_preparation import InputPreparation
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
+from edgec.bundle.predictor import DRAFT, PredictorInfo
 from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.bundle.shipped_adapters import ShippedAdapter
@@ -239,6 +240,7 @@ class Manifest(JsonPart):
     ``schemas``: the names of the JSON Schemas, regular expressions and grammars whose files lie in ``schemas/``.
     ``adapters``: those that the artifact has functions for; ``methods`` lists the functions of the model as it is, and
     under an adapter they have the same inputs, outputs and states.
+    ``predictor``: of further tokens, the method draft of a decoder; its states are not among ``states``.
     ``calibration``: the text that weights were calibrated on; None where none was used.
     ``context_note``: how positions are rotated, where that depends on the context.
     ``checkpoint``: what became of the matrices that a quantised checkpoint stores as integers.
@@ -268,6 +270,8 @@ class Manifest(JsonPart):
     vision_language: VisionLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     audio_language: AudioLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     sentence_encoder: SentencePrompts | None = Field(default=None, exclude_if=lambda value: value is None)
+    # Left out where there is none, likewise.
+    predictor: PredictorInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     prefix: PrefixInfo | None = None
     # Left out where there are none, likewise.
     schemas: list[SchemaName] = Field(default=[], exclude_if=lambda value: not value)
@@ -312,6 +316,8 @@ class Manifest(JsonPart):
     def _check(self) -> Self:
         if self.prefix is not None and self.limits is None:
             raise ValueError("only a decoder, which has limits, has a prefix")
+        if self.predictor is not None and not any(method.name == DRAFT for method in self.methods):
+            raise ValueError(f"a model with a predictor has a method {DRAFT}")
         if len({adapter.name for adapter in self.adapters}) != len(self.adapters):
             raise ValueError("an adapter's name occurs twice")
         for part, (model, known) in _METHODS.items():

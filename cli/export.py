@@ -38,7 +38,7 @@ def export(
         list[str] | None, typer.Option(help="NAME=PEFT_FOLDER: functions under a LoRA, on Apple's NPU; repeatable.")
     ] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
-    draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
+    draft_heads: Annotated[str | None, typer.Option(help="For speculation: mtp, a folder or a file.")] = None,
     max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
     budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
     compare_layers: Annotated[bool, typer.Option("--compare-layers", help="Compare on CPUs layer by layer.")] = False,

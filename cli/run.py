@@ -33,7 +33,7 @@ def run(
     repetition_penalty: Annotated[float | None, typer.Option(help="Default: the bundle's own, else 1.")] = None,
     seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; repeatable.")] = None,
-    speculate: Annotated[str, typer.Option(help="Draft ahead: auto, off, ngram, heads or a bundle.")] = "auto",
+    speculate: Annotated[str, typer.Option(help="auto, off, ngram, heads, mtp, eagle3 or a bundle.")] = "auto",
     schema: Annotated[
         Path | None, typer.Option(help="Text that fulfils a JSON Schema: a file, or a name in the bundle.")
     ] = None,

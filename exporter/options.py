@@ -68,7 +68,8 @@ class ExportOptions:
         grammars: files with grammars in Lark's notation or GBNF by name, likewise.
         adapters: folders of LoRA adapters that PEFT saved, by name, for the formats of Apple's Core ML and Core AI:
             each method exists once more under each adapter, over the same weights.
-        draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
+        draft_heads: what guesses tokens for speculative decoding: a Medusa or EAGLE-3 folder, safetensors of
+            ``examples/train_heads.py``, or ``mtp``, the checkpoint's own predictor.
         compare_layers: lower a decoder for a CPU a second time, with its rounded activations as outputs, and compare
             these with the graph's, layer by layer; otherwise that is done where the logits differ by more than two
             right executions do.

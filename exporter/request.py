@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
@@ -27,6 +27,10 @@ from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
 
+if TYPE_CHECKING:
+    from edgec.exporter.sources.drafts.predictor import Predictor
+    from edgec.passes.draft.head_weights import HeadSource
+
 
 @dataclass(frozen=True)
 class ExportRequest:
@@ -40,7 +44,8 @@ class ExportRequest:
         inputs: the user's own inputs for the parity ladder and calibration of a module, or None.
         text: the user's own text for the parity ladder, or None.
         tokenizer: transformers tokenizer, or None.
-        draft_heads: safetensors of heads that guess further tokens, or None.
+        draft_heads: heads that guess further tokens, or None.
+        predictor: a predictor of further tokens, where one is asked for.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
         schemas: the files of the schemas to ship, by their path in the bundle. Stages do not depend on them.
@@ -67,7 +72,8 @@ class ExportRequest:
     tokenizer: Any = field(default=None, compare=False)
     max_fallback: float | None = None
     prompt: SystemPrompt | None = None
-    draft_heads: Path | None = None
+    draft_heads: HeadSource | None = None
+    predictor: Predictor | None = None
     calibration: tuple[int, ...] = ()
     calibration_text: CalibrationText | None = None
     bit_search: BitSearch | None = None
@@ -155,10 +161,16 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "inputs": request.inputs.digest if request.inputs else None,
         "text": request.text,
         "calibration": list(request.calibration),
-        "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
+        "draft_heads": [cache.file_fingerprint(file) for file in _draft_files(request)],
+        "predictor": request.predictor.name if request.predictor is not None else None,
         "adapters": [[lora.name, lora.digest, lora.scales] for lora in request.loras],
         "tools": tool_versions(request.form.tools),
     }
+
+
+def _draft_files(request: ExportRequest) -> tuple[Path, ...]:
+    given = request.draft_heads or request.predictor
+    return () if given is None else given.files
 
 
 def _place(file: Path, folder: Path | None) -> str:

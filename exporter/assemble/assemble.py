@@ -159,6 +159,7 @@ def _manifest(
         passes=facts.passes,
         methods=facts.methods,
         states=facts.states,
+        predictor=facts.predictor,
         lint=facts.lint,
         limits=facts.limits,
         encoder_decoder=encoder_decoder_info(request),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.backends.forms import form_of
 from edgec.bundle.end_tokens import with_tokenizer_ends
@@ -27,6 +27,7 @@ from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
 from edgec.exporter.resolve.recipe_choice import (
     check_early,
     default_of_module,
@@ -46,6 +47,10 @@ from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.sound_template import teach_sounds
 from edgec.exporter.stages.prefix import check_prompt
+from edgec.passes.draft.head_weights import check_fit
+
+if TYPE_CHECKING:
+    from edgec.passes.draft.head_weights import HeadSource
 
 _NO_COMPILER = "E311"
 _FELL_BACK = "no C++ compiler here: ExecuTorch's standard kernels in place of edgec's faster ones"
@@ -180,7 +185,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         source=source,
         target=target,
         recipe=recipe,
-        draft_heads=_check_heads(options.draft_heads),
+        draft_heads=_open_heads(options),
         calibration=known,
         calibration_text=text_of_file(options.calibrate, known),
         context=check_context(source, options.context),
@@ -196,6 +201,9 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         check_prompt(prompt, request.limits.context, request.spec.context)
     if source.kind == "module":
         return request
+    if request.draft_heads is not None and source.kind == "decoder":
+        check_fit(request.draft_heads, request.spec)
+    request = replace(request, predictor=asked_predictor(request, options))
     return replace(request, source=replace(source, longest=request.limits.context))
 
 
@@ -214,14 +222,13 @@ def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | N
     return read_inputs(Path(options.inputs), source.prepared)
 
 
-def _check_heads(file: str | Path | None) -> Path | None:
-    """Refuse a file that does not hold draft heads."""
-    if file is None:
+def _open_heads(options: ExportOptions) -> HeadSource | None:
+    """The draft heads that the user gives, checked for contradictions of their own."""
+    if options.draft_heads is None or asks_predictor(options):
         return None
-    from edgec.passes.draft.draft_heads import read_heads
+    from edgec.exporter.sources.drafts.kinds import open_heads
 
-    read_heads(Path(file))
-    return Path(file)
+    return open_heads(Path(options.draft_heads), bool(options.allow_pickle))
 
 
 def _read_text(file: str | Path | None) -> str | None:

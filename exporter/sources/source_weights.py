@@ -27,6 +27,7 @@ _OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\
 _EVERYTHING = r""
 _POOLER = r"^pooler\."
 _KEY_NORM = "k_norm.weight"
+_MOST_PREDICTORS = 8
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -77,7 +78,7 @@ def bind_weights(model: Any, weights: StoredWeights, raw: Mapping[str, Any]) -> 
         tied=tied_parameters(model),
         absent=(_POOLER,) if is_base else (),
         zeroed=(*adapted_absence({**model.config.to_dict(), **raw}), *_needless_buffers(model)),
-        surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
+        surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw), *_predictors(raw)),
         computed=_tables(model),
     )
     return replace(check_weights(expected_shapes(model), converted, tolerance), untied=untied)
@@ -102,6 +103,19 @@ def _submodule(model: Any, name: str) -> Any:
         return model.get_submodule(name)
     except AttributeError:
         return None
+
+
+def _predictors(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    """The layers after the last that DeepSeek V3 and GLM-4-MoE keep their predictors of further tokens in.
+
+    transformers knows them by the numbers that the published sizes have.
+    """
+    nested = raw.get("text_config")
+    text = nested if isinstance(nested, Mapping) else raw
+    layers, count = text.get("num_hidden_layers"), text.get("num_nextn_predict_layers")
+    if not isinstance(layers, int) or not isinstance(count, int):
+        return ()
+    return tuple(rf"^model\.layers\.{layers + place}\." for place in range(min(count, _MOST_PREDICTORS)))
 
 
 def _surplus(model: Any, raw: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.findings import Delegation, LintFinding, Rung
 from edgec.bundle.manifest import PassInfo
 from edgec.bundle.part import JsonPart
+from edgec.bundle.predictor import PredictorInfo
 from edgec.exporter.parity.execution_noise import Noise
 from edgec.exporter.parity.further import FurtherFigures
 from edgec.ir.program import Change, Dynamic, Interface, Program, State, TensorType
@@ -61,6 +62,7 @@ class Facts(JsonPart):
 
     ``delegation``: None where another program computes all of it. ``largest``: of its values, where it computes in
     float16; ``read_back``: how many packed matrices were read from the file again and are those of the graph.
+    ``states``: of all methods but the predictor's, which ``predictor`` has.
     """
 
     passes: list[PassInfo]
@@ -75,6 +77,7 @@ class Facts(JsonPart):
     adapter_targets: AdapterTargets | None = None
     largest: str = ""
     read_back: int = 0
+    predictor: PredictorInfo | None = None
 
 
 def save_facts(folder: Path, facts: Facts) -> None:

@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from edgec.bundle.entry_points import Limits
+from edgec.bundle.predictor import DRAFT, PredictorInfo
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.drafts.predictor import is_predictors
 from edgec.exporter.stages.adapter_targets import adapter_targets
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, passes_of, save_facts, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
@@ -49,7 +51,8 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
         with (folder / ARTIFACT).open("wb") as stream:
             lowered.write(stream)
     read_back = check_stored_weights(folder / ARTIFACT, programs, lowered.stored_by_method)
-    facts = _facts(programs, lowered, request.limits if request.source.kind == "decoder" else None)
+    kind = request.predictor.name if request.predictor is not None else ""
+    facts = _facts(programs, lowered, request.limits if request.source.kind == "decoder" else None, kind)
     return facts.model_copy(update={"read_back": read_back})
 
 
@@ -60,9 +63,19 @@ def block_rows(request: ExportRequest) -> BlockRows | None:
     return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
 
 
-def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | None) -> Facts:
+def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | None, kind: str) -> Facts:
+    """The facts of an artifact; ``kind``: of its predictor, where it has one."""
     weights = {name: weight_facts(program, lowered.stored_by_method[name]) for name, program in programs.items()}
-    states = [state for program in programs.values() for state in program.interface.states]
+    expected = sum(expected_bytes(weights[name], program) for name, program in programs.items())
+    if DRAFT in weights:
+        shared = [fact for fact in weights[DRAFT] if not is_predictors(fact.name, kind)]
+        expected -= sum(fact.bytes for fact in shared)
+        weights[DRAFT] = [
+            fact.model_copy(update={"name": f"{DRAFT}.{fact.name.removeprefix('decoder.')}", "active": 0.0})
+            for fact in weights[DRAFT]
+            if is_predictors(fact.name, kind)
+        ]
+    states = [state for name, program in programs.items() if name != DRAFT for state in program.interface.states]
     several = len(programs) > 1
     return Facts(
         passes=[info for name, program in programs.items() for info in passes_of(program, name if several else "")],
@@ -72,6 +85,13 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         delegation=lowered.delegation,
         operators=list(lowered.operators),
         weights=[fact for facts in weights.values() for fact in facts],
-        expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
+        expected_weight_bytes=expected,
+        predictor=_predictor_info(programs[DRAFT], lowered, kind) if DRAFT in programs else None,
         adapter_targets=adapter_targets(programs[FORWARD], lowered.stored) if limits is not None else None,
     )
+
+
+def _predictor_info(program: Program, lowered: Lowered, kind: str) -> PredictorInfo:
+    assert program.spec is not None
+    states = [state_info(state, lowered.state_offsets.get(state.buffer)) for state in program.interface.states]
+    return PredictorInfo(name=kind, width=program.spec.hidden_size, states=states)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 from edgec.backends.forms import Form
 from edgec.bundle.entry_points import Limits
@@ -17,9 +17,13 @@ from edgec.passes.cleanup.plain_operators import PlainOperators
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.compress.half_scales import HalfScales
+from edgec.passes.compress.rounding.weight_grid import without_inputs
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.draft.head_weights import HeadSource
+from edgec.passes.draft.hidden_output import HiddenOutput
+from edgec.passes.draft.shared_rounding import SharedRounding
 from edgec.passes.fuse.batch_dimension import BatchDimension
 from edgec.passes.fuse.convolution_to_linear import ConvolutionToLinear
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
@@ -63,9 +67,21 @@ _STRETCHED = 8.0
 
 
 def decoder_passes(
-    recipe: Recipe, limits: Limits, draft_heads: Path | None = None, calibration: Sequence[int] = ()
+    recipe: Recipe,
+    limits: Limits,
+    draft_heads: HeadSource | None = None,
+    calibration: Sequence[int] = (),
+    hidden: Sequence[Pass] = (),
 ) -> list[Pass]:
-    """The passes of a decoder on a CPU, in order; ``calibration``: tokens of a text."""
+    """The passes of a decoder on a CPU, in order.
+
+    Args:
+        recipe: as its backend expresses it.
+        limits: of the artifact.
+        draft_heads: heads that guess further tokens.
+        calibration: tokens of a text.
+        hidden: gives a predictor of further tokens the hidden states that it goes on from.
+    """
     own = recipe.kernels == "edgec"
     known = Calibration(calibration, context=limits.context)
     return [
@@ -75,6 +91,7 @@ def decoder_passes(
         LastLogits(rows=limits.logit_rows),
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
         *([DraftHeads(draft_heads)] if draft_heads else []),
+        *hidden,
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(heads=own),
         *preparing_passes(recipe, known),
@@ -82,6 +99,25 @@ def decoder_passes(
         _varying_cache(recipe, limits),
         PrefillSkip(),
         *passes_for(recipe, known),
+        FoldConstants(),
+    ]
+
+
+def predictor_passes(recipe: Recipe, limits: Limits, shared: SharedRounding) -> list[Pass]:
+    """The passes of a predictor of further tokens on a CPU, in order; no text shows what its layers read."""
+    own = recipe.kernels == "edgec"
+    return [
+        RemoveNoops(),
+        MatmulToLinear(),
+        SinkTransposes(),
+        LastLogits(rows=limits.logit_rows),
+        HiddenOutput(every=False),
+        FuseRmsNorm(heads=own),
+        *([FuseRope()] if own else []),
+        replace(_varying_cache(recipe, limits), rings=False),
+        PrefillSkip(),
+        *passes_for(replace(recipe, algorithm=without_inputs(recipe.algorithm))),
+        shared,
         FoldConstants(),
     ]
 

@@ -76,4 +76,6 @@ def stage_module(request: ExportRequest) -> str:
 def _stages_maker(request: ExportRequest) -> tuple[str, str]:
     """The module with a request's stages, and the name in it of what makes them."""
     form = request.form
+    if request.predictor is not None:
+        return f"{_HERE}.predicted_decoder", "PredictedDecoderStages"
     return _STAGES[request.source.kind, form.static, form.manner]

@@ -18,7 +18,7 @@ stories260K, int8: KV bytes x 0.41 with ExecuTorch's kernels, scales and zero po
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from torch.fx import GraphModule
@@ -94,8 +94,8 @@ class KvCache:
             window = AttentionCall.of(node).window or None
             rewriter.replace(node, layout(window, self.context, self.chunk, self.sink_tokens, self.rings))
         return Interface(
-            inputs=tuple(_bounded(program.interface, self.chunk)),
-            outputs=program.interface.outputs,
+            inputs=tuple(_bounded(program.interface.inputs, self.chunk)),
+            outputs=tuple(_bounded(program.interface.outputs, self.chunk)),
             states=tuple(states.described),
         )
 
@@ -125,9 +125,9 @@ def _biased(call: AttentionCall) -> bool:
     return plain and call.mask is not None and is_position_bias(call.mask, call.positions)
 
 
-def _bounded(interface: Interface, chunk: int) -> Iterator[TensorType]:
-    """The inputs of an interface, with S now at most a chunk."""
-    for tensor in interface.inputs:
+def _bounded(tensors: Iterable[TensorType], chunk: int) -> Iterator[TensorType]:
+    """The inputs or outputs of an interface, with S now at most a chunk."""
+    for tensor in tensors:
         sizes = (
             Dynamic("S", 1, chunk) if isinstance(size, Dynamic) and size.name == "S" else size for size in tensor.shape
         )

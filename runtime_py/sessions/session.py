@@ -19,6 +19,7 @@ from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.sessions.cache_contents import CacheContents
+from edgec.runtime_py.sessions.hidden_rows import HiddenRows
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
 
@@ -45,6 +46,7 @@ class Session:
         engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
             units that this machine lacks (docs/interpreter.md).
         cache: the tokens the KV cache holds.
+        hidden: the hidden states of the text, where the artifact has a predictor that goes on from them; else None.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Session:
         self.cache = CacheContents(manifest.states)
         self._vocab_size = manifest.model.vocab_size
         self._heads: tuple[list[int], Logits] | None = None
+        self.hidden = self._no_hidden()
         self._executor = open_artifact(self.bundle, self.engine)
         self._adapter: UsedAdapter | None = None
 
@@ -95,7 +98,7 @@ class Session:
         if digest == self.cache.adapter:
             return
         use_adapter(self._executor, wanted)
-        self._adapter, self._heads = wanted, None
+        self._adapter, self._heads, self.hidden = wanted, None, self._no_hidden()
         self.cache = CacheContents(self.bundle.manifest.states, digest)
 
     @property
@@ -136,8 +139,15 @@ class Session:
         self._heads = None
         logits, *more = self._executor.run(inputs)
         self.cache.write(start, tokens)
-        self._heads = ([start + row for row in rows], more[0][0]) if more else None
+        if self.hidden is not None:
+            self.hidden.write(start, tokens, more[0][0])
+        elif more:
+            self._heads = ([start + row for row in rows], more[0][0])
         return logits[0].astype(np.float32, copy=False)
+
+    def _no_hidden(self) -> HiddenRows | None:
+        predictor = self.bundle.manifest.predictor
+        return None if predictor is None else HiddenRows(self.limits.context, predictor.width)
 
     def _limits(self) -> Limits:
         return decoder_limits(self.bundle)

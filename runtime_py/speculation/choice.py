@@ -1,4 +1,4 @@
-"""The drafters for a user's choice: ``auto``, ``off``, ``ngram``, ``heads`` or a bundle."""
+"""The drafters for a user's choice: ``auto``, ``off``, ``ngram``, ``heads``, a predictor or a bundle."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from edgec.bundle.predictor import DRAFT, EAGLE3, MTP
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.errors import InputError
+from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.sessions.cache_contents import shortest_log
 from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.draft import Drafter, DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.heads import HeadDrafts
+from edgec.runtime_py.speculation.predictor import PredictorDrafts
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from edgec.bundle.manifest import Manifest
 
 OFF: Final = "off"
-_NAMES: Final = ("auto", OFF, "ngram", "heads")
+_NAMES: Final = ("auto", OFF, "ngram", "heads", MTP, EAGLE3)
 HEADS_OUTPUT: Final = "draft_logits"
 
 
@@ -38,8 +41,9 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
 
     Args:
         session: the model that verifies.
-        choice: ``off``; ``ngram``, prompt look-up; ``heads``, those inside the artifact; ``auto``, all that need
-            nothing besides the bundle; a bundle, or its path: a draft model together with prompt look-up.
+        choice: ``off``; ``ngram``, prompt look-up; ``heads``, ``mtp`` or ``eagle3``, what is inside the artifact;
+            ``auto``, all that need nothing besides the bundle; a bundle, or its path: a draft model together with
+            prompt look-up.
 
     Raises:
         InputError: E194 the draft model has another vocabulary, E195 the artifact has no heads, E198 there is no such
@@ -52,14 +56,19 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
 
 
 def _drafters(session: Session, choice: str | Path | Bundle) -> list[Drafter]:
-    lookup, heads = PromptLookup(), HeadDrafts(session)
+    lookup, manifest = PromptLookup(), session.bundle.manifest
     if choice == "ngram":
         return [lookup]
     if choice == "auto":
-        return [lookup, heads] if has_heads(session.bundle.manifest) else [lookup]
+        heads: list[Drafter] = [HeadDrafts(session)] if has_heads(manifest) else []
+        return [lookup, *heads, *([_predictor(session)] if manifest.predictor else [])]
     if choice == "heads":
-        _require_heads(session.bundle)
-        return [heads]
+        _require(has_heads(manifest), session.bundle, f"its artifact has no output {HEADS_OUTPUT}")
+        return [HeadDrafts(session)]
+    if choice in (MTP, EAGLE3):
+        there = manifest.predictor is not None and manifest.predictor.name == choice
+        _require(there, session.bundle, f"its artifact has no method {DRAFT} of this kind")
+        return [_predictor(session)]
     return [lookup, _draft_model(session, choice)]
 
 
@@ -68,15 +77,21 @@ def has_heads(manifest: Manifest) -> bool:
     return any(output.name == HEADS_OUTPUT for method in manifest.methods for output in method.outputs)
 
 
-def _require_heads(bundle: Bundle) -> None:
-    if not has_heads(bundle.manifest):
+def _require(there: bool, bundle: Bundle, why: str) -> None:
+    if not there:
         raise InputError(
             "The bundle has no draft heads.",
             where=str(bundle.path),
-            why=f"its artifact has no output {HEADS_OUTPUT}",
-            fix="export it with trained heads, or speculate with auto or ngram",
+            why=why,
+            fix="export it with trained heads or the checkpoint's predictor, or speculate with auto or ngram",
             code="E195",
         )
+
+
+def _predictor(session: Session) -> PredictorDrafts:
+    predictor = session.bundle.manifest.predictor
+    assert predictor is not None
+    return PredictorDrafts(session, open_artifact(session.bundle, session.engine, DRAFT), predictor.name)
 
 
 def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:

@@ -12,6 +12,7 @@ from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import run_pass
 from edgec.passes.draft.draft_heads import DraftHeads
+from edgec.passes.draft.head_weights import HeadsFile
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.prefill_skip import PrefillSkip
 from tests.passes.decoders import CONTEXT, captured, tiny_model, tokens
@@ -48,7 +49,7 @@ def expected(file: Path, family: str) -> torch.Tensor:
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_logits_stay_and_the_heads_say_what_they_should(heads: Path, family: str) -> None:
     plain = captured(family)
-    program = run_pass(plain, DraftHeads(heads))
+    program = run_pass(plain, DraftHeads(HeadsFile(heads)))
     logits, drafts = outputs(program)
     # The same sums over more rows at once: float32 rounding at logits of order 10.
     torch.testing.assert_close(logits, plain.graph(*_inputs()), atol=2e-5, rtol=1e-5)
@@ -65,14 +66,14 @@ def _inputs() -> tuple[torch.Tensor, ...]:
 def test_soft_capped_logits_are_capped_in_both_outputs(heads: Path) -> None:
     options = {"query_pre_attn_scalar": 16, "final_logit_softcapping": 3.0}
     plain = captured("gemma2", **options)
-    logits, drafts = outputs(run_pass(plain, DraftHeads(heads)))
+    logits, drafts = outputs(run_pass(plain, DraftHeads(HeadsFile(heads))))
     torch.testing.assert_close(logits, plain.graph(*_inputs()), atol=2e-5, rtol=1e-5)
     assert drafts.abs().max() <= 3.0 < 3.0 * logits.abs().max()
 
 
 def test_later_passes_take_the_heads_along(heads: Path) -> None:
     program = run_pass(captured("llama"), KvCache(CONTEXT, CONTEXT))
-    program = run_pass(run_pass(program, PrefillSkip()), DraftHeads(heads))
+    program = run_pass(run_pass(program, PrefillSkip()), DraftHeads(HeadsFile(heads)))
     cached = outputs(program)
     torch.testing.assert_close(cached[1], expected(heads, "llama"), atol=1e-4, rtol=1e-4)
     scheme = WeightScheme(bits=8, group_size=0)
@@ -97,11 +98,11 @@ def test_files_that_do_not_fit_are_refused(content: dict[str, torch.Tensor] | No
     if content:
         save_file(content, file)
     with pytest.raises(InputError, match="E197"):
-        run_pass(captured("llama"), DraftHeads(file))
+        run_pass(captured("llama"), DraftHeads(HeadsFile(file)))
 
 
 def test_a_broken_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "heads.safetensors"
     file.write_bytes(b"no safetensors at all")
     with pytest.raises(InputError, match="E197"):
-        run_pass(captured("llama"), DraftHeads(file))
+        run_pass(captured("llama"), DraftHeads(HeadsFile(file)))

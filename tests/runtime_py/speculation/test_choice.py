@@ -119,3 +119,9 @@ def test_a_bundle_may_lie_under_a_name_of_its_own(
     monkeypatch.chdir(tmp_path)
     assert model.generate("x", max_new_tokens=2, speculate="ngram").speculation is not None
     assert model.generate("x", max_new_tokens=2, speculate="./ngram").speculation is not None
+
+
+def test_a_bundle_without_a_predictor_says_so(model: Model) -> None:
+    with pytest.raises(InputError, match="E195") as error:
+        model.speculator("mtp")
+    assert "no method draft" in error.value.why

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from edgec.passes.contract import run_pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.draft.head_weights import HeadsFile
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
@@ -98,7 +99,7 @@ def test_heads_on_full_and_ring_caches(sampling: Sampling, model: dict[str, Any]
     """Untrained heads, and a look-up beside them: wrong guesses cost nothing but time."""
     weight = torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(0)) * 0.1
     save_file({"draft_heads": weight}, tmp_path / "heads.safetensors")
-    of = stepper("float32", model, DraftHeads(tmp_path / "heads.safetensors"))
+    of = stepper("float32", model, DraftHeads(HeadsFile(tmp_path / "heads.safetensors")))
     one = compared(stepper("float32", model), of, [PromptLookup(), Heads(of)], sampling)
     assert one.counts.drafted > 0
 
@@ -106,7 +107,7 @@ def test_heads_on_full_and_ring_caches(sampling: Sampling, model: dict[str, Any]
 def test_heads_guess_the_tokens_of_their_own_rows(tmp_path: Path) -> None:
     """A head without weights repeats the model's own choice, one place too late: what it says is known."""
     save_file({"draft_heads": torch.zeros(2, 32, 32)}, tmp_path / "heads.safetensors")
-    of = stepper("float32", FULL, DraftHeads(tmp_path / "heads.safetensors"))
+    of = stepper("float32", FULL, DraftHeads(HeadsFile(tmp_path / "heads.safetensors")))
     logits = of.prefill(PROMPT, 0)
     best = int(logits.argmax())
     draft = Heads(of).propose([*PROMPT, best], 5)
