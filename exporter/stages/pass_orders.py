@@ -75,12 +75,7 @@ def decoder_passes(
 ) -> list[Pass]:
     """The passes of a decoder on a CPU, in order.
 
-    Args:
-        recipe: as its backend expresses it.
-        limits: of the artifact.
-        draft_heads: heads that guess further tokens.
-        calibration: tokens of a text.
-        hidden: gives a predictor of further tokens the hidden states that it goes on from.
+    ``calibration``: tokens of a text; ``hidden``: gives a predictor the hidden states that it goes on from.
     """
     own = recipe.kernels == "edgec"
     known = Calibration(calibration, context=limits.context)
