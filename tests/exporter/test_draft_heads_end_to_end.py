@@ -77,7 +77,7 @@ def test_embedding_and_lm_head_are_in_the_artifact_once(predicted: Path) -> None
     assert ledger is not None
     names = [row.name for row in ledger.rows]
     assert sum("embed_tokens" in name for name in names) == sum("lm_head" in name for name in names) == 1
-    assert any(name.startswith("draft.eh_proj") for name in names)
+    assert any(name.startswith("draft.join.eh_proj") for name in names)
     assert all(row.copies <= 1 for row in ledger.rows)
 
 
