@@ -29,7 +29,7 @@ from edgec.ir.spec import ModelSpec
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.drafts.predictor import Predictor
-    from edgec.passes.draft.head_weights import HeadSource
+    from edgec.passes.draft.head_weights import StoredHeads
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ExportRequest:
     tokenizer: Any = field(default=None, compare=False)
     max_fallback: float | None = None
     prompt: SystemPrompt | None = None
-    draft_heads: HeadSource | None = None
+    draft_heads: StoredHeads | None = None
     predictor: Predictor | None = None
     calibration: tuple[int, ...] = ()
     calibration_text: CalibrationText | None = None

@@ -50,7 +50,7 @@ from edgec.exporter.stages.prefix import check_prompt
 from edgec.passes.draft.head_weights import check_fit
 
 if TYPE_CHECKING:
-    from edgec.passes.draft.head_weights import HeadSource
+    from edgec.passes.draft.head_weights import StoredHeads
 
 _NO_COMPILER = "E311"
 _FELL_BACK = "no C++ compiler here: ExecuTorch's standard kernels in place of edgec's faster ones"
@@ -222,7 +222,7 @@ def _read_inputs(options: ExportOptions, source: ModelSource) -> GivenInputs | N
     return read_inputs(Path(options.inputs), source.prepared)
 
 
-def _open_heads(options: ExportOptions) -> HeadSource | None:
+def _open_heads(options: ExportOptions) -> StoredHeads | None:
     """The draft heads that the user gives, checked for contradictions of their own."""
     if options.draft_heads is None or asks_predictor(options):
         return None

@@ -21,7 +21,7 @@ from edgec.passes.compress.rounding.weight_grid import without_inputs
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
-from edgec.passes.draft.head_weights import HeadSource
+from edgec.passes.draft.head_weights import StoredHeads
 from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.draft.shared_rounding import SharedRounding
 from edgec.passes.fuse.batch_dimension import BatchDimension
@@ -69,18 +69,13 @@ _STRETCHED = 8.0
 def decoder_passes(
     recipe: Recipe,
     limits: Limits,
-    draft_heads: HeadSource | None = None,
+    draft_heads: StoredHeads | None = None,
     calibration: Sequence[int] = (),
     hidden: Sequence[Pass] = (),
 ) -> list[Pass]:
     """The passes of a decoder on a CPU, in order.
 
-    Args:
-        recipe: as its backend expresses it.
-        limits: of the artifact.
-        draft_heads: heads that guess further tokens.
-        calibration: tokens of a text.
-        hidden: gives a predictor of further tokens the hidden states that it goes on from.
+    ``calibration``: tokens of a text; ``hidden``: gives a predictor the hidden states that it goes on from.
     """
     own = recipe.kernels == "edgec"
     known = Calibration(calibration, context=limits.context)

@@ -29,7 +29,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.program import Effect, Interface, Program, TensorType
 from edgec.passes.contract import output_node
-from edgec.passes.draft.head_weights import WEIGHT, Block, Head, HeadSource, check_fit
+from edgec.passes.draft.head_weights import WEIGHT, Block, Head, StoredHeads, check_fit
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.graph.weight_edits import parameter
 from edgec.passes.prefill.last_logits import lm_head_linear
@@ -46,7 +46,7 @@ class DraftHeads:
         source: where the heads are stored.
     """
 
-    source: HeadSource
+    source: StoredHeads
     name: str = "draft_heads"
     effect: Effect = Effect.EXACT
 

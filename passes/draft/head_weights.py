@@ -49,7 +49,7 @@ class Head:
     lm_head: Tensor | None = None
 
 
-class HeadSource(Protocol):
+class StoredHeads(Protocol):
     """A store of draft heads; implementations are frozen dataclasses whose fields say where it is."""
 
     @property
@@ -70,7 +70,7 @@ class HeadSource(Protocol):
         """The error for heads that belong to another model."""
 
 
-def check_fit(source: HeadSource, spec: ModelSpec | None) -> None:
+def check_fit(source: StoredHeads, spec: ModelSpec | None) -> None:
     """Refuse heads of another model.
 
     Raises:

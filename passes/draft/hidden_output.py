@@ -23,6 +23,7 @@ from edgec.ir.program import Effect, Interface, Program, TensorType
 from edgec.passes.contract import output_node
 from edgec.passes.prefill.last_logits import lm_head_linear
 
+aten = torch.ops.aten
 HIDDEN: Final = "hidden"
 
 
@@ -54,11 +55,10 @@ class HiddenOutput:
         selection, output = _selection(graph), output_node(graph)
         assert selection is not None and program.spec is not None
         result, *more = _returned(output)
+        hidden: Any = selection.args[0] if self.every else selection
         if more:
             with graph.graph.inserting_before(output):
-                hidden = graph.graph.call_function(selection.target, (more[0], 1, selection.args[2]))
-        else:
-            hidden = selection.args[0] if self.every else selection
+                hidden = graph.graph.call_function(aten.index_select.default, (more[0], 1, selection.args[2]))
         output.args = ((result, hidden),)
         (logits, *_), tokens = program.interface.outputs, program.interface.inputs[0]
         rows = (tokens if self.every else logits).shape[1]
@@ -80,5 +80,5 @@ def _selection(graph: GraphModule) -> Node | None:
     """The selection of rows in front of the lm_head."""
     linear = lm_head_linear(graph)
     node = linear.args[0] if linear is not None else None
-    selects = isinstance(node, Node) and node.target is torch.ops.aten.index_select.default
+    selects = isinstance(node, Node) and node.target is aten.index_select.default
     return node if selects and isinstance(node, Node) else None

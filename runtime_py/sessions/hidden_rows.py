@@ -23,7 +23,7 @@ class HiddenRows:
     def write(self, start: int, tokens: Sequence[int], rows: NDArray[np.float32]) -> None:
         """Keep the rows [len(tokens), width] after ``tokens``, which were fed from position ``start`` on.
 
-        Behind a gap, as a loaded KV cache leaves one, nothing is known any more until a text begins at 0.
+        After a gap, as a loaded KV cache leaves one, nothing is known any more until a text begins at 0.
         """
         if start > len(self.tokens):
             self.tokens = []

@@ -6,6 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 import edgec
 from edgec.errors import InputError
@@ -13,6 +15,7 @@ from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.speculation.heads import HeadDrafts
+from tests.exporter.sources.drafts.eagle_folders import eagle_tensors, write_eagle
 from tests.exporter.sources.drafts.medusa_folders import medusa_heads, write_medusa
 from tests.exporter.sources.drafts.mtp_models import write_mtp
 from tests.runtime_py.speculation.simulated import Always
@@ -74,7 +77,7 @@ def test_embedding_and_lm_head_are_in_the_artifact_once(predicted: Path) -> None
     assert ledger is not None
     names = [row.name for row in ledger.rows]
     assert sum("embed_tokens" in name for name in names) == sum("lm_head" in name for name in names) == 1
-    assert any(name.startswith("draft.eh_proj") for name in names)
+    assert any(name.startswith("draft.join.eh_proj") for name in names)
     assert all(row.copies <= 1 for row in ledger.rows)
 
 
@@ -85,6 +88,29 @@ def test_both_methods_have_a_ladder_and_drafts_are_not_gated_on_quality(predicte
     assert {rung.half for rung in drafts} == {"lowering", "quality"}
     assert all(rung.passed and rung.gated == (rung.half == "lowering") for rung in drafts)
     assert drafts[-1].stage == "artifact, from tokens to drafts"
+
+
+@pytest.mark.slow
+def test_an_eagle_folder_is_a_method_of_the_bundle(tmp_path: Path) -> None:
+    """In 4 bits; lm_head and the matrix that joins three hidden states are further tensors, the embedding is not."""
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 6, "head_dim": 8, "vocab_size": VOCAB}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.1}
+    torch.manual_seed(0)
+    LlamaForCausalLM(LlamaConfig(**shape, **heads, **special)).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    folder = write_eagle(tmp_path / "eagle", eagle_tensors(VOCAB, 100), VOCAB)
+    model = edgec.load(edgec.export(tmp_path / "model", out=tmp_path / "eagle.edgec", draft_heads=folder))
+    plain = model.generate("Once upon a time", max_new_tokens=12)
+    fast = model.generate("Once upon a time", max_new_tokens=12, speculate="eagle3")
+    assert (fast.tokens, fast.text) == (plain.tokens, plain.text)
+    manifest = model.bundle.manifest
+    assert manifest.predictor is not None and manifest.predictor.name == "eagle3" and manifest.ledger is not None
+    names = [row.name for row in manifest.ledger.rows]
+    assert sum("embed_tokens" in name for name in names) == 1
+    assert {"draft.lm_head.linear.weight_int", "draft_fc_int"} <= set(names)
+    with pytest.raises(InputError, match="E195"):
+        model.speculator("mtp")
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class ReducedHead(nn.Module):
         return reduced.index_select(2, self.places)
 
 
-class SideBySide(nn.Module):
+class ConcatenatedInputs(nn.Module):
     """Both inputs side by side: the layer norms them itself."""
 
     def forward(self, embedded: Tensor, hidden: Tensor) -> Tensor:
@@ -218,7 +218,7 @@ def _built(config: Any, reduced: int, places: Tensor, device: str | None, attn_i
     with torch.device(device) if device else nullcontext():
         model = LlamaForCausalLM(config)
         model.model.layers[0] = EagleLayer(config)
-        model.model.norm, model.join, model.continues = nn.Identity(), SideBySide(), True
+        model.model.norm, model.join, model.continues = nn.Identity(), ConcatenatedInputs(), True
         model.lm_head = ReducedHead(config, reduced, places)
     return model.float()
 

@@ -11,7 +11,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.drafts.medusa import FILE, PICKLE, MedusaFolder
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.plain_files import is_plain
-from edgec.passes.draft.head_weights import HeadsFile, HeadSource
+from edgec.passes.draft.head_weights import HeadsFile, StoredHeads
 
 _CONFIG = JsonKind("The config of the draft heads is unusable.", "use the folder as it was published", "E842")
 Says = Callable[[Mapping[str, Any]], bool]
@@ -25,7 +25,7 @@ _OTHERS: tuple[tuple[str, Says], ...] = (
 )
 
 
-def open_heads(path: Path, allow_pickle: bool = False) -> HeadSource:
+def open_heads(path: Path, allow_pickle: bool = False) -> StoredHeads:
     """The draft heads of a file or folder, checked for contradictions of their own.
 
     Args:
@@ -53,7 +53,7 @@ def is_eagle3(path: Path) -> bool:
     return "draft_vocab_size" in config or _built_as(config, "Eagle3")
 
 
-def _source(path: Path, allow_pickle: bool) -> HeadSource:
+def _source(path: Path, allow_pickle: bool) -> StoredHeads:
     if not path.is_dir():
         return HeadsFile(path)
     if is_plain(path / FILE) or is_plain(path / PICKLE):
