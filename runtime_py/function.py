@@ -18,6 +18,8 @@ from edgec.runtime_py.engines.trial import try_first
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
 
+_WHOLE = ("int8", "uint8", "int16", "int32", "int64")
+
 
 class Function:
     """The first method of a bundle's artifact as a Python function."""
@@ -42,8 +44,9 @@ class Function:
         """Execute the model once.
 
         Args:
-            inputs: one array per input of the manifest, with its shape and dtype; or, where the manifest says how they
-                are prepared, the path of an image, an image of Pillow, or the path of a sound no longer than the input.
+            inputs: one array per input of the manifest, with its shape and dtype, whole numbers in any type that holds
+                them; or, where the manifest says how they are prepared, the path of an image, an image of Pillow, or
+                the path of a sound no longer than the input.
 
         Returns:
             One array per output of the manifest.
@@ -95,6 +98,7 @@ def _array(value: object, info: TensorInfo) -> Array:
 
 def _checked(array: Array, info: TensorInfo, method: MethodInfo) -> Array:
     dtype = info.dtype.removeprefix("torch.")
+    array = _narrowed(array, dtype)
     if str(array.dtype) == dtype and _fits(array.shape, info, method):
         return array
     raise InputError(
@@ -103,6 +107,15 @@ def _checked(array: Array, info: TensorInfo, method: MethodInfo) -> Array:
         fix=f"give {dtype} {info.shape}, where {method.dynamic}" if method.dynamic else f"give {dtype} {info.shape}",
         code="E152",
     )
+
+
+def _narrowed(array: Array, dtype: str) -> Array:
+    """Whole numbers in the artifact's type, where it holds them all: one code serves artifacts of 32 and 64 bits."""
+    wanted = np.dtype(dtype) if dtype in _WHOLE else None
+    if wanted is None or array.dtype == wanted or array.dtype.kind not in "iu" or not array.size:
+        return array
+    limits = np.iinfo(wanted)
+    return array.astype(wanted) if limits.min <= array.min() and array.max() <= limits.max else array
 
 
 def _fits(shape: tuple[int, ...], info: TensorInfo, method: MethodInfo) -> bool:

@@ -8,7 +8,8 @@ clamp_min(x float16, 1e-12)                           ->          maximum(x, 2^-
 coremltools 9.0 ignores the keyword of an exported GELU and computes the exact one: up to 5e-4 off, without a warning.
 It widens a float16 value that meets a Python number, and refuses an einsum of it with one that met none (SAM). It
 refuses to bound a float16 value by a number, which it takes as float32 (``F.normalize``); a bound that float16 has no
-number for is float16's smallest, since a division by 0 would follow.
+number for is float16's smallest, since a division by 0 would follow. And of a product and a sum for each channel it
+makes a batch norm whose mean is float32, which it refuses beside float16 (MiniLM's scores and mask).
 """
 
 from __future__ import annotations
@@ -31,8 +32,26 @@ def register() -> None:
         _TORCH_OPS_REGISTRY.set_func_by_name(_update_slots, alias)
     _TORCH_OPS_REGISTRY.set_func_by_name(_gelu, "gelu")
     _TORCH_OPS_REGISTRY.set_func_by_name(_einsum, "einsum")
+    _keep_half_sums()
     for name, bound in (("clamp_min", "maximum"), ("clamp_max", "minimum")):
         _TORCH_OPS_REGISTRY.set_func_by_name(partial(_bounded, bound), name)
+
+
+def _keep_half_sums() -> None:
+    """Leave ``x * gamma + beta`` in float16 as it is: coremltools makes a batch norm of it whose mean is float32."""
+    from coremltools.converters.mil.mil import types
+    from coremltools.converters.mil.mil.passes.defs.optimize_elementwise_binary import fuse_elementwise_to_batchnorm
+
+    made = fuse_elementwise_to_batchnorm._try_to_transform
+    if getattr(made, "keeps_half", False):
+        return
+
+    def transform(product: Any, total: Any, block: Any) -> bool:
+        half = types.fp16 in (product.x.dtype, product.y.dtype)
+        return False if half else bool(made(product, total, block))
+
+    transform.keeps_half = True  # type: ignore[attr-defined]
+    fuse_elementwise_to_batchnorm._try_to_transform = staticmethod(transform)
 
 
 def _update_slots(context: Any, node: Any) -> None:

@@ -56,7 +56,22 @@ class _Gated(torch.nn.Module):
         return torch.baddbmm(self.bias, (x * 0.5).transpose(0, 1), self.matrix, beta=0.5, alpha=2.0)
 
 
-@pytest.mark.parametrize("made", [_Scored, _Gated])
+class _Masked(torch.nn.Module):
+    """Scores of each head, scaled and masked: a product and a sum for each channel."""
+
+    scale: torch.Tensor
+    mask: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.rand(1, 3, 1, 1).half())
+        self.register_buffer("mask", torch.randn(1, 3, 1, 1).half())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.unsqueeze(-1) * self.scale + self.mask).squeeze(-1)
+
+
+@pytest.mark.parametrize("made", [_Scored, _Gated, _Masked])
 def test_products_take_a_value_that_a_number_made_wider(made: type[torch.nn.Module], tmp_path: Path) -> None:
     import coremltools as ct
     import numpy as np
