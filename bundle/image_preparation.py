@@ -16,8 +16,9 @@ from pydantic import Field, model_validator
 
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonPart
-from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 
+IMAGE_FOLDER = "images"
+"""The folder of a bundle with the files that say how an image becomes the input of a vision-language model."""
 PREPARATION = f"{IMAGE_FOLDER}/preparation.json"
 """Its path in a bundle."""
 Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]

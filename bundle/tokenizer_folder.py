@@ -42,8 +42,6 @@ TOKENIZER_NAMES = (
     "chat_template.jinja",
     "chat_template.json",
 )
-IMAGE_FOLDER = "images"
-"""The folder of a bundle with the files that say how an image becomes the input of a vision-language model."""
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
 IMAGE_FILES = (PREPROCESSOR, PROCESSOR)
 EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgec.devices.prediction.estimate import Range
     from edgec.devices.prediction.forecast import Plan
     from edgec.devices.prediction.unit_choice import PhaseUnit
-    from edgec.exporter.resolve.planned import Answer, Question
+    from edgec.exporter.resolve.planned import Planned, Question
     from edgec.terminal import WordTable
 
 _UNAVAILABLE = "unavailable"
@@ -81,7 +81,7 @@ def plan(
     show(question, answer(question), json)
 
 
-def show(question: Question, answered: Answer, as_json: bool) -> None:
+def show(question: Question, answered: Planned, as_json: bool) -> None:
     """Print a plan as one page, or as one JSON object with ``as_json``."""
     from edgec.terminal import make_console
 
@@ -97,7 +97,7 @@ def show(question: Question, answered: Answer, as_json: bool) -> None:
         console.print(paragraph, markup=False, highlight=False)
 
 
-def page(question: Question, answered: Answer) -> Iterator[str | WordTable]:
+def page(question: Question, answered: Planned) -> Iterator[str | WordTable]:
     """Whether it fits and how fast it is, what to run next, what takes the memory, and what was assumed."""
     forecast = answered.plan
     target, verdict = forecast.target, _VERDICTS[forecast.verdict]
@@ -180,7 +180,7 @@ def _megabytes(amount: int) -> str:
     return f"{amount / 1e6:,.0f} MB"
 
 
-def _commands(question: Question, answered: Answer) -> Iterator[tuple[str, str]]:
+def _commands(question: Question, answered: Planned) -> Iterator[tuple[str, str]]:
     """Commands that make what was planned, what would fit better, and what would be faster, each with its gain."""
     forecast = answered.plan
     possible = forecast.target.export_supported and answered.refusal is None

@@ -8,9 +8,8 @@ import torch
 from edgec.bundle.entry_points import SEE, VISION_LANGUAGE_METHODS, VisionLanguageInfo
 from edgec.bundle.golden import Golden, output_vector, probe_values
 from edgec.bundle.golden_function import function_vector
-from edgec.bundle.image_preparation import PREPARATION, PreparationFile, preparation_bytes
+from edgec.bundle.image_preparation import IMAGE_FOLDER, PREPARATION, PreparationFile, preparation_bytes
 from edgec.bundle.prefix import Files
-from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 from edgec.exporter.assemble.image_preparation import described_preparation
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.pipeline import CompiledModel

@@ -72,7 +72,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Planned:
     """A plan and what goes with it.
 
     Attributes:
@@ -90,7 +90,7 @@ class Answer:
     refusal: InputError | None
 
 
-def answer(question: Question) -> Answer:
+def answer(question: Question) -> Planned:
     """Plan a model as an export of it would be made.
 
     Raises:
@@ -101,9 +101,9 @@ def answer(question: Question) -> Answer:
     planned, choice = _planned(question, asked, recipe, source)
     refused = refusal(source, recipe, form_of(asked))
     if not planned.context:
-        return Answer(planned, recipe.name, choice, (), refused)
+        return Planned(planned, recipe.name, choice, (), refused)
     units = {planned.target.unit: planned, **dict(_other_units(question, planned.target, source))}
-    return Answer(planned, recipe.name, choice, unit_choice(units), refused)
+    return Planned(planned, recipe.name, choice, unit_choice(units), refused)
 
 
 def _recipe(question: Question, target: Target, source: ModelSource | None) -> Recipe:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from edgec.bundle.chat_template import render_parts
 from edgec.bundle.encoding import check_unicode
-from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
+from edgec.bundle.image_preparation import IMAGE_FOLDER
 from edgec.errors import InputError
 from edgec.runtime_py.stepper import check_context
 from edgec.runtime_py.tokenized import Tokenized

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from edgec.bundle.encoding import check_unicode
 from edgec.bundle.entry_points import VisionLanguageInfo
+from edgec.bundle.image_preparation import IMAGE_FOLDER
 from edgec.bundle.limited_json import JsonKind, read_object
-from edgec.bundle.tokenizer_folder import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
+from edgec.bundle.tokenizer_folder import PREPROCESSOR, PROCESSOR
 from edgec.errors import InputError
 from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles, keeping_size
 from edgec.runtime_py.vision_language.split_images import SplitImages, SplittingDescription

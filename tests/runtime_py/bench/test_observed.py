@@ -13,7 +13,7 @@ from edgec.devices.prediction.calibration import Observation, observations
 from edgec.devices.prediction.held_out import calibrated, speed
 from edgec.devices.prediction.roofline import predict
 from edgec.errors import InputError
-from edgec.exporter.resolve.planned import Answer, Question, answer
+from edgec.exporter.resolve.planned import Planned, Question, answer
 from edgec.runtime_py.bench.observed import observations_of
 from edgec.runtime_py.bench.record import Comparability, RepetitionRecord, Subject, write_records
 
@@ -40,11 +40,11 @@ def measured(file: Path, decode: float = 120.0, target: str = PHONE, **changes: 
     return file
 
 
-def _planned(target: str, *files: Path) -> Answer:
+def _planned(target: str, *files: Path) -> Planned:
     return answer(Question(str(MODEL), target, measured=observations_of(files)))
 
 
-def _decode(answered: Answer) -> float:
+def _decode(answered: Planned) -> float:
     forecast = answered.plan.speeds.decode_tokens_per_s
     assert forecast is not None
     return forecast.mid
