@@ -97,12 +97,12 @@ def answer(question: Question) -> Planned:
         InputError: what ``model_recipe``, ``model_shape`` and ``plan`` raise.
     """
     asked, source = load_target(question.target), local_source(question.model, question.task)
-    recipe = _recipe(question, asked, source)
-    planned, choice = _planned(question, asked, recipe, source)
-    refused = refusal(source, recipe, form_of(asked))
+    recipe, shape = _recipe(question, asked, source), _shape(question, asked)
+    planned, choice = _planned(question, shape, asked, recipe, source)
+    refused = refusal(source, shape, recipe, form_of(asked))
     if not planned.context:
         return Planned(planned, recipe.name, choice, (), refused)
-    units = {planned.target.unit: planned, **dict(_other_units(question, planned.target, source))}
+    units = {planned.target.unit: planned, **dict(_other_units(question, shape, planned.target, source))}
     return Planned(planned, recipe.name, choice, unit_choice(units), refused)
 
 
@@ -120,8 +120,10 @@ def _shape(question: Question, target: Target) -> DecoderShape:
     return with_adapters(shape, question.adapters, form)
 
 
-def _planned(question: Question, target: Target, recipe: Recipe, source: ModelSource | None) -> tuple[Plan, str]:
-    shape, prompt = _shape(question, target), question.prompt_tokens
+def _planned(
+    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource | None
+) -> tuple[Plan, str]:
+    prompt = question.prompt_tokens
     widths = override_widths(with_stored(recipe_widths(recipe), recipe, source), **question.bits)
     if not shape.spec.layers:
         return plan_target(shape, target, widths, context=question.context, prompt_tokens=prompt)
@@ -152,7 +154,9 @@ def _after(name: str) -> tuple[str, ...]:
     return _DESCENDING[_DESCENDING.index(name) + 1 :] if name in _DESCENDING else _DESCENDING
 
 
-def _other_units(question: Question, planned: Target, source: ModelSource | None) -> Iterator[tuple[str, Plan]]:
+def _other_units(
+    question: Question, shape: DecoderShape, planned: Target, source: ModelSource | None
+) -> Iterator[tuple[str, Plan]]:
     """A plan for each other unit of the phone that edgec makes an artifact for, by the default of that unit."""
     seen = {planned.unit}
     for target in all_targets():
@@ -162,8 +166,11 @@ def _other_units(question: Question, planned: Target, source: ModelSource | None
         other = replace(question, target=target.name, adapters=())
         try:
             recipe = _recipe(other, target, source)
-            if refusal(source, recipe, form_of(target)) is None:
-                yield target.unit, _planned(other, target, recipe, source)[0]
+            # Only what lies beside a decoder is other for other targets.
+            plain = shape.encoder is None and not shape.remarks
+            own = replace(shape, adapter_bytes=0) if plain else _shape(other, target)
+            if refusal(source, own, recipe, form_of(target)) is None:
+                yield target.unit, _planned(other, own, target, recipe, source)[0]
         except InputError as error:
             if error.code not in _NOT_HERE:
                 raise

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edgec.backends.forms import Form
 from edgec.devices.prediction.footprint import Widths
+from edgec.devices.prediction.parameters import DecoderShape, Kind
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
@@ -27,8 +28,11 @@ def local_source(model: str, task: str | None = None) -> ModelSource | None:
     Raises:
         InputError: as ``resolve``.
     """
-    if existing_path(model) is None:
+    path = existing_path(model)
+    if path is None:
         return None
+    if path.suffix == ".json":
+        return resolve(model, task=task, random_weights=True)
     try:
         return resolve(model, task=task)
     except InputError as error:
@@ -37,17 +41,24 @@ def local_source(model: str, task: str | None = None) -> ModelSource | None:
         return resolve(model, task=task, random_weights=True)
 
 
-def refusal(source: ModelSource | None, recipe: Recipe, form: Form) -> InputError | None:
+def refusal(source: ModelSource | None, shape: DecoderShape, recipe: Recipe, form: Form) -> InputError | None:
     """Why an export for a form would refuse the model before any work; None where it does not, or nothing is known."""
+    if source is None or (source.kind == DECODER and _attends_alone(shape)):
+        return None
     try:
-        if source is not None and source.kind == DECODER:
+        if source.kind == DECODER:
             check_held(source, recipe, form)
             check_recurrences(source)
-        elif source is not None and source.kind in SEVERAL_METHODS:
+        elif source.kind in SEVERAL_METHODS:
             check_several_methods(source, recipe, form, ExportOptions(model=source.source))
     except InputError as error:
         return error
     return None
+
+
+def _attends_alone(shape: DecoderShape) -> bool:
+    """Whether a decoder has neither recurrences nor experts, which every target takes."""
+    return shape.states == () and all(each.active == 1 for each in shape.parameters if each.kind is Kind.LINEAR)
 
 
 def with_stored(widths: Widths, recipe: Recipe, source: ModelSource | None) -> Widths:

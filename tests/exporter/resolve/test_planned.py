@@ -57,6 +57,7 @@ def test_what_is_planned_is_what_is_exported(model: str, target: str, tmp_path: 
         resolve_options(_options(command))
 
 
+@pytest.mark.long
 def test_a_smaller_plan_is_a_command_that_fits() -> None:
     question = Question(str(ARCHITECTURES / "qwen3-4b.json"), "iphone-12-mini", recipe="8bit")
     answered = answer(question)
@@ -83,6 +84,7 @@ def test_units_that_edgec_makes_nothing_for_are_not_proposed() -> None:
     assert {speed.unit for phase in answered.phases for speed in phase.speeds} == {"npu", "cpu"}
 
 
+@pytest.mark.long
 def test_units_of_a_phone_are_told_alike_whichever_was_asked_for() -> None:
     model = str(ARCHITECTURES / "qwen3-0.6b.json")
     told = [

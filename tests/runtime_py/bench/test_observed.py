@@ -50,6 +50,7 @@ def _decode(answered: Planned) -> float:
     return forecast.mid
 
 
+@pytest.mark.long
 def test_a_phones_own_speed_moves_its_forecast_and_that_of_its_chip(tmp_path: Path) -> None:
     file = measured(tmp_path / "bench.jsonl")
     for target, words in ((PHONE, "this phone"), ("oneplus-12-cpu", "its chip")):
