@@ -24,26 +24,25 @@ def fastest_decode(work: Workload) -> float:
 
 def fastest_prefill(work: Workload, target: Target) -> float | None:
     """Prompt tokens per second at the unit's arithmetic peak; None where that is not known."""
-    peak = _PEAKS[target.unit](target)
+    peak = _PEAKS[target.unit](target, work)
     return None if peak is None else peak / (2 * work.prompt_parameters)
 
 
-def _cpu(target: Target) -> float | None:
+def _cpu(target: Target, work: Workload) -> float | None:
     """All cores at their clocks; Apple's have matrix units whose rate is not published."""
     if target.core_clocks_hz is None or target.vendor == "apple":
         return None
-    has = None if target.instruction_set is None else "i8mm" in target.instruction_set
-    return _OPERATIONS_PER_CYCLE[has] * sum(cores * hertz for cores, hertz in target.core_clocks_hz)
+    return _OPERATIONS_PER_CYCLE[work.int8_matmul] * sum(cores * hertz for cores, hertz in target.core_clocks_hz)
 
 
-def _gpu(target: Target) -> float | None:
+def _gpu(target: Target, _: Workload) -> float | None:
     single = target.gpu_fp32_flops_per_s
     if single is None:
         return None
     return single * _HALF_OVER_SINGLE * (_MATRIX_UNITS if target.gpu_matrix_units else 1)
 
 
-def _npu(target: Target) -> float | None:
+def _npu(target: Target, _: Workload) -> float | None:
     return target.npu_ops_per_s
 
 

@@ -11,8 +11,7 @@ from edgec.devices.prediction.parameters import DecoderShape, Kind
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_several_methods
-from edgec.exporter.resolve.unheld import check_held, check_recurrences
+from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.sources.hf_config import DECODER
 from edgec.exporter.sources.model_forms import existing_path
 from edgec.exporter.sources.model_source import ModelSource
@@ -46,11 +45,7 @@ def refusal(source: ModelSource | None, shape: DecoderShape, recipe: Recipe, for
     if source is None or (source.kind == DECODER and _attends_alone(shape)):
         return None
     try:
-        if source.kind == DECODER:
-            check_held(source, recipe, form)
-            check_recurrences(source)
-        elif source.kind in SEVERAL_METHODS:
-            check_several_methods(source, recipe, form, ExportOptions(model=source.source))
+        check_executable(source, recipe, form, ExportOptions(model=source.source))
     except InputError as error:
         return error
     return None

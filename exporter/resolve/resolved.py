@@ -35,10 +35,9 @@ from edgec.exporter.resolve.recipe_choice import (
     names_no_recipe,
     without_own_kernels,
 )
-from edgec.exporter.resolve.several_methods import SEVERAL_METHODS, check_several_methods
+from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.target_choice import choose_target, in_format
-from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.schemas.shipped import schema_files
 from edgec.exporter.sources.given_inputs import GivenInputs, read_inputs
@@ -105,12 +104,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     recipe = as_stored(as_recorded(recipe, source.config), source, form_of(asked), options)
     loops = False
     noted = check_requantise(options, recipe, source, form_of(asked))
-    if source.kind == "decoder":
-        check_held(source, recipe, form_of(asked))
-        check_recurrences(source)
-    elif source.kind in SEVERAL_METHODS:
-        check_several_methods(source, recipe, form_of(asked), options)
-    else:
+    check_executable(source, recipe, form_of(asked), options)
+    if source.kind == "module":
         own = asked.name == DEFAULT_TARGET
         # An app has ExecuTorch's kernels, so that on phones edgec's are called where they are asked for.
         loops = recipe.kernels == OWN_KERNELS and (own or options.kernels == OWN_KERNELS)

@@ -9,10 +9,10 @@ from edgec.backends.forms import Form
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.resolve.unheld import check_held
+from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.sources.fixed_eyes import unseen
 from edgec.exporter.sources.fixed_sources import unread
-from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
+from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_source import ModelSource
 
 _ON_CPUS = "export for a CPU with edgec's kernels (--target host or android-cpu) without this option"
@@ -89,6 +89,19 @@ _KINDS = {
     ),
 }
 SEVERAL_METHODS = tuple(_KINDS)
+
+
+def check_executable(source: ModelSource, recipe: Recipe, form: Form, options: ExportOptions) -> None:
+    """Refuse a model that writes text where a form cannot execute it; other modules are checked elsewhere.
+
+    Raises:
+        InputError: as ``check_held``, ``check_recurrences`` and ``check_several_methods``.
+    """
+    if source.kind == DECODER:
+        check_held(source, recipe, form)
+        check_recurrences(source)
+    elif source.kind in SEVERAL_METHODS:
+        check_several_methods(source, recipe, form, options)
 
 
 def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, options: ExportOptions) -> None:

@@ -138,13 +138,12 @@ def open_eagle(folder: Path, source: ModelSource, spec: ModelSpec, allow_pickle:
         raise _other(folder, f"fc.weight has shape {list(matrix.shape)}, the hidden size is {spec.hidden_size}")
     count = len(spec.layers)
     own = LayerSpec(count, config.num_attention_heads, config.num_key_value_heads, config.head_dim)
-    file = (folder / SINGLE) if is_plain(folder / SINGLE) else folder / PICKLE
     return EaglePredictor(
         name=EAGLE3,
         config=config,
         weights=weights,
         spec=replace(spec, layers=(*spec.layers, own)),
-        files=(file, folder / CONFIG),
+        files=(_file(folder), folder / CONFIG),
         taps=(2, count // 2, count - 3),
         matrix=matrix,
         places=places,
@@ -178,9 +177,14 @@ def _config(folder: Path, spec: ModelSpec) -> Any:
     return config
 
 
+def _file(folder: Path) -> Path:
+    """The file of the tensors: safetensors, else a pickle."""
+    return (folder / SINGLE) if is_plain(folder / SINGLE) else folder / PICKLE
+
+
 def _stored(folder: Path, allow_pickle: bool) -> Weights:
-    file = folder / SINGLE
-    return open_files((file,)) if is_plain(file) else open_pickles((folder / PICKLE,), allow_pickle)
+    file = _file(folder)
+    return open_files((file,)) if file.name == SINGLE else open_pickles((file,), allow_pickle)
 
 
 def _names(stored: Weights) -> dict[str, str]:

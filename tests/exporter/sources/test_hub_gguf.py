@@ -8,15 +8,14 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
-from huggingface_hub import constants
 
 from edgec.errors import InputError
 from edgec.exporter.sources.hub_gguf import chosen, hub_choice
 from edgec.exporter.sources.parameters import read_config
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_models import FAMILIES, tiny_model, write_model
+from tests.exporter.sources.hub_cache import offline_cache, snapshot
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MANY = [
     *("README.md", "m-Q4_K_M.gguf", "m-Q4_K_S.gguf", "m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf"),
     *("mmproj-m-f16.gguf", "m.imatrix.gguf", "big/m-Q6_K.gguf"),
@@ -56,15 +55,9 @@ def test_other_forms_choose_no_file(model: str) -> None:
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cached repository ``owner/tiny``, offline; returns its snapshot's folder."""
-    folder = tmp_path / "hub"
-    repo = folder / "models--owner--tiny"
-    (repo / "refs").mkdir(parents=True)
-    (repo / "refs" / "main").write_text(COMMIT)
-    (repo / "snapshots" / COMMIT).mkdir(parents=True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.chdir(tmp_path)
-    return repo / "snapshots" / COMMIT
+    folder = snapshot(offline_cache(tmp_path, monkeypatch))
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _listing(monkeypatch: pytest.MonkeyPatch, files: Sequence[str]) -> None:

@@ -9,36 +9,23 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from huggingface_hub import constants, errors
+from huggingface_hub import errors
 
 from edgec.errors import InputError
 from edgec.exporter.sources.resolve import resolve
+from tests.exporter.sources.hub_cache import COMMIT, offline_cache, snapshot
 from tests.exporter.tiny_sentence_encoder import save_sentence_encoder
 from tests.exporter.tiny_sources import write_config, write_llama
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty hub cache, offline."""
-    folder = tmp_path / "hub"
-    folder.mkdir()
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.chdir(tmp_path)
-    return folder
-
-
-def _snapshot(cache: Path) -> Path:
-    repo = cache / "models--owner--tiny"
-    (repo / "refs").mkdir(parents=True)
-    (repo / "refs" / "main").write_text(COMMIT)
-    return repo / "snapshots" / COMMIT
+    return offline_cache(tmp_path, monkeypatch)
 
 
 def test_a_cached_model_is_found_offline(cache: Path) -> None:
-    folder = write_llama(_snapshot(cache))
+    folder = write_llama(snapshot(cache))
     source = resolve("owner/tiny")
     assert (source.name, source.source, source.revision) == ("tiny", "owner/tiny", COMMIT)
     assert source.path == folder
@@ -52,7 +39,7 @@ def test_a_model_that_is_not_cached_offline(cache: Path) -> None:
 
 
 def test_a_cached_repository_of_several_gguf_files_needs_a_choice(cache: Path) -> None:
-    folder = _snapshot(cache)
+    folder = snapshot(cache)
     folder.mkdir(parents=True)
     for name in ("tiny-Q4_K_M.gguf", "tiny-Q8_0.gguf"):
         (folder / name).write_bytes(b"GGUF")
@@ -61,7 +48,7 @@ def test_a_cached_repository_of_several_gguf_files_needs_a_choice(cache: Path) -
 
 
 def test_a_cached_config_without_weights(cache: Path) -> None:
-    folder = write_config(_snapshot(cache))
+    folder = write_config(snapshot(cache))
     (folder / "README.md").write_text("# Tiny\n")
     with pytest.raises(InputError, match="E112"):
         resolve("owner/tiny")
