@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +104,22 @@ def read_packed(artifact: Path) -> Iterator[tuple[PackedText, bytes]]:
             ]
             for text in dict.fromkeys(texts):
                 yield text, pieces.segment(places[text.key])
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise _unreadable(artifact, error) from error
+
+
+def read_named(artifact: Path, keys: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """The bytes of some named data of a .pte by key; one at a time is loaded.
+
+    Raises:
+        InputError: E139, the file is not an ExecuTorch program, or it has no data of one of the names.
+    """
+    try:
+        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            pieces = _parse(data)[1]
+            places = {entry.key: entry.segment_index for entry in pieces.program.named_data or []}
+            for key in keys:
+                yield key, pieces.segment(places[key])
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise _unreadable(artifact, error) from error
 

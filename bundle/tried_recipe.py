@@ -1,4 +1,4 @@
-"""A default recipe that a model was compiled with before the one of its bundle, and what it missed."""
+"""A recipe whose limits a model missed: a default before the one of its bundle, or one that was named and kept."""
 
 from __future__ import annotations
 
@@ -21,4 +21,6 @@ class TriedRecipe(JsonPart):
 
 def tried_line(tried: Sequence[TriedRecipe], taken: str) -> str:
     """What was tried and what was taken, in a line; empty where the first recipe held."""
+    if [each.recipe for each in tried] == [taken]:
+        return f"{tried[0].line}: kept, since it was named; --max-kl gives layers more bits until a divergence holds"
     return f"{'; '.join(each.line for each in tried)}: {taken} instead" if tried else ""

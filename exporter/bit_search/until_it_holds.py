@@ -1,7 +1,8 @@
 """Compile a model with more and more bits until its quality is the wanted one.
 
-A default never ends at a refusal of a healthy model: it spends bytes, and says how many. What a user asked for by
-name, by ``--budget`` or by ``--max-kl`` is refused where it cannot be had.
+A default never ends at a refusal of a healthy model: it spends bytes, and says how many. A recipe that a user named
+stays as it is: where it misses its own limits, the export says so. A limit that a user gave, by ``--budget``, by
+``--max-kl`` or in a recipe file, refuses what misses it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgec.bundle.manifest import MoreBits
+from edgec.bundle.tried_recipe import TriedRecipe
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.bit_search.allocation import WidthChoice
 from edgec.exporter.bit_search.wanted_quality import MARGIN, Widened, most_bits, schemes_of_layer, widen
 from edgec.exporter.parity.refusals import QualityMissed
 from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import named_recipes
 from edgec.ir.weight_scheme import WeightScheme
 
 if TYPE_CHECKING:
@@ -45,14 +48,16 @@ class WantedQuality:
     Attributes:
         kl: the divergence from the float model that a user asked for, nats; None: the recipe's own budget.
         refuses: whether to refuse a model that cannot have it.
+        spends: whether layers may have more bits than the recipe gives them.
     """
 
     kl: float | None
     refuses: bool
+    spends: bool = True
 
 
 def wanted_quality(options: ExportOptions, request: ExportRequest) -> WantedQuality | None:
-    """What an export must reach by spending bytes; None where its recipe stands as it is.
+    """What an export must reach, and how; None where its limits refuse what misses them.
 
     Raises:
         InputError: E822, ``--max-kl`` with other limits of the same; E823, on a model whose layers cannot be searched.
@@ -63,10 +68,11 @@ def wanted_quality(options: ExportOptions, request: ExportRequest) -> WantedQual
     if options.max_kl is not None:
         _check(options, possible)
         return WantedQuality(options.max_kl, refuses=True)
-    named = options.recipe is not None or recorded_recipe(options.model) is not None
-    if named or options.budgets or options.target_bits is not None or not possible:
+    own_limits = options.recipe is not None and str(options.recipe) not in named_recipes() and request.recipe.budgets
+    if options.budgets or own_limits or options.target_bits is not None or not possible:
         return None
-    return WantedQuality(None, refuses=False)
+    named = options.recipe is not None or recorded_recipe(options.model) is not None
+    return WantedQuality(None, refuses=False, spends=not named)
 
 
 def _check(options: ExportOptions, possible: bool) -> None:
@@ -108,6 +114,8 @@ def compile_until_it_holds(
         return request, compile_model(request, cache, progress)
     except QualityMissed as first:
         missed = first
+    if not wanted.spends:
+        return _as_it_is(request, missed, cache, progress)
     layers, plain, kl = _losses(request, cache, progress), request.recipe, _kl(missed)
     measured, aim = kl, kl * _needed(missed)
     for _ in range(_POINTS):
@@ -126,6 +134,17 @@ def compile_until_it_holds(
     loose = replace(request, recipe=_limited(request, BROKEN))
     widened = replace(widened, recipe=replace(widened.recipe, budgets=loose.recipe.budgets))
     return _compiled(loose, widened, kl, cache, progress, over=budget)
+
+
+def _as_it_is(
+    request: ExportRequest, missed: QualityMissed, cache: StageCache, progress: Progress
+) -> tuple[ExportRequest, CompiledModel]:
+    """Compile a recipe that somebody named, and that misses its own limits: only nonsense is refused."""
+    from edgec.exporter.pipeline import compile_model
+
+    tried = TriedRecipe(recipe=request.recipe.name, missed=missed.why)
+    loose = replace(request, recipe=_limited(request, BROKEN), spends_bits=False, tried=(tried,))
+    return loose, compile_model(loose, cache, progress)
 
 
 def _or_refuse(

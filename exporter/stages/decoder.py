@@ -207,7 +207,7 @@ def artifact_rungs(
     loose = rounds_values(recipe)
     budget = executed_budget(recipe, rounded=loose, noise=rewrite.noise)
     count = load_facts(artifact.parent).read_back
-    read = f"{count} packed matrices read from the file are the graph's to the bit" * (count > 0)
+    read = f"{count} matrices read from the file are the graph's to the bit" * (count > 0)
     note = "; ".join(filter(None, ["executed by ExecuTorch on this machine", read, noise_note(rewrite.noise)]))
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note=note)]
     if loose:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -15,16 +16,21 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.folder import read_manifest
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.execution import run_artifact, run_program
-from edgec.exporter.parity.execution_noise import ROUNDED, Noise
+from edgec.exporter.parity.execution_noise import HALF, ROUNDED, Noise
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung
 from edgec.exporter.parity.own_roundings import rung_with_roundings
 from edgec.exporter.parity.probe_calls import text_calls
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.resolved import resolve_options
+from edgec.exporter.stages.capturing import capture_request, stream_weights
 from edgec.exporter.stages.cpu_methods import block_rows
 from edgec.exporter.stages.decoder import DecoderStages
+from edgec.exporter.stages.rewriting import with_floats
+from edgec.exporter.stages.static_decoder import StaticDecoderStages, lowering_budget
 from edgec.ir.program import Program
+from edgec.passes.contract import run_passes
+from tests.exporter.off_grid import off_grid_folder
 from tests.exporter.parity.planted_faults import LOST, ONE_ROW, ROWS_OFF, SWAPPED, damaged
 
 pytestmark = [pytest.mark.real_model, pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -47,7 +53,11 @@ class Rounded:
         return lower(change(program), block_rows=block_rows(self.request)).artifact
 
     def rung(self, executed: Tensor) -> Rung:
-        budget = executed_budget(self.request.recipe, rounded=True, noise=self.noise)
+        recipe, form = self.request.recipe, self.request.form
+        if form.static:
+            budget = lowering_budget(recipe, half=form.half, untrained=False, noise=self.noise)
+        else:
+            budget = executed_budget(recipe, rounded=True, noise=self.noise)
         return lowering_rung(Stage("graph", self.logits), Stage("artifact", executed), budget, rounded=True)
 
     def judged_with_its_roundings(self, executed: Tensor, lower: Lower) -> Rung:
@@ -56,17 +66,24 @@ class Rounded:
         return rung_with_roundings(self.rung(executed), self.program, calls, executed, lower)
 
 
-def rounded(folder: Path, recipe: str, kernels: str | None = None) -> Rounded:
-    request = resolve_options(ExportOptions(folder, recipe=recipe, kernels=kernels)).request
-    program = DecoderStages(request).rewrite_unmeasured(Progress())
+def rounded(folder: Path, **options: Any) -> Rounded:
+    request = resolve_options(ExportOptions(folder, recipe="4bit", **options)).request
+    stages = (StaticDecoderStages if request.form.static else DecoderStages)(request)
+    captured = capture_request(request, stream_weights(request.source), Progress())
+    program = with_floats(run_passes(captured, stages.passes(), in_place=True))
     run = partial(run_program, tokens=request.probe.tokens, plan=request.probe.plan)
-    logits = run(program)
-    return Rounded(request, program, logits, ROUNDED.noise(program, logits, run))
+    logits, second = run(program), HALF if request.form.half else ROUNDED
+    return Rounded(request, program, logits, second.noise(program, logits, run))
 
 
 @pytest.fixture(scope="module")
-def four_bit(real_model: Path) -> Rounded:
-    return rounded(real_model, "4bit")
+def trained(real_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return off_grid_folder(real_model, tmp_path_factory.mktemp("trained") / "off-grid")
+
+
+@pytest.fixture(scope="module")
+def four_bit(trained: Path) -> Rounded:
+    return rounded(trained)
 
 
 def executed(own: Rounded, folder: Path, lower: Lower) -> Tensor:
@@ -96,8 +113,26 @@ def test_no_fault_is_excused_by_its_own_roundings(fault: str, four_bit: Rounded,
     assert not four_bit.judged_with_its_roundings(got, lower).passed
 
 
-def test_the_default_is_never_refused_and_knows_the_capital_of_france(real_model: Path, tmp_path: Path) -> None:
-    bundle = edgec.export(real_model, out=tmp_path / "x.edgec")
+FORMS: dict[str, dict[str, Any]] = {
+    "onnx": {"target": "host", "format": "onnx"},
+    "mlpackage": {"target": "iphone", "format": "mlpackage"},
+}
+
+
+@pytest.fixture(scope="module", params=list(FORMS))
+def of_a_form(trained: Path, request: pytest.FixtureRequest) -> Rounded:
+    return rounded(trained, **FORMS[request.param])
+
+
+@pytest.mark.parametrize("fault", [SWAPPED, ONE_ROW, ROWS_OFF, LOST])
+def test_logits_tell_each_fault_where_activations_are_floats(fault: str, of_a_form: Rounded) -> None:
+    probe = of_a_form.request.probe
+    wrong = run_program(damaged(of_a_form.program, fault, MATRIX), probe.tokens, probe.plan)
+    assert not of_a_form.rung(wrong).passed, of_a_form.noise
+
+
+def test_the_default_is_never_refused_and_knows_the_capital_of_france(trained: Path, tmp_path: Path) -> None:
+    bundle = edgec.export(trained, out=tmp_path / "x.edgec")
     manifest = read_manifest(bundle)
     quality = [rung for rung in manifest.parity if rung.half == "quality"][-1]
     assert quality.passed and quality.kl_mean is not None and quality.kl_mean <= 0.2

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from edgec.ir.kernel_grids import LINEAR_KERNELS
+from edgec.ir.kernel_grids import LINEAR_KERNELS, KernelGrid
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme, balanced
 from edgec.passes.cleanup.fold_constants import FoldConstants
@@ -41,11 +41,12 @@ def quantised(
     rules: tuple[SchemeRule, ...] = (),
     lm_head: WeightScheme | None = EIGHT,
     default: WeightScheme = FOUR,
+    kernels: tuple[KernelGrid, ...] = LINEAR_KERNELS,
     **options: Any,
 ) -> Program:
     """A decoder with edgec's operators and matrices of 4 bits, unless a rule says otherwise."""
     passes: list[Pass] = [
         *(FuseRmsNorm(heads=True), FuseRope(), KvCache(CONTEXT, 12, "float32", 0, "edgec")),
-        *(Quantize(rules, default, lm_head, kernels=LINEAR_KERNELS), QuantizeEmbedding(8, min_rows=1), FoldConstants()),
+        *(Quantize(rules, default, lm_head, kernels=kernels), QuantizeEmbedding(8, min_rows=1), FoldConstants()),
     ]
     return run_passes(captured(family, **options), passes)

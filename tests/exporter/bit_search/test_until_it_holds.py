@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 
 from edgec.bundle.findings import Rung
 from edgec.bundle.manifest import MoreBits
+from edgec.bundle.tried_recipe import TriedRecipe, tried_line
 from edgec.errors import BudgetError, InputError
 from edgec.exporter import pipeline
 from edgec.exporter.bit_search import until_it_holds
@@ -56,12 +57,15 @@ class Model:
 
 
 def compiled(model: Model, wanted: WantedQuality, monkeypatch: pytest.MonkeyPatch) -> tuple[MoreBits | None, Recipe]:
+    found, _ = compile_until_it_holds(asked(model, monkeypatch), wanted, None, None)  # type: ignore[arg-type]
+    return found.more_bits, found.recipe
+
+
+def asked(model: Model, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(pipeline, "compile_model", model.compile)
     monkeypatch.setattr(until_it_holds, "_losses", lambda *_: LAYERS)
     monkeypatch.setattr(until_it_holds, "check_recipe", lambda *_: None)
-    request: Any = Request(CPU, SimpleNamespace(name="host", backend="xnnpack"))
-    found, _ = compile_until_it_holds(request, wanted, None, None)  # type: ignore[arg-type]
-    return found.more_bits, found.recipe
+    return Request(CPU, SimpleNamespace(name="host", backend="xnnpack"))
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,11 @@ class Request:
     target: Any
     more_bits: MoreBits | None = None
     spends_bits: bool = False
+    tried: tuple[TriedRecipe, ...] = ()
 
 
 DEFAULT = WantedQuality(None, refuses=False)
+NAMED = WantedQuality(None, refuses=False, spends=False)
 
 
 def test_a_budget_that_holds_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +130,27 @@ def test_a_wanted_divergence_is_reached_or_refused(tmp_path: Path, monkeypatch: 
     assert caught.value.code == "E821" and "--max-kl 0.053" in caught.value.fix
 
 
-def test_only_what_nobody_asked_for_is_a_default() -> None:
+def test_a_recipe_that_was_named_is_kept_and_its_miss_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(tmp_path, 0.4)
+    request = asked(model, monkeypatch)
+    found, _ = compile_until_it_holds(request, NAMED, None, None)  # type: ignore[arg-type]
+    assert found.more_bits is None and found.recipe.rules == request.recipe.rules and len(model.compiled) == 2
+    (tried,) = found.tried
+    assert tried.recipe == found.recipe.name
+    assert "kept, since it was named; --max-kl" in tried_line(found.tried, found.recipe.name)
+    with pytest.raises(BudgetError) as caught:
+        compiled(Model(tmp_path, 2.5), NAMED, monkeypatch)
+    assert caught.value.code == "E201", "nonsense"
+
+
+def test_only_what_nobody_asked_for_is_a_default(tmp_path: Path) -> None:
     source = SimpleNamespace(kind="decoder", trained=True)
     request: Any = SimpleNamespace(source=source, recipe=CPU)
     assert wanted_quality(ExportOptions("m"), request) == DEFAULT
-    assert wanted_quality(ExportOptions("m", recipe="4bit"), request) is None
+    assert wanted_quality(ExportOptions("m", recipe="4bit"), request) == NAMED
+    own: Any = SimpleNamespace(source=source, recipe=replace(CPU, budgets={"kl_mean": 0.2}))
+    assert wanted_quality(ExportOptions("m", recipe=tmp_path / "own.toml"), own) is None, "its own limit"
+    assert wanted_quality(ExportOptions("m", recipe="4bit", budgets={"kl_mean": 0.1}), own) is None
     assert wanted_quality(ExportOptions("m", budgets={"kl_mean": 0.1}), request) is None
     assert wanted_quality(ExportOptions("m", target_bits=4.5), request) is None
     assert wanted_quality(ExportOptions("m", recipe="4bit", max_kl=0.1), request) == WantedQuality(0.1, refuses=True)

@@ -10,6 +10,7 @@ from edgec.ir.program import Program
 from edgec.passes.contract import clone
 
 BLOCK = 512
+_INTEGERS = torch.int8, torch.uint8
 SWAPPED, ONE_ROW, ROWS_OFF, LOST = "two blocks swapped", "a row in another's place", "rows off by one", "lost scales"
 
 
@@ -17,9 +18,9 @@ def damaged(program: Program, fault: str, matrix: str) -> Program:
     """The program with a fault in the rounded matrix whose name ``matrix`` is a part of."""
     graph = clone(program.graph)
     held = [(name, value) for name, value in graph.named_buffers() if matrix in name]
-    name, old = next((name, value) for name, value in held if value.dtype == torch.int8 and value.shape[1] > 16)
+    name, old = next((name, value) for name, value in held if value.dtype in _INTEGERS and value.shape[1] > 16)
     if fault == LOST:
-        name, old = next((name, value) for name, value in held if "scale" in name)
+        name, old = next((name, value) for name, value in held if name.endswith(("_scale", "_table")))
     owner, _, leaf = name.rpartition(".")
     setattr(graph.get_submodule(owner), leaf, _damaged(old, fault))
     assert not torch.equal(attribute(graph, name), old)

@@ -14,9 +14,10 @@ from edgec.bundle.delegates import PackedText
 from edgec.bundle.pte_layout import read_packed
 from edgec.errors import BudgetError
 from edgec.exporter.parity.stored_weights import check_stored_weights, rows_of_graph
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme
-from tests.backends.edgec_linear.programs import MIXED, quantised
+from tests.backends.edgec_linear.programs import EIGHT, MIXED, quantised
 from tests.backends.edgec_linear.test_experts import quantised as experts_quantised
 from tests.exporter.parity.planted_faults import LOST, ONE_ROW, ROWS_OFF, SWAPPED, damaged
 
@@ -66,6 +67,30 @@ def test_one_flipped_bit_of_the_file_is_seen(lowered: tuple[Program, Lowered], t
 
 def _segment_of(artifact: Path, key: str) -> bytes:
     return next(data for text, data in read_packed(artifact) if text.key == key)
+
+
+@pytest.fixture(scope="module")
+def standard() -> tuple[Program, Lowered]:
+    program = quantised("llama", (("*v_proj*", EIGHT),), kernels=DYNAMIC_INT8_KERNELS)
+    return program, lower_methods({"forward": program})
+
+
+def test_what_xnnpack_stores_is_read_back(standard: tuple[Program, Lowered], tmp_path: Path) -> None:
+    program, made = standard
+    count = check_stored_weights(written(made, tmp_path), {"forward": program}, made.stored_by_method)
+    assert program.spec is not None and count >= 7 * len(program.spec.layers) + 1, "of layers and lm_head"
+
+
+@pytest.mark.parametrize("matrix", [MATRIX, "layers.0.self_attn.q_proj"], ids=["8 bits", "4 bits"])
+@pytest.mark.parametrize("fault", [SWAPPED, ONE_ROW, ROWS_OFF, LOST])
+def test_a_fault_in_what_xnnpack_stores_is_named(
+    fault: str, matrix: str, standard: tuple[Program, Lowered], tmp_path: Path
+) -> None:
+    program, made = standard
+    graphs: Mapping[str, Program] = {"forward": damaged(program, fault, matrix)}
+    with pytest.raises(BudgetError) as caught:
+        check_stored_weights(written(made, tmp_path), graphs, made.stored_by_method)
+    assert caught.value.code == "E840" and matrix in caught.value.where
 
 
 @pytest.mark.long
