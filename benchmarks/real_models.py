@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Logits = NDArray[np.float32]
 
 RECIPES = ("8bit", "5bit", "4bit", "4bit-small", "3bit")
-TYPES = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_M", "Q2_K")
-WINDOW, ANSWER = 512, 160
+TYPES = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "IQ4_XS", "Q3_K_M", "Q2_K")
+WINDOW, ANSWER, BEGIN = 512, 160, 100_000
 CONTEXT = 1024
 CASES = (
     Case("prefill of 512, ms", 0, 512, warmups=0, repeats=2),
@@ -105,8 +105,10 @@ def windows(model: Path, text: Path, chat: Path | None, tokens: int) -> dict[str
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    # From a place inside the text: books begin with lists of chapters.
-    ids = tokenizer(text.read_text(encoding="utf-8")[100_000 : 100_000 + 8 * tokens])["input_ids"][:tokens]
+    whole = text.read_text(encoding="utf-8")
+    # From a place inside a long text: books begin with lists of chapters.
+    start = BEGIN if len(whole) > 2 * BEGIN else 0
+    ids = tokenizer(whole[start : start + 8 * tokens])["input_ids"][:tokens]
     found = {text.stem: [ids[i : i + WINDOW] for i in range(0, len(ids), WINDOW)]}
     if chat is not None:
         questions = [json.loads(line)["turns"][0] for line in chat.read_text(encoding="utf-8").splitlines()]
