@@ -105,6 +105,7 @@ class Generation:
             text that matches; None where the text is not whole.
         reasoning: what a message says before its answer, where its chat template tells the two apart.
         tool_calls: the calls of tools in a message.
+        stopped_by: the stop string that ended the text, which is no part of it.
     """
 
     text: str
@@ -119,6 +120,7 @@ class Generation:
     value: Any = None
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    stopped_by: str | None = None
 
     def __repr__(self) -> str:
         speed = self.decode_tokens_per_s
@@ -252,7 +254,7 @@ def pieces(
     counts = speculate.counts if speculate and not watch else None
     made = Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
     more = manner.read_fields(text) if manner else {}
-    return replace(made, value=_value(request, text.shown, reason), **more)
+    return replace(made, value=_value(request, text.shown, reason), stopped_by=text.stopped_by, **more)
 
 
 def _value(request: GenerationRequest, text: str, reason: str) -> Any:

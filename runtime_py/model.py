@@ -184,7 +184,8 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
             images: files, arrays [H, W, 3] or images of Pillow, for a model with eyes (docs/eyes.md).
             audio: WAV files, or float samples [N] in -1..1 at the model's rate, for a model with ears (docs/ears.md).
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
-                greedy), top_k, top_p, min_p, seed, stop, repetition_penalty; and schema, json, regex or grammar, which
+                greedy), top_k, top_p, min_p, seed, stop, repetition_penalty, presence_penalty, frequency_penalty,
+                logit_bias (by token id); and schema, json, regex or grammar, which
                 hold the text to a structure: its value is the result's ``value``.
 
         Raises:

@@ -18,6 +18,10 @@ class Reader(Protocol):
     def stopped(self) -> bool:
         """Whether a stop string has ended the text."""
 
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that has ended the text."""
+
     def push(self, token: int) -> None:
         """Read one more token."""
 
@@ -41,6 +45,11 @@ class PlainTextReader:
     def stopped(self) -> bool:
         """Whether a stop string has ended the text."""
         return self._stop.hit is not None
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that has ended the text."""
+        return self._stop.hit
 
     def push(self, token: int) -> None:
         """Read one more token, and keep what it makes certain of the text."""

@@ -1,14 +1,15 @@
 """From logits to the next token.
 
 The order is that of transformers' ``generate``: repetition penalty, temperature, top-k, top-p, min-p; each step masks
-logits with -inf and the next one sees the masked distribution. Temperature 0 is greedy: the penalty, then the largest.
-Tokens that a structured text may not hold are masked before all of these.
+logits with -inf and the next one sees the masked distribution. Temperature 0 is greedy: penalties, then the largest.
+Tokens that a structured text may not hold are masked before all of these. OpenAI's penalties and biases come before the
+temperature, too: its reference says that they are added to the logits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -20,6 +21,8 @@ from edgec.runtime_py.structured.rule import TokenRule, Vector
 
 # Beyond these, logits of float32 divided or multiplied by a number become infinite or nothing.
 _FEWEST, _MOST = 1e-12, 1e12
+_LARGEST_PENALTY, _LARGEST_BIAS, _BANNED = 2, 100, -100
+_MOST_BIASES = 1024
 _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
     "temperature": (Real, lambda value: value == 0 or _FEWEST <= value <= _MOST, "0 (greedy), or 1e-12 to 1e12"),
     "top_k": (Integral, lambda value: value >= 0, "a whole number, 0 (all) or more"),
@@ -27,6 +30,8 @@ _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
     "min_p": (Real, lambda value: 0 <= value <= 1, "0 to 1"),
     "repetition_penalty": (Real, lambda value: _FEWEST <= value <= _MOST, "1e-12 to 1e12 (1 is none)"),
     "seed": (Integral, lambda value: value >= 0, "a whole number, 0 or more"),
+    "presence_penalty": (Real, lambda value: abs(value) <= _LARGEST_PENALTY, "-2 to 2 (0 is none)"),
+    "frequency_penalty": (Real, lambda value: abs(value) <= _LARGEST_PENALTY, "-2 to 2 (0 is none)"),
 }
 # Of 152,000 tokens; most distributions of language models reach 0.95 with fewer.
 _SORTED_AT_FIRST = 1024
@@ -43,6 +48,9 @@ class Sampling:
         min_p: drop tokens less likely than ``min_p`` times the most likely one; 0 keeps all.
         repetition_penalty: divides positive and multiplies negative logits of tokens seen before (arXiv:1909.05858).
         seed: makes the draws reproducible; None draws from the system's entropy.
+        presence_penalty: subtracted from the logits of tokens that the answer has already (OpenAI's; -2 to 2).
+        frequency_penalty: the same, times how often the answer has them.
+        logit_bias: added to the logits of tokens, -100 to 100; -100 bans one.
     """
 
     temperature: float = 0.0
@@ -51,6 +59,9 @@ class Sampling:
     min_p: float = 0.0
     repetition_penalty: float = 1.0
     seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse values outside their range.
@@ -63,6 +74,14 @@ class Sampling:
             allows_none = value is None and name == "seed"
             if isinstance(value, bool) or not (allows_none or (isinstance(value, kind) and valid(value))):
                 raise InputError(f"{name} is {value!r:.60}.", where=name, fix=f"give {allowed}", code="E156")
+        few = len(self.logit_bias) <= _MOST_BIASES
+        if not few or not all(abs(bias) <= _LARGEST_BIAS for bias in self.logit_bias.values()):
+            fix = f"give at most {_MOST_BIASES} tokens, each -{_LARGEST_BIAS} to {_LARGEST_BIAS}"
+            raise InputError("The biases of tokens are out of range.", where="logit_bias", fix=fix, code="E156")
+
+    def with_seed(self, further: int) -> Sampling:
+        """The options of one more answer to the same prompt: another draw, which an equal seed repeats."""
+        return self if self.seed is None or not further else replace(self, seed=self.seed + further)
 
 
 def penalise_repetition(logits: Vector, seen: Sequence[int], penalty: float) -> Vector:
@@ -72,6 +91,21 @@ def penalise_repetition(logits: Vector, seen: Sequence[int], penalty: float) -> 
     ids = np.unique(np.asarray(seen))
     out = logits.copy()
     out[ids] = np.where(out[ids] < 0, out[ids] * penalty, out[ids] / penalty)
+    return out
+
+
+def penalise_answer(logits: Vector, answer: Sequence[int], sampling: Sampling) -> Vector:
+    """Subtract the penalties of tokens that the answer has, and add biases; ``logits`` [vocabulary] stays as it is."""
+    penalised = answer and (sampling.presence_penalty or sampling.frequency_penalty)
+    if not penalised and not sampling.logit_bias:
+        return logits
+    out = logits.copy()
+    if penalised:
+        ids, counts = np.unique(np.asarray(answer), return_counts=True)
+        out[ids] -= (sampling.presence_penalty + sampling.frequency_penalty * counts).astype(out.dtype)
+    for token, bias in sampling.logit_bias.items():
+        if 0 <= token < len(out):
+            out[token] = -np.inf if bias == _BANNED else out[token] + bias
     return out
 
 
@@ -127,9 +161,10 @@ def probabilities(logits: Vector) -> NDArray[np.float64]:
     return np.asarray(shifted / shifted.sum())
 
 
-def process_logits(logits: Vector, seen: Sequence[int], sampling: Sampling) -> Vector:
-    """Apply all steps in order; for greedy decoding only the repetition penalty."""
+def process_logits(logits: Vector, seen: Sequence[int], sampling: Sampling, answer: Sequence[int] = ()) -> Vector:
+    """Apply all steps in order, for greedy decoding only the penalties; ``answer``: of ``seen``, after the prompt."""
     out = penalise_repetition(logits, seen, sampling.repetition_penalty)
+    out = penalise_answer(out, answer, sampling)
     if sampling.temperature == 0:
         return out
     out = keep_top_k(out / np.asarray(sampling.temperature, dtype=out.dtype), sampling.top_k)
@@ -159,11 +194,18 @@ class Sampler:
         """
         self.sampling, self.rule, self._watch = sampling, rule, watch
         self._rng = np.random.default_rng(sampling.seed)
+        self._prompt_tokens: int | None = None
+
+    def scores(self, logits: Vector, seen: Sequence[int]) -> Vector:
+        """The logits [vocabulary] that a token after ``seen`` is drawn by; what the first call saw is the prompt."""
+        if self._prompt_tokens is None:
+            self._prompt_tokens = len(seen)
+        allowed = logits if self.rule is None else self.rule.mask(logits)
+        return process_logits(allowed, seen, self.sampling, seen[self._prompt_tokens :])
 
     def __call__(self, logits: Vector, seen: Sequence[int]) -> int:
         """Choose the next token after ``seen`` (prompt and generated tokens), given logits [vocabulary]."""
-        allowed = logits if self.rule is None else self.rule.mask(logits)
-        scores = process_logits(allowed, seen, self.sampling)
+        scores = self.scores(logits, seen)
         token = int(scores.argmax()) if self.sampling.temperature == 0 else draw(probabilities(scores), self._rng)
         token = token if self.rule is None else self.rule.take(token)
         if self._watch is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,9 @@ class Tokenized:
         seed: int | None = None,
         stop: str | Sequence[str] | None = (),
         repetition_penalty: float | None = None,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
         schema: Any = None,
         json: bool = False,
         regex: str | None = None,
@@ -90,9 +93,10 @@ class Tokenized:
     ) -> GenerationRequest:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
-        The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
-        a JSON Schema, a pydantic class, the path of a JSON file, or a name that the bundle ships;
-        ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF, or the path of a file with one.
+        The penalties and biases are OpenAI's. The last four, of which one may be given, hold the text to a structure
+        (docs/structured-output.md): ``schema``, a JSON Schema, a pydantic class, the path of a JSON file,
+        or a name that the bundle ships; ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF,
+        or the path of a file with one.
 
         Raises:
             InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to;
@@ -101,7 +105,8 @@ class Tokenized:
         """
         own = self.generation_config.repetition_penalty or 1.0
         penalty = own if repetition_penalty is None else repetition_penalty
-        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
+        added = (presence_penalty, frequency_penalty, logit_bias or {})
+        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed, *added)
         structure = self._structure(schema, regex, grammar, json)
         return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
 

@@ -79,6 +79,11 @@ class MessageReader:
         """Whether a stop string has ended the answer."""
         return self._stop.hit is not None
 
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that has ended the answer."""
+        return self._stop.hit
+
     def push(self, token: int) -> None:
         """Read one more token."""
         self._feed(self._stream.push(token))

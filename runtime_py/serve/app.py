@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from threading import Event
 from typing import Any, Final
@@ -17,16 +17,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
+from edgec.bundle.encoding import token_ids
 from edgec.errors import EdgecError
+from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.serve.adapters import ServedModel, served_models
+from edgec.runtime_py.serve.answering import Prepared, answered
+from edgec.runtime_py.serve.anthropic_body import AnthropicBody, chat_of_blocks
+from edgec.runtime_py.serve.anthropic_shape import BlockShape, blocks_error
 from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, EmbeddingBody, GenerationBody, read_body
-from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
+from edgec.runtime_py.serve.hosted import Gone, Hosted
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
+from edgec.runtime_py.serve.kept_responses import KeptResponses
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.preparing import Preparing, until_gone
-from edgec.runtime_py.serve.probabilities import ChosenToken
 from edgec.runtime_py.serve.problems import (
     as_body,
     foreign_host,
@@ -37,14 +41,15 @@ from edgec.runtime_py.serve.problems import (
     wrong_key,
     wrong_kind,
 )
-from edgec.runtime_py.serve.shapes import AnswerShape, MessageShape, TextShape
-from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, wanted_text
+from edgec.runtime_py.serve.response_body import ResponseBody, answer_again, chat_of, messages_of
+from edgec.runtime_py.serve.response_shape import ResponseShape
+from edgec.runtime_py.serve.shapes import MessageShape, TextShape
+from edgec.runtime_py.serve.wanted_answer import WantedAnswer, several, wanted_message, wanted_texts
 
 _LOG: Final = logging.getLogger("edgec.serve")
 # Of the header Host itself: where Starlette cannot read it, it takes the server's own address instead.
+ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]
 _LOCAL: Final = re.compile(r"(127(\.[0-9]{1,3}){3}|localhost|\[::1\])(:[0-9]*)?", re.IGNORECASE)
-_DONE: Final = b"data: [DONE]\n\n"
-PreparedAnswer = tuple[ServedModel, WantedAnswer, AnswerShape]
 
 
 class Server:
@@ -63,7 +68,7 @@ class Server:
         writers = [one for one in hosted if isinstance(one, Hosted)]
         self._offers = {offer.name: offer for one in writers for offer in served_models(one)}
         self._limits, self._key, self._local = limits, key, local
-        self._preparing = Preparing(limits)
+        self._preparing, self._kept = Preparing(limits), KeptResponses()
 
     def app(self) -> Starlette:
         """The application for an ASGI server."""
@@ -72,26 +77,32 @@ class Server:
             Route("/v1/models", self._guarded(self._models)),
             Route("/v1/models/{name:path}", self._guarded(self._model)),
             Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
+            Route("/v1/responses", self._guarded(self._responses), methods=["POST"]),
+            Route("/v1/responses/{number}", self._guarded(self._kept_response), methods=["GET", "DELETE"]),
+            Route("/v1/messages", self._guarded(self._messages, blocks_error), methods=["POST"]),
+            Route("/v1/messages/count_tokens", self._guarded(self._counted, blocks_error), methods=["POST"]),
             Route("/v1/completions", self._guarded(self._completions), methods=["POST"]),
             Route("/v1/embeddings", self._guarded(self._embeddings), methods=["POST"]),
         ]
         handlers: Mapping[Any, Any] = {404: _nothing_here, 405: _nothing_here}
         return Starlette(routes=routes, exception_handlers=handlers)
 
-    def _guarded(self, endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
-        """The endpoint after the checks of host and key, its errors as answers."""
+    def _guarded(
+        self, endpoint: Callable[[Request], Awaitable[Any]], told: ErrorForm = lambda _, held: held
+    ) -> Callable[[Request], Awaitable[Any]]:
+        """The endpoint after the checks of host and key, its errors as answers, as ``told`` makes them."""
 
         async def guarded(request: Request) -> Any:
             try:
                 self._check(request)
                 return await endpoint(request)
             except EdgecError as error:
-                return problem(error)
+                return problem(error, told)
             except (ClientDisconnect, Gone):
                 return JSONResponse({}, status_code=499)
             except Exception as error:
                 _LOG.exception("a request failed")
-                return problem(error)
+                return problem(error, told)
 
         return guarded
 
@@ -99,8 +110,8 @@ class Server:
         host = request.headers.get("host", "")
         if self._local and not _LOCAL.fullmatch(host):
             raise foreign_host(host)
-        given = request.headers.get("authorization", "").encode("latin-1", "replace")
-        if self._key is not None and not secrets.compare_digest(given, f"Bearer {self._key}".encode()):
+        given = request.headers.get("authorization", "").removeprefix("Bearer ") or request.headers.get("x-api-key", "")
+        if self._key is not None and not secrets.compare_digest(given.encode("latin-1", "replace"), self._key.encode()):
             raise wrong_key()
 
     async def _health(self, _: Request) -> JSONResponse:
@@ -148,15 +159,51 @@ class Server:
         body = await self._body(request, ChatBody)
         offer = self._offer(body.model)
         wanted = await self._preparing.made(request, body, partial(wanted_message, offer.hosted.model, body))
-        shape = MessageShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None)
-        return await self._answered(request, body, (offer, wanted, shape))
+        shape = MessageShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None, each=body.n)
+        return await answered(request, self._limits, _choices(offer, several(wanted, body.n), shape, body))
+
+    async def _responses(self, request: Request) -> Any:
+        body = await self._body(request, ResponseBody)
+        offer, model = self._offer(body.model), self._offer(body.model).hosted.model
+        before = self._kept.get(body.previous_response_id).messages if body.previous_response_id else ()
+        chat = chat_of(body, before)
+        wanted = await self._preparing.made(request, chat, partial(wanted_message, model, chat))
+
+        def keep(held: dict[str, Any], made: Generation) -> None:
+            if body.store:
+                self._kept.keep(held, [*before, *messages_of(body), answer_again(held, made)])
+
+        shape = ResponseShape(offer.name, body, lambda text: len(token_ids(model.tokenizer, text)), keep)
+        return await answered(request, self._limits, Prepared(offer, [wanted], [shape], stream=body.stream))
+
+    async def _kept_response(self, request: Request) -> JSONResponse:
+        number = request.path_params["number"]
+        if request.method == "DELETE":
+            self._kept.forget(number)
+            return JSONResponse({"id": number, "object": "response.deleted", "deleted": True})
+        return JSONResponse(self._kept.get(number).held)
+
+    async def _messages(self, request: Request) -> Any:
+        body = await self._body(request, AnthropicBody)
+        if body.max_tokens is None:
+            raise malformed_body("it is missing", "max_tokens")
+        offer, chat = self._offer(body.model), chat_of_blocks(body)
+        wanted = await self._preparing.made(request, chat, partial(wanted_message, offer.hosted.model, chat))
+        shape = BlockShape(offer.name, len(wanted.prompt))
+        return await answered(request, self._limits, Prepared(offer, [wanted], [shape], stream=body.stream))
+
+    async def _counted(self, request: Request) -> JSONResponse:
+        body = await self._body(request, AnthropicBody)
+        chat = chat_of_blocks(body)
+        job = partial(wanted_message, self._offer(body.model).hosted.model, chat)
+        return JSONResponse({"input_tokens": len((await self._preparing.made(request, chat, job)).prompt)})
 
     async def _completions(self, request: Request) -> Any:
         body = await self._body(request, CompletionBody)
         offer = self._offer(body.model)
-        wanted = await self._preparing.made(request, body, partial(wanted_text, offer.hosted.model, body))
-        shape = TextShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None)
-        return await self._answered(request, body, (offer, wanted, shape))
+        wanted = await self._preparing.made(request, body, partial(wanted_texts, offer.hosted.model, body))
+        shape = TextShape(offer.name, offer.hosted.texts, body.logprobs is not None, each=body.n)
+        return await answered(request, self._limits, _choices(offer, wanted, shape, body))
 
     async def _body(self, request: Request, kind: type[BodyT]) -> BodyT:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -167,83 +214,6 @@ class Server:
         except TimeoutError as cause:
             raise malformed_body(f"it did not arrive within {self._limits.body_seconds:g} s") from cause
         return await run_in_threadpool(read_body, raw, kind)
-
-    async def _answered(self, request: Request, body: GenerationBody, prepared: PreparedAnswer) -> Any:
-        offer, wanted, shape = prepared
-        answer = offer.hosted.answer(wanted, offer.adapter)
-        watcher, streamed = asyncio.create_task(until_gone(request, answer.stop)), False
-        try:
-            if not body.stream:
-                return await _whole(answer, shape)
-            # An error before the first piece has a status of its own.
-            reader = aiter(answer.read())
-            first = await anext(reader, None)
-            usage = body.stream_options is not None and body.stream_options.include_usage
-            streamed = True
-            return EventStream(answer, _events(answer, shape, first, reader, usage), watcher, self._limits.send_seconds)
-        finally:
-            if not streamed:
-                answer.stop()
-                watcher.cancel()
-
-
-class EventStream:
-    """A response of server-sent events, which ends with its answer or with its client."""
-
-    def __init__(
-        self, answer: Answer, events: AsyncIterator[bytes], watcher: asyncio.Task[None], send_seconds: float
-    ) -> None:
-        """Send ``events``, and stop ``answer`` where they cannot be sent."""
-        self._answer, self._events, self._watcher, self._seconds = answer, events, watcher, send_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events, as ASGI wants it."""
-        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            async for event in self._events:
-                async with asyncio.timeout(self._seconds):
-                    await send({"type": "http.response.body", "body": event, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except (TimeoutError, OSError):
-            return  # The client reads no more: whoever closes the connection does the rest.
-        finally:
-            self._answer.stop()
-            self._watcher.cancel()
-
-
-async def _events(
-    answer: Answer, shape: AnswerShape, first: Written | None, rest: AsyncIterator[Written], usage: bool
-) -> AsyncIterator[bytes]:
-    """The events of an answer; an error on the way is the last one."""
-    for chunk in shape.first():
-        yield _event(chunk)
-    try:
-        for chunk in shape.chunks(first) if first is not None else ():
-            yield _event(chunk)
-        async for written in rest:
-            for chunk in shape.chunks(written):
-                yield _event(chunk)
-    except Gone:
-        return
-    except Exception as error:
-        if not isinstance(error, EdgecError):
-            _LOG.exception("an answer failed")
-        yield _event(as_body(error)[1])
-        return
-    assert answer.result is not None
-    yield _event(shape.last(answer.result))
-    if usage:
-        yield _event(shape.usage(answer.result))
-    yield _DONE
-
-
-async def _whole(answer: Answer, shape: AnswerShape) -> JSONResponse:
-    chosen: list[ChosenToken] = []
-    async for written in answer.read():
-        chosen += written.chosen
-    assert answer.result is not None
-    return JSONResponse(shape.whole(answer.result, chosen))
 
 
 async def _limited(request: Request, most: int) -> bytes:
@@ -257,14 +227,12 @@ async def _limited(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def problem(error: Exception) -> JSONResponse:
-    """An error as an answer."""
+def problem(error: Exception, told: ErrorForm = lambda _, held: held) -> JSONResponse:
+    """An error as an answer; ``told`` makes another object of its status and OpenAI's."""
     status, body = as_body(error)
-    return JSONResponse(body, status_code=status, headers={"WWW-Authenticate": "Bearer"} if status == 401 else None)
-
-
-def _event(held: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(held, ensure_ascii=False)}\n\n".encode()
+    return JSONResponse(
+        told(status, body), status_code=status, headers={"WWW-Authenticate": "Bearer"} if status == 401 else None
+    )
 
 
 def _described(name: str, one: Served) -> dict[str, Any]:
@@ -275,3 +243,12 @@ def _described(name: str, one: Served) -> dict[str, Any]:
 
 async def _nothing_here(request: Request, _: Exception) -> JSONResponse:
     return problem(no_such_path(request.url.path))
+
+
+def _choices(
+    offer: ServedModel, wanted: Sequence[WantedAnswer], shape: MessageShape | TextShape, body: GenerationBody
+) -> Prepared:
+    """A request of OpenAI's older paths: every answer is a choice of one object."""
+    shapes = [replace(shape, index=place) for place in range(len(wanted))]
+    told = body.stream_options is not None and body.stream_options.include_usage
+    return Prepared(offer, wanted, shapes, body.n, body.stream, told)

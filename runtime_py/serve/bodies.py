@@ -17,18 +17,18 @@ _MOST_MESSAGES: Final = 4096
 _MOST_TEXTS: Final = 2048
 _MOST_STOPS: Final = 16
 BodyT = TypeVar("BodyT", bound="Strict")
+HINTS: Final = (
+    *("metadata", "prediction", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "store", "user"),
+    *("verbosity", "service_tier"),
+)
+"""Parameters of OpenAI's that change nothing about an answer here, whatever they say."""
+_MOST_ANSWERS: Final = 16
 # Parameters of OpenAI's that are taken where they ask for what is done anyway.
 _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    "n": (1,),
     "best_of": (1,),
-    "frequency_penalty": (0,),
-    "presence_penalty": (0,),
-    "logit_bias": ({},),
-    "store": (False,),
     "echo": (False,),
     "suffix": ("",),
     "modalities": (["text"],),
-    "service_tier": ("auto", "default"),
     "functions": ([],),
 }
 
@@ -72,11 +72,14 @@ class GenerationBody(Strict):
     min_p: float | None = None
     repetition_penalty: float | None = None
     seed: int | None = None
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
+    logit_bias: dict[str, float] | None = Field(default=None, max_length=1024)
+    n: int = Field(default=1, ge=1, le=_MOST_ANSWERS)
     stop: Annotated[str | list[str] | None, AfterValidator(_few_strings)] = None
     max_tokens: int | None = Field(default=None, ge=1)
     regex: str | None = Field(default=None, max_length=_MOST_TEXT)
     grammar: str | None = Field(default=None, max_length=_MOST_TEXT)
-    user: str | None = None
 
 
 class ContentPart(Strict):
@@ -156,7 +159,6 @@ class EmbeddingBody(Strict):
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1)
     prompt_name: str | None = Field(default=None, max_length=256)
-    user: str | None = None
 
     def texts(self) -> list[str | list[int]]:
         """Each text, or its token ids.
@@ -174,8 +176,22 @@ class EmbeddingBody(Strict):
 class CompletionBody(GenerationBody):
     """The body of /v1/completions."""
 
-    prompt: str | list[str] | list[int]
+    prompt: str | list[str] | list[int] | list[list[int]]
     logprobs: int | None = Field(default=None, ge=0, le=5)
+
+    def prompts(self) -> list[str | list[int]]:
+        """Each prompt, or its token ids.
+
+        Raises:
+            RequestError: E632, there are none, or more answers than one request may have.
+        """
+        given: Any = self.prompt
+        several = given if isinstance(given, list) and not (given and isinstance(given[0], int)) else [given]
+        if not several or len(several) * self.n > _MOST_ANSWERS:
+            raise malformed_body(
+                f"it asks for {len(several) * self.n} answers; 1 to {_MOST_ANSWERS} are taken", "prompt"
+            )
+        return list(several)
 
 
 def read_body(raw: bytes, kind: type[BodyT]) -> BodyT:
@@ -190,7 +206,9 @@ def read_body(raw: bytes, kind: type[BodyT]) -> BodyT:
         raise malformed_body(f"it is not JSON within the limits: {cause}") from cause
     if not isinstance(held, dict):
         raise malformed_body("it is not a JSON object")
-    known = kind.model_fields.keys()
+    known = {field.alias or name for name, field in kind.model_fields.items()}
+    for name in [name for name in held if name in HINTS and name not in known]:
+        held.pop(name)
     for name in [name for name in held if name not in known]:
         value = held.pop(name)
         if value is not None and not any(value == each and type(value) is type(each) for each in _neutral(name)):

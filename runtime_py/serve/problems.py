@@ -50,6 +50,12 @@ def no_such_model(name: str, known: list[str]) -> RequestError:
     return RequestError(what, "model", f"served are {', '.join(known)}"[:_MOST], "name one of them", "E634", "model")
 
 
+def no_such_response(number: str) -> RequestError:
+    """A response that is not kept."""
+    what, why = f"There is no response {number!r:.80}.", "it was not stored, or was forgotten for newer ones"
+    return RequestError(what, "previous_response_id", why, "send the whole input", "E634", "previous_response_id")
+
+
 def wrong_kind(name: str, path: str) -> RequestError:
     """A model that another path serves."""
     what, fix = f"The model {name!r:.80} does not answer here.", f"use {path}"
@@ -58,7 +64,7 @@ def wrong_kind(name: str, path: str) -> RequestError:
 
 def no_such_path(path: str) -> RequestError:
     """A path or a method that the server does not have."""
-    fix = "use /v1/models, /v1/chat/completions, /v1/completions or /v1/embeddings"
+    fix = "use /v1/models, /v1/chat/completions, /v1/responses, /v1/messages, /v1/completions or /v1/embeddings"
     return RequestError("There is nothing at this address.", path[:80], "", fix, "E634")
 
 

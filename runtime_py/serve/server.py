@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from edgec.bundle.folder import Bundle
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.model import load
+from edgec.runtime_py.serve.bodies import HINTS
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[s
     Args:
         options: what to serve, and where.
         ready: called with the address of the API once requests are answered.
-        note: called for each bundle whose answers are written one after the other, with the reason.
+        note: called with what a user should know: which bundles answer one request after the other and why, which
+            parameters have no effect, that others may reach the server without a key.
 
     Raises:
         InputError: E631, the port is in use or the address is none of this machine's; E639, two bundles have one name;
@@ -68,7 +70,10 @@ def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[s
         ToolError: E630, starlette or uvicorn is not installed; E697, an adapter needs edgec's engine.
     """
     _require_libraries()
+    if not is_loopback(options.host) and not _key(options):
+        note(f"{options.host} may be reached from other machines, and requests need no key: give --api-key")
     with bound(options.host, options.port) as listening, made_server(options, note) as server:
+        note(f"taken, and without effect on answers: {', '.join(HINTS)}")
         ready(address_of(listening))
         server.run(sockets=[listening])
 
@@ -92,11 +97,14 @@ def made_server(options: ServeOptions, note: Callable[[str], None] = lambda _: N
             if isinstance(hosted[-1], Hosted) and hosted[-1].desk.why:
                 note(f"{hosted[-1].name}: one answer at a time: {hosted[-1].desk.why}")
         refuse_unused(adapters, hosted)
-        key = options.key if options.key is not None else os.environ.get(KEY_VARIABLE)
-        yield server_of(hosted, options.limits, key or None, local=is_loopback(options.host))
+        yield server_of(hosted, options.limits, _key(options), local=is_loopback(options.host))
     finally:
         for one in hosted:
             one.close()
+
+
+def _key(options: ServeOptions) -> str | None:
+    return (options.key if options.key is not None else os.environ.get(KEY_VARIABLE)) or None
 
 
 def server_of(hosted: Sequence[Served], limits: ServeLimits, key: str | None, *, local: bool) -> uvicorn.Server:

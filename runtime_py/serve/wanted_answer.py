@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from edgec.bundle.chat_template import Message
@@ -18,7 +18,7 @@ from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBo
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
 from edgec.runtime_py.stepper import check_context
 
-_DEFAULT_COMPLETION = 16
+_DEFAULT_COMPLETION, _LONG_NUMBER = 16, 10
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,24 @@ def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
     return WantedAnswer(tuple(tokens), request, manner, (body.top_logprobs or 0) if body.logprobs else None)
 
 
-def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
-    """What a request for a plain text asks for; raises as `wanted_message`."""
+def wanted_texts(model: Model, body: CompletionBody) -> list[WantedAnswer]:
+    """What a request for plain texts asks for, each prompt's answers together; raises as `wanted_message`."""
     most = _DEFAULT_COMPLETION if body.max_tokens is None else body.max_tokens
     request = model.request(max_new_tokens=most, **_sampling(body), **_form(body))
-    prompt, context = _one_prompt(body.prompt), model.session.limits.context
+    return [each for prompt in body.prompts() for each in several(_wanted_text(model, body, prompt, request), body.n)]
+
+
+def several(wanted: WantedAnswer, count: int) -> list[WantedAnswer]:
+    """So many answers to one prompt: where a seed is given, each has a seed of its own."""
+    request = wanted.request
+    requests = (replace(request, sampling=request.sampling.with_seed(further)) for further in range(count))
+    return [replace(wanted, request=one) for one in requests]
+
+
+def _wanted_text(
+    model: Model, body: CompletionBody, prompt: str | Sequence[int], request: GenerationRequest
+) -> WantedAnswer:
+    context = model.session.limits.context
     ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else check_ids(prompt)
     tokens = tuple(ids)
     check_context(len(tokens), context)
@@ -75,19 +88,19 @@ def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
     return WantedAnswer(tokens, request, None, body.logprobs)
 
 
-def _one_prompt(prompt: str | list[str] | list[int]) -> str | Sequence[int]:
-    if isinstance(prompt, list) and any(isinstance(each, str) for each in prompt):
-        if len(prompt) != 1:
-            raise unsupported("prompt", "several prompts in one request are not taken")
-        return str(prompt[0])
-    return prompt  # type: ignore[return-value]
-
-
 def _sampling(body: GenerationBody) -> dict[str, Any]:
     """The options of sampling; the temperature is 1 by default, as OpenAI's is."""
-    names = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop")
+    names = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "seed", "stop")
     given = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
+    if body.logit_bias:
+        given["logit_bias"] = _biases(body.logit_bias)
     return {"temperature": 1.0 if body.temperature is None else body.temperature, **given}
+
+
+def _biases(given: Mapping[str, float]) -> dict[int, float]:
+    if not all(token.isascii() and token.isdigit() and len(token) < _LONG_NUMBER for token in given):
+        raise malformed_body("its names are token ids", "logit_bias")
+    return {int(token): bias for token, bias in given.items()}
 
 
 def _form(body: GenerationBody) -> dict[str, Any]:

@@ -231,7 +231,7 @@ class Speculator:
         fed = (history[-1], *draft.tokens)
         rows = text.stepper.forward(fed, len(history) - 1, range(len(fed)))
         if draft.drawn_from:
-            accepted = accept_or_redraw(rows, draft, history, text.sampler.sampling, self._rng, text.sampler.rule)
+            accepted = accept_or_redraw(rows, draft, history, text.sampler, self._rng)
         else:
             accepted = choose_along(rows, draft.tokens, history, text.sampler)
         ended, drafted = self._clock(), len(draft.tokens)

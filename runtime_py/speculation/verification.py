@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgec.runtime_py.sampling import Sampling, draw, probabilities, process_logits
-from edgec.runtime_py.speculation.draft import Distribution, Draft
+from edgec.runtime_py.sampling import Sampler, draw, probabilities
+from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.stepper import Logits
 from edgec.runtime_py.structured.rule import TokenRule
 
@@ -49,17 +49,17 @@ def accept_or_redraw(
     rows: Logits,
     draft: Draft,
     history: list[int],
-    sampling: Sampling,
+    sampler: Sampler,
     rng: np.random.Generator,
-    rule: TokenRule | None = None,
 ) -> int:
     """Rejection sampling for a draft that was drawn; arguments and result as in ``choose_along``.
 
     A token that the rule of a structured text replaces, so that the text closes, ends the round.
     """
     assert draft.drawn_from is not None
+    rule = sampler.rule
     for index, (token, guessed) in enumerate(zip(draft.tokens, draft.drawn_from, strict=True)):
-        wanted = _wanted(rows[index], history, sampling, rule)
+        wanted = probabilities(sampler.scores(rows[index], history))
         if rng.random() * guessed[token] >= wanted[token]:
             # What the guess left out; rounding can leave nothing where the two agree, and then either serves.
             missing = np.maximum(wanted - guessed, 0.0)
@@ -68,13 +68,9 @@ def accept_or_redraw(
         history.append(_taken(token, rule))
         if history[-1] != token:
             return index
-    last = _wanted(rows[len(draft.tokens)], history, sampling, rule)
+    last = probabilities(sampler.scores(rows[len(draft.tokens)], history))
     history.append(_taken(draw(last, rng), rule))
     return len(draft.tokens)
-
-
-def _wanted(row: Logits, history: Sequence[int], sampling: Sampling, rule: TokenRule | None) -> Distribution:
-    return probabilities(process_logits(row if rule is None else rule.mask(row), history, sampling))
 
 
 def _taken(token: int, rule: TokenRule | None) -> int:

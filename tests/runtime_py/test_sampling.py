@@ -155,3 +155,29 @@ def test_the_ends_of_the_ranges_give_numbers(extreme: float) -> None:
         likely = probabilities(process_logits(logits, [1, 2], sampling))
     assert np.isfinite(likely).all() and abs(likely.sum() - 1) < 1e-9  # float64 sums of at most 1,000 shares
     assert logits[Sampler(Sampling(temperature=1e-12, seed=1))(logits, [])] == logits.max()
+
+
+def test_penalties_count_the_answer_alone() -> None:
+    logits = random_logits(3)
+    sampling = Sampling(presence_penalty=0.5, frequency_penalty=0.25, logit_bias={7: 4.0, 9: -100.0})
+    sampler, prompt = Sampler(sampling), [1, 2]
+    sampler(logits, prompt)
+    got = sampler.scores(logits, [*prompt, 2, 5, 5])
+    wanted = logits.copy()
+    wanted[2] -= 0.5 + 0.25
+    wanted[5] -= 0.5 + 2 * 0.25
+    wanted[7] += 4.0
+    wanted[9] = -np.inf
+    np.testing.assert_array_equal(got, wanted)
+    assert logits[9] > -np.inf, "what the model said stays"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"presence_penalty": 2.1}, {"frequency_penalty": float("nan")}, {"logit_bias": {1: 101.0}}],
+    ids=str,
+)
+def test_penalties_out_of_range_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(InputError) as caught:
+        Sampling(**options)  # type: ignore[arg-type]
+    assert caught.value.code == "E156"

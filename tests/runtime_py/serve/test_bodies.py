@@ -81,13 +81,25 @@ def test_what_a_request_needs_is_not_null(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("n", 2, "taken is 1 only"),
-        ("service_tier", "flex", 'taken is "auto" or "default" only'),
+        ("best_of", 2, "taken is 1 only"),
         ("modalities", ["audio"], 'taken is ["text"] only'),
-        ("store", True, "taken is false only"),
+        ("echo", True, "taken is false only"),
     ],
 )
 def test_a_refusal_says_which_values_are_taken(name: str, value: Any, why: str) -> None:
     with pytest.raises(RequestError) as caught:
         completion(**{name: value})
     assert (caught.value.code, caught.value.param, caught.value.why) == ("E633", name, why)
+
+
+def test_hints_are_taken_and_change_nothing() -> None:
+    hints = {"metadata": {"a": "b"}, "prompt_cache_key": "k", "safety_identifier": "s", "store": True, "user": "me"}
+    assert completion(**hints, verbosity="low", service_tier="flex", prediction={"type": "content"}) == completion()
+
+
+@pytest.mark.parametrize("prompt", ["a", ["a", "b"], [1, 2], [[1], [2, 3]]])
+def test_prompts_are_one_or_several(prompt: Any) -> None:
+    several = prompt if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
+    assert completion(prompt=prompt).prompts() == several
+    with pytest.raises(RequestError, match="17 answers"):
+        completion(prompt=["a"] * 17).prompts()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.app import EventStream
+from edgec.runtime_py.serve.answering import EventStream
 from edgec.runtime_py.serve.hosted import Answer
 from tests.runtime_py.serve.running import ASK, LONG, NOW, Running, script
 

@@ -171,11 +171,7 @@ def test_stop_and_thinking(server: Running, model: Model) -> None:
 
 
 UNSUPPORTED: dict[str, Any] = {
-    "n": 2,
-    "frequency_penalty": 0.5,
-    "logit_bias": {"5": 10},
     "audio": {"voice": "x"},
-    "prediction": {"type": "content"},
     "web_search_options": {},
     "unheard_of": 1,
     "reasoning_effort": "high",
@@ -251,3 +247,47 @@ def test_a_malformed_call_holds_its_text(server: Running, model: Model) -> None:
     assert caught.value.code == "E623" and CALL.startswith(caught.value.body["text"])  # type: ignore[index]
     with pytest.raises(openai.APIError, match="call"):
         list(server.client().chat.completions.create(**asked, stream=True))
+
+
+def test_several_answers_are_choices(server: Running) -> None:
+    client = server.client()
+    asked: dict[str, Any] = {"model": NAME, "messages": ASK, "max_tokens": 6, "seed": 3}
+    one = client.chat.completions.create(**asked)
+    three = client.chat.completions.create(**asked, n=3)
+    texts = [choice.message.content for choice in three.choices]
+    assert [choice.index for choice in three.choices] == [0, 1, 2]
+    assert texts[0] == one.choices[0].message.content and len(set(texts)) > 1
+    assert one.usage is not None and three.usage is not None
+    assert three.usage.prompt_tokens == one.usage.prompt_tokens and three.usage.completion_tokens == 18
+    streamed = ["", "", ""]
+    chunks = list(client.chat.completions.create(**asked, n=3, stream=True, stream_options={"include_usage": True}))
+    for chunk in chunks:
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.delta.content or ""
+    assert streamed == texts and chunks[-1].usage == three.usage
+
+
+def test_several_prompts_are_choices(server: Running) -> None:
+    client = server.client()
+    asked: dict[str, Any] = {"model": NAME, "temperature": 0, "max_tokens": 4}
+    apart = [client.completions.create(**asked, prompt=prompt).choices[0].text for prompt in ("Hi", "Lily")]
+    both = client.completions.create(**asked, prompt=["Hi", "Lily"])
+    assert [choice.text for choice in both.choices] == apart
+    with pytest.raises(openai.BadRequestError):
+        client.completions.create(**asked, prompt=["Hi"] * 17)
+
+
+def test_penalties_and_biases_do_what_they_say(server: Running, model: Model) -> None:
+    client = server.client()
+    asked: dict[str, Any] = {"model": NAME, "prompt": [5, 6], "temperature": 0, "max_tokens": 12}
+    plain = client.completions.create(**asked, logprobs=1)
+    logprobs = plain.choices[0].logprobs
+    assert logprobs is not None and logprobs.tokens is not None
+    token = model.generate([5, 6], max_new_tokens=1).tokens[0]
+    other = client.completions.create(**asked, logit_bias={str(token): -100})
+    assert other.choices[0].text != plain.choices[0].text
+    wanted = model.generate([5, 6], max_new_tokens=12, frequency_penalty=2.0, presence_penalty=2.0).text
+    assert client.completions.create(**asked, frequency_penalty=2, presence_penalty=2).choices[0].text == wanted
+    for wrong in ({"frequency_penalty": 3}, {"logit_bias": {"x": 1}}, {"logit_bias": {"5": 1000}}):
+        with pytest.raises(openai.BadRequestError):
+            client.completions.create(**asked, **wrong)

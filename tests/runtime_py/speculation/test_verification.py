@@ -68,7 +68,7 @@ def test_drawn_drafts_leave_the_distribution_as_it_is(sampling: Sampling) -> Non
         q.append(probabilities(process_logits(after(guess, tokens[0]), [*HISTORY, tokens[0]], sampling)))
         tokens.append(draw(q[1], rng))
         rows, text = np.stack([target[0], after(target, tokens[0]), target[0]]), list(HISTORY)
-        accept_or_redraw(rows, Draft(tuple(tokens), tuple(q)), text, sampling, rng)
+        accept_or_redraw(rows, Draft(tuple(tokens), tuple(q)), text, Sampler(sampling), rng)
         if len(text) == len(HISTORY) + 1:
             text.append(draw(probabilities(process_logits(after(target, text[-1]), text, sampling)), rng))
         counts[text[3] * VOCAB + text[4]] += 1
@@ -108,7 +108,7 @@ def test_equal_distributions_accept_everything() -> None:
     likely = probabilities(row)
     for _ in range(500):
         tokens, text = tuple(draw(likely, rng) for _ in range(3)), [0]
-        assert accept_or_redraw(np.stack([row] * 4), Draft(tokens, (likely,) * 3), text, sampling, rng) == 3
+        assert accept_or_redraw(np.stack([row] * 4), Draft(tokens, (likely,) * 3), text, Sampler(sampling), rng) == 3
         assert tuple(text[1:4]) == tokens and len(text) == 5
 
 
@@ -117,7 +117,7 @@ def test_a_token_that_the_model_excludes_is_never_kept() -> None:
     row = scores(1, 1)[0]
     uniform, text = np.full(VOCAB, 1 / VOCAB), [0]
     wrong = int(row.argmin())
-    assert accept_or_redraw(np.stack([row] * 2), Draft((wrong,), (uniform,)), text, sampling, rng) == 0
+    assert accept_or_redraw(np.stack([row] * 2), Draft((wrong,), (uniform,)), text, Sampler(sampling), rng) == 0
     assert text == [0, int(row.argmax())]
 
 

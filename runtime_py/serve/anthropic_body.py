@@ -1,0 +1,181 @@
+"""The body of /v1/messages, Anthropic's form of a chat, and the chat that it stands for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, JsonValue
+
+from edgec.runtime_py.serve.bodies import Called, CalledFunction, ChatBody, Said, Strict
+from edgec.runtime_py.serve.problems import malformed_body, unsupported
+
+_MOST_TEXT: Final = 4 << 20
+_MOST_MESSAGES: Final = 4096
+_MOST_STOPS: Final = 16
+
+
+class TextBlock(Strict):
+    """A piece of text; where it is cached is the server's own choice."""
+
+    type: Literal["text"]
+    text: str = Field(max_length=_MOST_TEXT)
+    cache_control: Any = None
+    citations: Any = None
+
+
+class ThinkingBlock(Strict):
+    """What the model thought; a signature says nothing here."""
+
+    type: Literal["thinking"]
+    thinking: str = Field(max_length=_MOST_TEXT)
+    signature: str = ""
+
+
+class ToolUseBlock(Strict):
+    """A call of a tool."""
+
+    type: Literal["tool_use"]
+    id: str = Field(max_length=256)
+    name: str = Field(max_length=256)
+    input: dict[str, JsonValue]
+    cache_control: Any = None
+    caller: Any = None
+
+
+class ToolResultBlock(Strict):
+    """What a call gave."""
+
+    type: Literal["tool_result"]
+    tool_use_id: str = Field(max_length=256)
+    content: str | list[TextBlock] = ""
+    is_error: bool = False
+    cache_control: Any = None
+
+
+Block = Annotated[TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")]
+
+
+class AnthropicMessage(Strict):
+    """What somebody said, in blocks."""
+
+    role: Literal["user", "assistant"]
+    content: str | list[Block]
+
+
+class AnthropicTool(Strict):
+    """A tool with the schema of its arguments."""
+
+    name: str = Field(max_length=256)
+    description: str = ""
+    input_schema: dict[str, JsonValue]
+    type: Literal["custom"] = "custom"
+    cache_control: Any = None
+    strict: bool | None = None
+
+
+class ToolChoice(Strict):
+    """Which tools may be called."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool = False
+
+
+class Thinking(Strict):
+    """How many tokens the model may think."""
+
+    type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: int | None = Field(default=None, ge=1)
+    display: Any = None
+
+
+class AnthropicBody(Strict):
+    """The body of /v1/messages."""
+
+    model: str = Field(max_length=256)
+    messages: list[AnthropicMessage] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    max_tokens: int | None = Field(default=None, ge=1)
+    system: str | list[TextBlock] = ""
+    stop_sequences: list[str] = Field(default=[], max_length=_MOST_STOPS)
+    stream: bool = False
+    temperature: float | None = Field(default=None, ge=0, le=1)
+    top_p: float | None = None
+    top_k: int | None = None
+    tools: list[AnthropicTool] = Field(default=[])
+    tool_choice: ToolChoice | None = None
+    thinking: Thinking | None = None
+
+
+def chat_of_blocks(body: AnthropicBody) -> ChatBody:
+    """The chat that a body stands for.
+
+    Raises:
+        RequestError: E632, blocks that have no place; E633, a tool choice without tools.
+    """
+    system = _text(body.system)
+    said = [Said(role="system", content=system)] if system else []
+    for message in body.messages:
+        said += _said(message)
+    choice, thinking = body.tool_choice, body.thinking
+    if choice is not None and not body.tools:
+        raise unsupported("tool_choice", "there are no tools")
+    given: dict[str, Any] = {
+        "model": body.model,
+        "messages": said,
+        "stream": body.stream,
+        "max_completion_tokens": body.max_tokens,
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "top_k": body.top_k,
+        "stop": body.stop_sequences or None,
+        "tools": [_tool(tool) for tool in body.tools] or None,
+        "tool_choice": None if choice is None else _choice(choice),
+        "parallel_tool_calls": None if choice is None else not choice.disable_parallel_tool_use,
+        "thinking_budget": 0 if thinking is not None and thinking.type == "disabled" else _budget(thinking),
+    }
+    return ChatBody(**{name: value for name, value in given.items() if value is not None})
+
+
+def _budget(thinking: Thinking | None) -> int | None:
+    return None if thinking is None else thinking.budget_tokens
+
+
+def _said(message: AnthropicMessage) -> list[Said]:
+    """One message as several: what tools gave comes first, each as a message of its own."""
+    blocks = [TextBlock(type="text", text=message.content)] if isinstance(message.content, str) else message.content
+    text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    calls = [_called(block) for block in blocks if isinstance(block, ToolUseBlock)]
+    thoughts = "".join(block.thinking for block in blocks if isinstance(block, ThinkingBlock))
+    if message.role == "assistant":
+        if results:
+            raise malformed_body("an assistant's message has the result of a tool", "messages")
+        return [Said(role="assistant", content=text, tool_calls=calls or None, reasoning_content=thoughts or None)]
+    if calls or thoughts:
+        raise malformed_body("a user's message has calls of tools, or thoughts", "messages")
+    given = [Said(role="tool", content=_text(one.content), tool_call_id=one.tool_use_id) for one in results]
+    return [*given, *([Said(role="user", content=text)] if text or not results else [])]
+
+
+def _called(block: ToolUseBlock) -> Called:
+    arguments = json.dumps(block.input, ensure_ascii=False)
+    return Called(id=block.id, function=CalledFunction(name=block.name, arguments=arguments))
+
+
+def _text(content: str | Sequence[TextBlock]) -> str:
+    return content if isinstance(content, str) else "".join(block.text for block in content)
+
+
+def _tool(tool: AnthropicTool) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+    return {"type": "function", "function": described}
+
+
+def _choice(choice: ToolChoice) -> str | dict[str, Any]:
+    if choice.type == "tool":
+        if choice.name is None:
+            raise malformed_body("it names no tool", "tool_choice")
+        return {"type": "function", "function": {"name": choice.name}}
+    return {"auto": "auto", "any": "required", "none": "none"}[choice.type]
