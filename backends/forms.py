@@ -30,6 +30,8 @@ class Form:
         calibrated: lowered to fixed point, with ranges measured on a text.
         executed: something here can execute the artifact; without it the ladder ends with its graphs.
         half: static methods compute and hold floats in float16; without it in float32.
+        plain_weights: integers and tables lie in its files as the graph has them, or turned.
+        half_sums: what executes it here sums products in float16, too.
         caches: what a recipe may ask of static states.
         neural_engine: Apple's rules are checked before lowering.
         one_chip: lowered for one chip; another chip needs another artifact.
@@ -60,6 +62,8 @@ class Form:
     calibrated: bool = False
     executed: bool = True
     half: bool = True
+    plain_weights: bool = False
+    half_sums: bool = False
     caches: tuple[str, ...] = ("float16", "float32")
     neural_engine: bool = True
     one_chip: bool = False
@@ -114,6 +118,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         unrolls=True,
         slopes=True,
         encoders=True,
+        plain_weights=True,
     ),
     ("qnn", "qnn"): _caller_form(
         *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
@@ -146,6 +151,8 @@ FORMS: Mapping[tuple[str, str], Form] = {
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
         ("coreai-torch", "coreai-core"),
         encoders=True,
+        plain_weights=True,
+        half_sums=True,
     ),
     ("onnx", "onnx"): _caller_form(
         *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
@@ -154,6 +161,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
         state_multiple=1,
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
         encoders=True,
+        plain_weights=True,
     ),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),

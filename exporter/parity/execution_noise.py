@@ -9,7 +9,8 @@ values, and 1e-9 where nothing is rounded but weights. It hardly depends on what
 values moved by 1e-7, 1e-6 and 1e-5 give 0.0036, 0.0042 and 0.0040, and the artifact 0.0035.
 
 An artifact in float16 rounds every value that it passes on: there the second execution rounds the results of layers,
-attention and what joins them to float16.
+attention and what joins them to float16. Core AI's runtime on Linux rounds every partial sum of a layer, too: of 1,536
+products the result is 0.6 % off, 28 times what rounding it once costs (measured, coreai-core 1.0.0b3).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from edgec.passes.contract import clone, nodes_of
 
 aten = torch.ops.aten
 SHARE = 1e-6
+_LARGEST = torch.finfo(torch.float16).max
 # In place of an infinity, which JSON cannot hold.
 _MOST = 1e9
 _MADE = (aten.linear.default, aten.embedding.default, EXPERTS)
@@ -88,6 +90,26 @@ def in_half(program: Program) -> Program:
     return replace(program, graph=graph)
 
 
+def in_half_sums(program: Program) -> Program:
+    """``in_half``, and every partial sum of a linear layer rounded to float16 as well, in order."""
+    made = in_half(program)
+    for node in nodes_of(made.graph, aten.linear.default):
+        node.target = _summed_in_half
+    made.graph.recompile()
+    return made
+
+
+def _summed_in_half(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``linear`` of [..., K] and [N, K], whose sums over K are float16 after each step; float32."""
+    rows, columns = x.detach().reshape(-1, x.shape[-1]).half().float(), weight.detach().half().float()
+    total = torch.zeros(len(rows), len(columns))
+    for left, right in zip(rows.t().contiguous(), columns.t().contiguous(), strict=True):
+        total.addr_(left, right).clamp_(-_LARGEST, _LARGEST)
+        total.copy_(total.half())
+    total = total if bias is None else total + bias
+    return total.reshape(*x.shape[:-1], -1)
+
+
 def _is_computed(node: Node) -> bool:
     return node.target in _MADE or node.target in _JOINING or layer_of(node) is not None
 
@@ -121,3 +143,4 @@ def noise_note(noise: Noise | None) -> str:
 
 ROUNDED = Second(moved, f"activations moved by {SHARE:g}")
 HALF = Second(in_half, "values rounded to float16")
+HALF_SUMS = Second(in_half_sums, "values and sums of products rounded to float16")

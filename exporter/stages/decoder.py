@@ -13,7 +13,7 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
-from edgec.exporter.parity.execution_noise import HALF, ROUNDED, noise_note
+from edgec.exporter.parity.execution_noise import HALF, HALF_SUMS, ROUNDED, noise_note
 from edgec.exporter.parity.further import FurtherFigures
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, quality_rung
 from edgec.exporter.parity.last_positions import last_positions, last_rung
@@ -173,7 +173,8 @@ def _with_executions(measure: Measure, request: ExportRequest, passes: Sequence[
     probe = request.probe
     if request.source.trained and probe.further and any(each.effect is Effect.APPROXIMATE for each in passes):
         measure = replace(measure, further=lambda program: run_program(program, probe.further, probe.further_plan))
-    second = HALF if request.form.half and request.form.static else ROUNDED
+    form = request.form
+    second = (HALF_SUMS if form.half_sums else HALF) if form.half and form.static else ROUNDED
     rounds = request.form.static or rounds_values(request.recipe)
     measure = replace(measure, locates_quality=not request.spends_bits)
     return replace(measure, second=second if rounds and request.form.executed else None)
@@ -206,13 +207,18 @@ def artifact_rungs(
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
     budget = executed_budget(recipe, rounded=loose, noise=rewrite.noise)
-    count = load_facts(artifact.parent).read_back
-    read = f"{count} matrices read from the file are the graph's to the bit" * (count > 0)
+    read = read_back_note(artifact)
     note = "; ".join(filter(None, ["executed by ExecuTorch on this machine", read, noise_note(rewrite.noise)]))
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note=note)]
     if loose:
         rungs.append(artifact_quality(reference, final, executed, rewrite.further, request))
     return rungs
+
+
+def read_back_note(artifact: Path) -> str:
+    """How many matrices of a lowered artifact were found in it as the graph has them; empty for none."""
+    count = load_facts(artifact.parent).read_back
+    return f"{count} matrices read from the file are the graph's to the bit" * (count > 0)
 
 
 def artifact_quality(

@@ -38,7 +38,7 @@ from edgec.exporter.stages.adapted_methods import (
 )
 from edgec.exporter.stages.capturing import capture_request, stream_weights
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.decoder import artifact_quality, refuse_experts, rewrite_decoder
+from edgec.exporter.stages.decoder import artifact_quality, read_back_note, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer, with_floats
 from edgec.exporter.stages.static_lowering import lower_methods
@@ -121,7 +121,8 @@ class StaticDecoderStages:
         methods = self.backend.execute(artifact)
         after = Stage("artifact", self._run(methods), Effect.EXACT)
         final = Stage(rewrite.final, logits["final"])
-        rungs = [self._lowering(final, after, reference.logits, rewrite.noise)]
+        read = read_back_note(artifact)
+        rungs = [self._lowering(final, after, reference.logits, rewrite.noise, read)]
         if rounds_weights(recipe):
             rungs.append(artifact_quality(reference, final, after, rewrite.further, self.request))
         for name in (lora.name for lora in self.request.loras):
@@ -130,7 +131,7 @@ class StaticDecoderStages:
             rungs.append(of_adapter(self._lowering(final, under, final.logits, None), name))
         return rungs
 
-    def _lowering(self, final: Stage, after: Stage, text: Tensor, noise: Noise | None) -> Rung:
+    def _lowering(self, final: Stage, after: Stage, text: Tensor, noise: Noise | None, read: str = "") -> Rung:
         """The artifact against its graph.
 
         Args:
@@ -138,11 +139,13 @@ class StaticDecoderStages:
             after: the artifact.
             text: the logits that say whether the model knows the probe's text.
             noise: how far two right executions differ; None where that was not measured.
+            read: how many matrices were read back.
         """
         untrained = not (self.request.source.trained and knows_text(text, self.request.probe))
         budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained, noise=noise)
         loose = noise is None and untrained and rounds_weights(self.request.recipe) and self.request.form.half
-        note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else "", noise_note(noise)]))
+        told = [self.backend.EXECUTED_BY, read, UNTRAINED_NOTE if loose else "", noise_note(noise)]
+        note = "; ".join(filter(None, told))
         return lowering_rung(final, after, budget, rounded=True, note=note)
 
 

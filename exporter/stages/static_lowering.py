@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -15,6 +16,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import LintFinding
 from edgec.errors import InputError
 from edgec.exporter.parity.half_range import Ranges, largest_value, refuse_overflow
+from edgec.exporter.parity.stored_tables import check_stored_tables
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, passes_of, save_facts, state_info
@@ -47,6 +49,7 @@ def lower_methods(
 
     Raises:
         InputError: E406, Core ML cannot express something; E830, float16 does not hold what the model computes.
+        BudgetError: E840, the artifact stores another matrix than its graph has.
     """
     form, groups = request.form, groups or {"": methods}
     progress.enter("lower")
@@ -58,12 +61,18 @@ def lower_methods(
     if largest is not None:
         refuse_overflow(largest)
     artifact = lower_artifact(request, methods, folder / form.artifact, progress, examples)
+    read_back = check_stored_tables(folder / form.artifact, methods) if form.plain_weights else 0
     limits = request.limits if request.source.kind == "decoder" else None
     under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}
     own = {name: each for name, each in artifact.interfaces.items() if name not in under}
     expected = sum(expected_bytes(held[name], _first(group)) for name, group in groups.items())
     facts = _facts(groups, replace(artifact, interfaces=own), limits, lint)
-    found = {"weights": weights, "expected_weight_bytes": expected, "largest": str(largest or "")}
+    found: dict[str, Any] = {
+        "read_back": read_back,
+        "weights": weights,
+        "expected_weight_bytes": expected,
+        "largest": str(largest or ""),
+    }
     save_facts(folder, facts.model_copy(update=found))
 
 

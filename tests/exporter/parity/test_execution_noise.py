@@ -8,7 +8,7 @@ import torch
 
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.execution import run_program
-from edgec.exporter.parity.execution_noise import HALF, ROUNDED, Noise, moved
+from edgec.exporter.parity.execution_noise import HALF, HALF_SUMS, ROUNDED, Noise, _summed_in_half, moved
 from edgec.exporter.parity.ladder import ALONE, FLOOR, MULTIPLE, Stage, executed_budget, lowering_rung, measured
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.stages.static_decoder import lowering_budget
@@ -81,3 +81,20 @@ def test_faults_differ_by_more_than_two_right_executions() -> None:
     for fault in (SWAPPED, ROWS_OFF, LOST):
         wrong = RUN(damaged(program, fault, "layers.1.mlp.down_proj"))
         assert not lowering_rung(Stage("graph", logits), Stage(fault, wrong), budget, rounded=True).passed, fault
+
+
+def test_sums_in_float16_are_those_of_the_order_one_after_the_other() -> None:
+    x, weight = torch.randn(3, 40), torch.randn(5, 40)
+    total = torch.zeros(3, 5, dtype=torch.float16)
+    for step in range(40):
+        product = x[:, step, None].half().float() * weight[None, :, step].half().float()
+        total = (total.float() + product).half()
+    assert torch.equal(_summed_in_half(x, weight), total.float())
+    assert torch.equal(_summed_in_half(x[None], weight, torch.ones(5)), total.float()[None] + 1)
+
+
+def test_sums_in_float16_cost_more_than_results_in_float16() -> None:
+    program = rounded(activation_bits=0)
+    logits = RUN(program)
+    results, sums = (second.noise(program, logits, RUN) for second in (HALF, HALF_SUMS))
+    assert 3 * results.kl_mean < sums.kl_mean < 1e-2
