@@ -26,7 +26,7 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import with_adapters
 from edgec.exporter.resolve.limits import artifact_limits
-from edgec.exporter.resolve.planned_source import local_source, refusal, with_stored
+from edgec.exporter.resolve.planned_source import local_model, planned_source, refusal, unread_integers, with_stored
 from edgec.exporter.resolve.stored_forms import as_stored
 from edgec.exporter.resolve.target_choice import plan_target
 from edgec.exporter.resolve.widths import model_recipe, override_widths, recipe_widths
@@ -96,8 +96,8 @@ def answer(question: Question) -> Planned:
     Raises:
         InputError: what ``model_recipe``, ``model_shape`` and ``plan`` raise.
     """
-    asked, source = load_target(question.target), local_source(question.model, question.task)
-    recipe, shape = _recipe(question, asked, source), _shape(question, asked)
+    asked, source = load_target(question.target), planned_source(local_model(question.model), question.task)
+    recipe, shape = _recipe(question, asked, source), _shape(question, asked, source)
     planned, choice = _planned(question, shape, asked, recipe, source)
     refused = refusal(source, shape, recipe, form_of(asked))
     if not planned.context:
@@ -106,22 +106,21 @@ def answer(question: Question) -> Planned:
     return Planned(planned, recipe.name, choice, unit_choice(units), refused)
 
 
-def _recipe(question: Question, target: Target, source: ModelSource | None) -> Recipe:
+def _recipe(question: Question, target: Target, source: ModelSource) -> Recipe:
     recipe = model_recipe(question.model, question.recipe, target, question.task)
-    if source is None:
-        return recipe
     return as_stored(recipe, source, form_of(target), ExportOptions(model=question.model, recipe=question.recipe))
 
 
-def _shape(question: Question, target: Target) -> DecoderShape:
-    folder = Path(question.model) if Path(question.model).is_dir() else None
+def _shape(question: Question, target: Target, source: ModelSource) -> DecoderShape:
+    folder = None if question.model.endswith(".json") else source.path
     config, form = read_config(question.model), form_of(target)
     shape = model_shape(config, form=form, task=question.task, context=question.context, folder=folder)
+    shape = replace(shape, remarks=(*shape.remarks, *unread_integers(config, source)))
     return with_adapters(shape, question.adapters, form)
 
 
 def _planned(
-    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource | None
+    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource
 ) -> tuple[Plan, str]:
     prompt = question.prompt_tokens
     widths = override_widths(with_stored(recipe_widths(recipe), recipe, source), **question.bits)
@@ -155,7 +154,7 @@ def _after(name: str) -> tuple[str, ...]:
 
 
 def _other_units(
-    question: Question, shape: DecoderShape, planned: Target, source: ModelSource | None
+    question: Question, shape: DecoderShape, planned: Target, source: ModelSource
 ) -> Iterator[tuple[str, Plan]]:
     """A plan for each other unit of the phone that edgec makes an artifact for, by the default of that unit."""
     seen = {planned.unit}
@@ -168,7 +167,7 @@ def _other_units(
             recipe = _recipe(other, target, source)
             # Only what lies beside a decoder is other for other targets.
             plain = shape.encoder is None and not shape.remarks
-            own = replace(shape, adapter_bytes=0) if plain else _shape(other, target)
+            own = replace(shape, adapter_bytes=0) if plain else _shape(other, target, source)
             if refusal(source, own, recipe, form_of(target)) is None:
                 yield target.unit, _planned(other, own, target, recipe, source)[0]
         except InputError as error:
