@@ -60,9 +60,8 @@ _SHARES: Mapping[str, _Share] = {
     "linux": _Share(0.5, 1.0, "Linux has no limit but the memory itself. Assumed: half of it is free"),
     "windows": _Share(0.5, 1.0, "Windows has no limit but the memory itself. Assumed: half of it is free"),
 }
-"""Android: 7.49 of 16 GiB in react-native-executorch's benchmarks, and Llama 2 7B on 8 GB (github.com/pytorch/executorch
-issues/3599). Macs: github.com/ise-uiuc/magicoder issues/19, ollama/ollama issues/434, ggml-org/llama.cpp issues/1870
-and issues/3213."""
+"""Android: react-native-executorch's benchmarks (7.49 of 16 GiB), pytorch/executorch issues/3599 (Llama 2 7B on 8 GB).
+Macs: ise-uiuc/magicoder issues/19, ollama/ollama issues/434, ggml-org/llama.cpp issues/1870 and issues/3213."""
 
 _SOLD_GB = (4, 6, 8, 12, 16, 18, 24, 32, 36, 48, 64, 96, 128, 192, 256, 512)
 

@@ -26,6 +26,7 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import with_adapters
 from edgec.exporter.resolve.limits import artifact_limits
+from edgec.exporter.resolve.planned_learning import History, as_this_model, learning_notes
 from edgec.exporter.resolve.planned_source import local_model, planned_source, refusal, unread_integers, with_stored
 from edgec.exporter.resolve.stored_forms import as_stored
 from edgec.exporter.resolve.target_choice import plan_target
@@ -55,6 +56,7 @@ class Question:
         prompt_tokens: of the prompt that speeds are given for; None: 512, or the context where that is less.
         adapters: each ``NAME=PEFT_FOLDER``.
         measured: the user's own measurements of speeds.
+        history: those that ``edgec bench`` kept of this phone.
         bits: fields of ``Widths`` to have instead of the recipe's; None leaves one as it is.
         phone_file: the file that describes the target's phone, for the commands.
     """
@@ -67,6 +69,7 @@ class Question:
     prompt_tokens: int | None = None
     adapters: Sequence[str] = ()
     measured: Measured = ()
+    history: History = field(default_factory=History)
     bits: Mapping[str, int | None] = field(default_factory=dict)
     phone_file: Path | None = None
 
@@ -76,18 +79,27 @@ class Planned:
     """A plan and what goes with it.
 
     Attributes:
+        question: what was asked.
         plan: for the target.
         recipe: the name of its recipe.
         target_choice: why this phone was chosen, where a family was named; else empty.
         phases: the units proposed for prefill and decode; empty for a model that writes no text.
         refusal: why an export would refuse the model for this target; None where nothing is known against it.
+        learning: what each of the user's own measurements teaches.
     """
 
+    question: Question
     plan: Plan
     recipe: str
     target_choice: str
     phases: tuple[PhaseUnit, ...]
     refusal: InputError | None
+    learning: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On what the estimates assume, what they learned from, and why one is unavailable."""
+        return (*self.plan.notes, *self.learning)
 
 
 def answer(question: Question) -> Planned:
@@ -98,12 +110,15 @@ def answer(question: Question) -> Planned:
     """
     asked, source = load_target(question.target), planned_source(local_model(question.model), question.task)
     recipe, shape = _recipe(question, asked, source), _shape(question, asked, source)
+    every = question.history.beside(question.measured)
+    question = replace(question, measured=as_this_model(every, shape))
     planned, choice = _planned(question, shape, asked, recipe, source)
-    refused = refusal(source, shape, recipe, form_of(asked))
+    refused = refusal(source, shape, recipe, asked)
     if not planned.context:
-        return Planned(planned, recipe.name, choice, (), refused)
+        return Planned(question, planned, recipe.name, choice, (), refused)
     units = {planned.target.unit: planned, **dict(_other_units(question, shape, planned.target, source))}
-    return Planned(planned, recipe.name, choice, unit_choice(units), refused)
+    taught = learning_notes(question.measured, question.history, shape, planned.target)
+    return Planned(question, planned, recipe.name, choice, unit_choice(units), refused, tuple(taught))
 
 
 def _recipe(question: Question, target: Target, source: ModelSource) -> Recipe:
@@ -168,7 +183,7 @@ def _other_units(
             # Only what lies beside a decoder is other for other targets.
             plain = shape.encoder is None and not shape.remarks
             own = replace(shape, adapter_bytes=0) if plain else _shape(other, target, source)
-            if refusal(source, own, recipe, form_of(target)) is None:
+            if refusal(source, own, recipe, target) is None:
                 yield target.unit, _planned(other, own, target, recipe, source)[0]
         except InputError as error:
             if error.code not in _NOT_HERE:

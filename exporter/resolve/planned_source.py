@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from edgec.backends.forms import Form
+from edgec.backends.forms import form_of
+from edgec.backends.qnn.legality import check_chip
 from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.parameters import DecoderShape, Kind
-from edgec.errors import InputError
+from edgec.devices.targets import Target
+from edgec.errors import InputError, ToolError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.several_methods import check_executable
@@ -77,12 +80,14 @@ def unread_integers(config: Mapping[str, Any], source: ModelSource) -> tuple[str
     )
 
 
-def refusal(source: ModelSource, shape: DecoderShape, recipe: Recipe, form: Form) -> InputError | None:
-    """Why an export for a form would refuse the model before any work; None where it does not."""
-    if source.kind == DECODER and _attends_alone(shape):
-        return None
+def refusal(source: ModelSource, shape: DecoderShape, recipe: Recipe, target: Target) -> InputError | None:
+    """Why an export for a target would refuse the model before any work; None where it does not."""
+    form = form_of(target)
     try:
-        check_executable(source, recipe, form, ExportOptions(model=source.source))
+        with suppress(ToolError):  # What this machine lacks is no reason against the model.
+            check_chip(target, recipe)
+        if source.kind != DECODER or not _attends_alone(shape):
+            check_executable(source, recipe, form, ExportOptions(model=source.source))
     except InputError as error:
         return error
     return None
