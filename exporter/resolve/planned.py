@@ -7,7 +7,7 @@ MODEL, TARGET, options  ->  recipe, limits  ->  plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from edgec.backends.forms import form_of
 from edgec.bundle.entry_points import Limits
 from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import Plan
-from edgec.devices.prediction.memory_fit import Narrower
+from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Narrower
 from edgec.devices.prediction.parameters import DecoderShape
 from edgec.devices.prediction.speed import Measured
 from edgec.devices.prediction.unit_choice import PhaseUnit, unit_choice
@@ -112,7 +112,7 @@ def answer(question: Question) -> Planned:
     recipe, shape = _recipe(question, asked, source), _shape(question, asked, source)
     every = question.history.beside(question.measured)
     question = replace(question, measured=as_this_model(every, shape))
-    planned, choice = _planned(question, shape, asked, recipe, source)
+    planned, choice = _fitting(question, shape, asked, recipe, source)
     refused = refusal(source, shape, recipe, asked)
     if not planned.context:
         return Planned(question, planned, recipe.name, choice, (), refused)
@@ -137,6 +137,30 @@ def _shape(question: Question, target: Target, source: ModelSource) -> DecoderSh
 def _planned(
     question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource
 ) -> tuple[Plan, str]:
+    """A plan without what else an export can be asked for."""
+    return _plan(question, shape, target, recipe, source, lambda _: ())
+
+
+def _fitting(
+    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource
+) -> tuple[Plan, str]:
+    """A plan which also says what would fit, where it does not."""
+    first = _planned(question, shape, target, recipe, source)
+    if first[0].verdict not in WORTH_SHRINKING:
+        return first
+    return _plan(
+        question, shape, target, recipe, source, lambda limits: tuple(_narrower(question, target, recipe, limits))
+    )
+
+
+def _plan(
+    question: Question,
+    shape: DecoderShape,
+    target: Target,
+    recipe: Recipe,
+    source: ModelSource,
+    narrower: Callable[[Limits], Sequence[Narrower]],
+) -> tuple[Plan, str]:
     prompt = question.prompt_tokens
     widths = override_widths(with_stored(recipe_widths(recipe), recipe, source), **question.bits)
     if not shape.spec.layers:
@@ -145,8 +169,7 @@ def _planned(
     # Refused as it was asked for, with the model's own length in the message.
     context = question.context or max(limits.context, min(prompt or 0, shape.spec.context))
     lengths = {"context": context, "prompt_tokens": prompt, "call_tokens": limits.prefill_chunk}
-    narrower = tuple(_narrower(question, target, recipe, limits))
-    return plan_target(shape, target, widths, **lengths, narrower=narrower, measured=question.measured)
+    return plan_target(shape, target, widths, **lengths, narrower=narrower(limits), measured=question.measured)
 
 
 def _narrower(question: Question, target: Target, recipe: Recipe, limits: Limits) -> Iterator[Narrower]:

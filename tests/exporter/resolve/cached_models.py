@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgec.exporter.resolve import planned, planned_source, resolved
+from edgec.exporter.resolve import planned, planned_source, resolved, widths
 from edgec.exporter.sources import held_states
 from edgec.exporter.sources.model_source import ModelSource
 
@@ -16,10 +16,13 @@ from edgec.exporter.sources.model_source import ModelSource
 def cache_models(patch: pytest.MonkeyPatch) -> None:
     """Answer questions about a model from the first answer, which depends on the model and not on the target."""
     _once(patch, planned_source, "resolve", _words)
-    patch.setattr(resolved, "resolve", planned_source.resolve)
+    patch.setattr(resolved, "resolve", vars(planned_source)["resolve"])
     _once(patch, planned, "model_shape", _shape)
     _once(patch, planned, "read_config", _words)
-    _once(patch, held_states, "recurrences_called", lambda model: id(model))
+    _once(patch, widths, "read_config", _words)
+    _once(patch, widths, "whole_config", _shape)
+    _once(patch, widths, "load_recipe", str)
+    _once(patch, held_states, "recurrences_called", lambda model: str(model.config))
     _once(patch, ModelSource, "build_on", lambda source, *given, **asked: (_of(source), given, str(asked)))
 
 
@@ -40,7 +43,7 @@ def _words(*given: Any, **asked: Any) -> str:
     return repr((given, sorted((name, value) for name, value in asked.items() if value and name != "context")))
 
 
-def _shape(config: Any, **asked: Any) -> str:
+def _shape(config: Any, *_where: Any, **_asked: Any) -> str:
     return json.dumps(config, sort_keys=True)
 
 
