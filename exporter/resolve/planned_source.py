@@ -16,6 +16,7 @@ from edgec.errors import InputError, ToolError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.several_methods import check_executable
+from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.sources.factory import is_factory
 from edgec.exporter.sources.hf_config import DECODER
 from edgec.exporter.sources.hub import fetch_files
@@ -86,11 +87,21 @@ def refusal(source: ModelSource, shape: DecoderShape, recipe: Recipe, target: Ta
     try:
         with suppress(ToolError):  # What this machine lacks is no reason against the model.
             check_chip(target, recipe)
+        if form.written:
+            _check_file(source, recipe)
         if source.kind != DECODER or not _attends_alone(shape):
             check_executable(source, recipe, form, ExportOptions(model=source.source))
     except InputError as error:
         return error
     return None
+
+
+def _check_file(source: ModelSource, recipe: Recipe) -> None:
+    """Refuse what a file of weights cannot say of a model; its tokenizer is not looked at."""
+    from edgec.exporter.gguf_file.description import describe_model
+
+    check_written(source, recipe)
+    describe_model(source, None)
 
 
 def _attends_alone(shape: DecoderShape) -> bool:

@@ -44,7 +44,7 @@ def _of_rules(rules: Sequence[SchemeRule]) -> Iterator[str]:
         named = [_NAMED[pattern] for pattern in patterns if pattern in _NAMED]
         others = len(patterns) - len(named)
         told = [f"{_joined(named)} projections"] if named else []
-        told += [f"{others} other matrices" if named else f"{others} matrices"] if others else []
+        told += [f"{others} other {'matrix' if others == 1 else 'matrices'}"] if others else []
         yield f"{_joined(told)} in {bits}"
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from edgec.devices.prediction import app_limit, forecast
+from edgec.devices.targets import all_targets
 from edgec.exporter.resolve import planned, planned_source, resolved, widths
 from edgec.exporter.sources import held_states
 from edgec.exporter.sources.model_source import ModelSource
@@ -23,6 +25,10 @@ def cache_models(patch: pytest.MonkeyPatch) -> None:
     _once(patch, widths, "whole_config", _shape)
     _once(patch, widths, "load_recipe", str)
     _once(patch, held_states, "recurrences_called", lambda model: str(model.config))
+    _once(patch, forecast, "footprint", _listed)
+    targets = all_targets()
+    for place in (planned, app_limit):
+        patch.setattr(place, "all_targets", lambda: targets)
     _once(patch, ModelSource, "build_on", lambda source, *given, **asked: (_of(source), given, str(asked)))
 
 
@@ -45,6 +51,11 @@ def _words(*given: Any, **asked: Any) -> str:
 
 def _shape(config: Any, *_where: Any, **_asked: Any) -> str:
     return json.dumps(config, sort_keys=True)
+
+
+def _listed(listed: Any, _spec: Any, widths: Any, **lengths: Any) -> tuple[int, str, str]:
+    """The parameters are those of a cached shape, so that their place in memory names them."""
+    return id(listed), repr(widths), repr(lengths)
 
 
 def _of(source: ModelSource) -> tuple[str, str, bool, int | None]:

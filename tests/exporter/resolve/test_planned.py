@@ -43,6 +43,7 @@ def _options(command: str) -> ExportOptions:
 
 
 @pytest.mark.long
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_planned_is_what_is_exported(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every target with every command that its plan prints.

@@ -38,6 +38,7 @@ from edgec.runtime_py.bench.record import (
     read_records,
     write_records,
 )
+from tests.cli.test_plan import CONFIG
 from tests.exporter.resolve.cached_models import cache_models
 
 ARCHITECTURES = Path(__file__).parents[3] / "benchmarks" / "architectures"
@@ -143,20 +144,20 @@ def test_another_model_is_named_and_teaches_the_phone(tmp_path: Path) -> None:
 def test_a_model_that_nobody_published_learns_from_itself(tmp_path: Path) -> None:
     """Of two measurements of the same speed the one of the planned model counts more."""
     numbers = DecoderNumbers(
-        layers=[AlikeLayers(count=30, heads=9, kv_heads=3, head_dim=64)],
-        matrices=106_168_320,
-        prompt_matrices=106_168_320,
-        lm_head=28_311_552,
+        layers=[AlikeLayers(count=24, heads=16, kv_heads=4, head_dim=64)],
+        matrices=364_904_448,
+        prompt_matrices=364_904_448,
+        lm_head=32_768_000,
     )
-    itself = QWEN.model_copy(update={"numbers": numbers, "read_bytes": 90_000_000})
-    thinner = [AlikeLayers(count=29, heads=9, kv_heads=3, head_dim=64)]
-    other = itself.model_copy(update={"numbers": numbers.model_copy(update={"layers": thinner})})
-    decode = [
-        _decode(_planned(PHONE, measured(tmp_path / f"{i}", 80.0, model=each), model="smollm2-135m"))
-        for i, each in enumerate((itself, other))
-    ]
-    plain = _decode(_planned(PHONE, model="smollm2-135m"))
-    assert plain > 100 and decode[0] < decode[1] < plain
+    itself = QWEN.model_copy(update={"numbers": numbers, "read_bytes": 250_000_000})
+    deeper = [AlikeLayers(count=25, heads=16, kv_heads=4, head_dim=64)]
+    other = itself.model_copy(update={"numbers": numbers.model_copy(update={"layers": deeper})})
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    files = [(), *([measured(tmp_path / f"{i}", 40.0, model=each)] for i, each in enumerate((itself, other)))]
+    plans = [plan(tmp_path, PHONE, measured=file, history=False) for file in files]
+    plain, of_itself, of_other = map(_decode, plans)
+    assert of_itself < of_other < plain
+    assert [any("another model" in note for note in each.notes) for each in plans] == [False, False, True]
 
 
 def test_a_record_becomes_the_workload_that_a_plan_has(tmp_path: Path) -> None:
@@ -309,7 +310,7 @@ def test_the_command_learns_half_of_a_phones_rows(tmp_path: Path, without_poco: 
     ("changes", "code", "why"),
     [
         ({"simulated": True}, "E867", "emulator"),
-        ({"target": "host"}, "E867", "bandwidth of host is unknown"),
+        ({"target": "host"}, "E867", "bandwidth of this-machine is unknown"),
         ({"target": "galaxy-s99"}, "E163", ""),
         ({"model": None}, "E867", "how large the model is"),
     ],
