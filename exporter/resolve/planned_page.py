@@ -13,6 +13,7 @@ from edgec.exporter.resolve.planned_figures import gigabytes, megabytes, rounded
 from edgec.exporter.resolve.planned_words import recipe_words
 
 if TYPE_CHECKING:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -28,7 +29,7 @@ _PARTS = {"linear": "linear layers", "other": "the rest", "packed copy of matric
 _OVERLAP = "ranges overlap, so that only edgec bench on the phone decides which is faster"
 
 
-def page(answered: Planned) -> Iterator[Text | WordTable | Table]:
+def page(answered: Planned) -> Iterator[Text | WordTable | Table | Padding]:
     """The parts of the page, from top to bottom."""
     from rich.text import Text
 
@@ -42,8 +43,7 @@ def page(answered: Planned) -> Iterator[Text | WordTable | Table]:
         yield units_table(answered)
     yield Text("")
     yield Text("next", "bold")
-    # A command is one line, which a terminal may fold and a copy has whole.
-    yield from (Text(line, no_wrap=True, overflow="ignore") for line in _next(answered))
+    yield from _next(answered)
     yield Text("")
     yield Text("assumed", "bold")
     yield _assumptions(answered)
@@ -88,14 +88,18 @@ def _granted(forecast: Plan) -> str:
         return _unknown(forecast)
     if limit.how == "estimated":
         return f"likely up to {megabytes(limit.low_bytes)}, unlikely above {megabytes(limit.high_bytes)}"
-    told = f"an app gets {_bounds(limit)}"
+    memory = forecast.target.memory_bytes
+    told = f"an app is granted {_bounds(limit, memory)} (measured)"
     if entitled is not None and forecast.verdict_entitled is not forecast.verdict:
-        told += f", with the increased-memory-limit entitlement {_bounds(entitled)}: {forecast.verdict_entitled}"
+        more = _bounds(entitled, memory)
+        told += f", with Apple's increased-memory-limit entitlement {more}: {forecast.verdict_entitled}"
     return told
 
 
-def _bounds(limit: AppLimit) -> str:
+def _bounds(limit: AppLimit, memory: int | None) -> str:
     low, high = megabytes(limit.low_bytes), megabytes(limit.high_bytes)
+    if limit.high_bytes == memory:
+        return f"at least {low}"
     return low if low == high else f"{low.removesuffix(' MB')} to {high}"
 
 
@@ -142,15 +146,20 @@ def _span(estimate: Range) -> str:
     return high if f"{low} MB" == high else f"{low} to {high}"
 
 
-def _next(answered: Planned) -> Iterator[str]:
+def _next(answered: Planned) -> Iterator[Text | Padding]:
     """Commands with what they gain; where edgec makes nothing for the unit, who does."""
+    from rich.padding import Padding
+    from rich.text import Text
+
     target = answered.plan.target
     if not target.export_supported:
-        yield f"  edgec makes nothing for this {unit_name(target.os, target.unit)} yet: {made_elsewhere(target)}"
+        nothing = f"edgec makes nothing for this {unit_name(target.os, target.unit)} yet: {made_elsewhere(target)}"
+        yield Padding(Text(nothing), (0, 0, 0, 2))
     for command in proposed_commands(answered):
-        yield f"  {command.line}"
+        # One line, which a terminal may fold and a copy has whole.
+        yield Text(f"  {command.line}", no_wrap=True, overflow="ignore")
         if command.gain:
-            yield f"    {command.gain}"
+            yield Padding(Text(command.gain), (0, 0, 0, 4))
 
 
 def units_table(answered: Planned) -> WordTable:
