@@ -116,7 +116,9 @@ def answer(question: Question) -> Planned:
     refused = refusal(source, shape, recipe, asked)
     if not planned.context:
         return Planned(question, planned, recipe.name, choice, (), refused)
-    units = {planned.target.unit: planned, **dict(_other_units(question, shape, planned.target, source))}
+    others = dict(_other_units(question, shape, planned.target, source))
+    # A unit that an export refuses is not proposed, unless there is no other.
+    units = others if refused is not None and others else {planned.target.unit: planned, **others}
     taught = learning_notes(question.measured, question.history, shape, planned.target)
     return Planned(question, planned, recipe.name, choice, unit_choice(units), refused, tuple(taught))
 

@@ -11,6 +11,7 @@ from edgec.devices.targets import formats_of
 from edgec.exporter.resolve.planned_figures import megabytes, rounded, unit_name
 
 if TYPE_CHECKING:
+    from edgec.devices.prediction.estimate import Range
     from edgec.devices.targets import Target
     from edgec.exporter.resolve.planned import Planned, Question
 
@@ -38,18 +39,26 @@ def proposed_commands(answered: Planned) -> Iterator[ProposedCommand]:
 
 
 def _other_units(answered: Planned) -> Iterator[ProposedCommand]:
-    """A command for each unit of the phone that is expected to be faster in one of the two phases."""
-    gains: dict[str, list[str]] = {}
+    """A command for each other unit that is expected to be the fastest in a phase.
+
+    Where an export refuses the planned unit, one for each that takes the model.
+    """
+    refused, gains = answered.refusal is not None, dict[tuple[str, str], list[str]]()
     for phase in answered.phases:
-        best = phase.speeds[0]
-        if best.unit != answered.plan.target.unit and best.tokens_per_s is not None:
-            low, high = (rounded(end) for end in (best.tokens_per_s.low, best.tokens_per_s.high))
-            gains.setdefault(best.target, []).append(f"{phase.phase} {low} to {high}")
-    units = {best.target: best.unit for best in (phase.speeds[0] for phase in answered.phases)}
-    for target, told in gains.items():
-        name = unit_name(answered.plan.target.os, units[target])
-        gain = f"the {name} may be faster: {', '.join(told)} tokens/s"
-        yield ProposedCommand(_line(answered.question, target), gain)
+        for each in phase.speeds if refused else phase.speeds[:1]:
+            if each.unit != answered.plan.target.unit and (refused or each.tokens_per_s is not None):
+                told = gains.setdefault((each.target, each.unit), [])
+                told += [f"{phase.phase} {_span(each.tokens_per_s)}"] if each.tokens_per_s else []
+    known = answered.plan.speeds.decode_tokens_per_s is not None
+    words = "takes it" if refused else "may be faster" if known else "has an estimate"
+    for (target, unit), told in gains.items():
+        speeds = f": {', '.join(told)} tokens/s" if told else ""
+        name = unit_name(answered.plan.target.os, unit)
+        yield ProposedCommand(_line(answered.question, target), f"the {name} {words}{speeds}")
+
+
+def _span(speed: Range) -> str:
+    return f"{rounded(speed.low)} to {rounded(speed.high)}"
 
 
 def _line(question: Question, target: str, options: Sequence[str] = ()) -> str:

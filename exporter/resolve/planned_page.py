@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 _UNAVAILABLE = "unavailable"
 _MODEL_FILES = ("config.json",)
 _PARTS = {"linear": "linear layers", "other": "the rest", "packed copy of matrices": "a packed copy, perhaps"}
+_FORMATS = {
+    "pte": "an ExecuTorch .pte",
+    "mlpackage": "a Core ML .mlpackage",
+    "aimodel": "a Core AI .aimodel",
+    "qnn": "a QNN context",
+    "onnx": "ONNX",
+    "gguf": "GGUF",
+}
 _OVERLAP = "ranges overlap, so that only edgec bench on the phone decides which is faster"
 
 
@@ -37,8 +45,9 @@ def page(answered: Planned) -> Iterator[Text | WordTable | Table | Padding]:
     yield Text(_headline(answered.question, forecast), "bold")
     yield from (Text(line) for line in _verdict(answered))
     yield Text("")
-    yield figures_table(forecast)
-    if any(phase.unit and len(phase.speeds) > 1 for phase in answered.phases):
+    yield figures_table(answered)
+    several = any(phase.unit and len(phase.speeds) > 1 for phase in answered.phases)
+    if several and answered.refusal is None:
         yield Text("")
         yield units_table(answered)
     yield Text("")
@@ -55,7 +64,8 @@ def _headline(question: Question, forecast: Plan) -> str:
     name = file.parent.name if file.name in _MODEL_FILES else file.name.removesuffix(".json")
     name = question.model if not file.exists() else name or question.model
     unit = unit_name(target.os, target.unit)
-    return f"{name} ({forecast.parameters / 1e6:,.1f} M parameters), {target.phone_name}, {unit}, {target.format}"
+    form = _FORMATS.get(target.format, target.format)
+    return f"{name} ({forecast.parameters / 1e6:,.1f} M parameters), {target.phone_name}, {unit}, as {form}"
 
 
 def _verdict(answered: Planned) -> Iterator[str]:
@@ -109,10 +119,10 @@ def _unknown(forecast: Plan) -> str:
     return known if enough is None else f"{known}: likely with {gigabytes(enough)} or more"
 
 
-def figures_table(forecast: Plan) -> WordTable:
-    """The estimates with their ranges."""
+def figures_table(answered: Planned) -> WordTable:
+    """The estimates with their ranges; of what an export refuses only sizes."""
     table = _plain_table("estimated", "likely", "range")
-    for name, estimate, unit, divisor in _estimates(forecast):
+    for name, estimate, unit, divisor in _estimates(answered.plan, answered.refusal is None):
         table.add_row(name, *_cells(estimate, unit, divisor))
     return table
 
@@ -123,13 +133,15 @@ def _plain_table(*heads: str) -> WordTable:
     return WordTable(*heads, box=None, pad_edge=False, padding=(0, 2), header_style="dim")
 
 
-def _estimates(forecast: Plan) -> Iterator[tuple[str, Range | None, str, float]]:
+def _estimates(forecast: Plan, made: bool) -> Iterator[tuple[str, Range | None, str, float]]:
     yield "file", forecast.footprint.size_bytes, "MB", 1e6
     if not forecast.context:
         yield "memory", forecast.footprint.peak_bytes, "MB", 1e6
         return
     yield f"memory, {forecast.context:,} tokens of context", forecast.footprint.peak_bytes, "MB", 1e6
-    yield f"first token, prompt of {forecast.prompt_tokens:,}", forecast.speeds.ttft_ms, "s", 1e3
+    if not made:
+        return
+    yield f"first token, prompt of {forecast.prompt_tokens:,} tokens", forecast.speeds.ttft_ms, "s", 1e3
     yield "prefill (reads the prompt)", forecast.speeds.prefill_tokens_per_s, "tokens/s", 1
     yield "decode (writes the answer)", forecast.speeds.decode_tokens_per_s, "tokens/s", 1
 
@@ -165,7 +177,7 @@ def _next(answered: Planned) -> Iterator[Text | Padding]:
 def units_table(answered: Planned) -> WordTable:
     """What each unit of the phone is expected to do in both phases, in tokens/s."""
     prefill, decode = ({each.unit: each.tokens_per_s for each in phase.speeds} for phase in answered.phases)
-    table = _plain_table("by unit, tokens/s", "prefill", "decode")
+    table = _plain_table("units, tokens/s", "prefill", "decode")
     for unit in prefill:
         table.add_row(unit_name(answered.plan.target.os, unit), _speed(prefill[unit]), _speed(decode[unit]))
     return table
@@ -195,7 +207,7 @@ def _assumed(answered: Planned) -> Iterator[tuple[str, str]]:
     yield "memory", f"{', '.join(parts)} MB"
     if forecast.limit is not None and forecast.limit.basis:
         yield "limit", forecast.limit.basis
-    if forecast.speeds.decode_tokens_per_s is not None:
+    if any(speed.tokens_per_s for phase in answered.phases for speed in phase.speeds):
         yield "speed", "; ".join(_speed_words(answered))
     yield from (("note", note) for note in answered.notes)
 

@@ -51,7 +51,7 @@ def output(*arguments: object) -> str:
 def test_the_page_says_whether_it_fits_how_fast_it_is_and_what_to_run(folder: Path) -> None:
     text = output(folder, "--target", "iphone-13-pro-cpu")
     for expected in (
-        "Apple iPhone 13 Pro, CPU, pte",
+        "Apple iPhone 13 Pro, CPU, as an ExecuTorch .pte",
         "ranges hold 80 % of cases",
         "tokens/s",
         "KV cache",
@@ -65,7 +65,7 @@ def test_the_page_says_whether_it_fits_how_fast_it_is_and_what_to_run(folder: Pa
 @pytest.mark.long
 def test_each_phase_has_the_speeds_of_all_units(folder: Path) -> None:
     text = " ".join(output(folder, "--target", "iphone-17-pro").split())
-    for expected in ("by unit, tokens/s prefill decode", "Neural Engine", "bound by arithmetic", "GB/s"):
+    for expected in ("units, tokens/s prefill decode", "Neural Engine", "bound by arithmetic", "GB/s"):
         assert expected in text
     phases = json.loads(output(folder, "--target", "iphone-17-pro", "--json"))["phase_units"]
     assert [phase["phase"] for phase in phases] == ["prefill", "decode"]
@@ -145,7 +145,7 @@ def test_a_phone_of_the_users_own_is_planned_for_and_then_forgotten(folder: Path
     data = json.loads(output(folder, "--phone", file, "--target", "cpu", "--json"))
     assert (data["target"]["name"], data["target"]["memory_bytes"]) == ("my-phone-cpu", 6 * 2**30)
     assert data["speeds"]["decode_tokens_per_s"]["low"] > 0  # of any phone's CPU, with this bandwidth
-    assert "My phone, GPU, pte" in output(folder, "--phone", file)
+    assert "My phone, GPU, as an ExecuTorch .pte" in output(folder, "--phone", file)
     for arguments, code in (
         (["--target", "my-phone"], "E163"),
         (["--phone", str(file), "--target", "pixel-8"], "E866"),
