@@ -85,7 +85,7 @@ def refusal(source: ModelSource, shape: DecoderShape, recipe: Recipe, target: Ta
     """Why an export for a target would refuse the model before any work; None where it does not."""
     form = form_of(target)
     try:
-        with suppress(ToolError):  # What this machine lacks is no reason against the model.
+        with suppress(ToolError):  # What this machine lacks does not speak against the model.
             check_chip(target, recipe)
         if form.written:
             _check_file(source, recipe)

@@ -122,6 +122,7 @@ def test_a_phones_own_speed_moves_its_forecast_and_that_of_its_chip(tmp_path: Pa
     assert _decode(_planned(PHONE, file)) / _decode(_planned(PHONE)) > 1.2
 
 
+@pytest.mark.long
 def test_other_units_learn_nothing(tmp_path: Path) -> None:
     npu = _planned("galaxy-s24-ultra", measured(tmp_path / "bench.jsonl"))
     assert _decode(npu) == _decode(_planned("galaxy-s24-ultra"))
