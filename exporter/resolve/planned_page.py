@@ -34,6 +34,7 @@ _FORMATS = {
     "onnx": "ONNX",
     "gguf": "GGUF",
 }
+_VERBS = {"unlikely to fit": "is unlikely to fit"}
 _OVERLAP = "ranges overlap, so that only edgec bench on the phone decides which is faster"
 
 
@@ -78,9 +79,11 @@ def _verdict(answered: Planned) -> Iterator[str]:
         yield answered.target_choice
     needs = _span(forecast.footprint.peak_bytes)
     share = _share(forecast)
-    yield f"{forecast.verdict.capitalize() if forecast.verdict is not Verdict.UNKNOWN else 'May fit'}: " + (
-        f"it needs {needs}{share}; {_granted(forecast)}"
-    )
+    verdict = "may fit" if forecast.verdict is Verdict.UNKNOWN else str(forecast.verdict)
+    told = verdict.capitalize()
+    if answered.refusal is not None:
+        told = f"By its memory alone it {_VERBS.get(verdict, verdict)}"
+    yield f"{told}: it needs {needs}{share}; {_granted(forecast)}"
 
 
 def _share(forecast: Plan) -> str:
@@ -215,9 +218,9 @@ def _assumed(answered: Planned) -> Iterator[tuple[str, str]]:
 def _speed_words(answered: Planned) -> Iterator[str]:
     """What limits each phase, and whether another unit may be the faster one."""
     bandwidth = answered.plan.target.bandwidth_bytes_per_s
-    yield "from speeds that others published; ranges hold 80 % of cases"
+    yield "learned from speeds published of phones; in 8 of 10 cases the true one is meant to lie in the range"
     if bandwidth:
-        yield f"prefill is bound by arithmetic, decode by the memory's {bandwidth / 1e9:.3g} GB/s"
+        yield f"prefill is limited by arithmetic, decode by how fast memory is read ({bandwidth / 1e9:.3g} GB/s)"
     if any(map(_overlaps, answered.phases)):
         yield _OVERLAP
 

@@ -87,6 +87,7 @@ def test_a_refused_model_says_so_before_all_else() -> None:
     answered = _asked("qwen3.5-0.8b", "galaxy-s24-ultra")
     lines = _lines(answered, 400)
     assert "edgec export refuses it here" in lines[1] and "[E528]" in lines[1]
+    assert lines[2].startswith("By its memory alone it likely fits: it needs")
     place = next(i for i, line in enumerate(lines) if "--target galaxy-s24-ultra-cpu" in line)
     assert re.fullmatch(
         r"    the CPU takes it: prefill [\d,]+ to [\d,]+, decode [\d.]+ to [\d.]+ tokens/s", lines[place + 1]
