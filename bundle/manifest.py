@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix
+from edgec.bundle.decoder_numbers import DecoderNumbers
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
     STATIC_ENCODER_DECODER_METHODS,
@@ -46,7 +47,7 @@ SchemaName = Annotated[str, Field(pattern=f"^{SCHEMA_NAME.pattern}$")]
 
 
 class ModelInfo(JsonPart):
-    """Where the model came from. ``trained`` is False for random weights."""
+    """Where the model came from. ``trained`` is False for random weights; ``numbers``: of a decoder."""
 
     name: str
     source: str
@@ -58,6 +59,8 @@ class ModelInfo(JsonPart):
     layers: JsonSize | None = None
     vocab_size: JsonSize | None = None
     trained: bool = True
+    # Left out where there are none, so that the bundles of other models stay as they were written.
+    numbers: DecoderNumbers | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class PrefixInfo(JsonPart):

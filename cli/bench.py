@@ -33,7 +33,8 @@ def bench(
     """Measure loads (cold, warm), time to first token, prefill, decode, latency percentiles and peak memory.
 
     Every job runs in a fresh process; the rest of the device should be idle. A phone's shell runs bundles for the CPU;
-    a bundle for its GPU or NPU is measured by the app that 'edgec embed' writes. Pushed files are removed.
+    a bundle for its GPU or NPU is measured by the app that 'edgec embed' writes. Pushed files are removed. Speeds are
+    kept in the cache, for edgec plan to learn from.
 
     Examples:
     edgec bench tiny-stories-host.edgec --device host --out host.jsonl

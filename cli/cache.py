@@ -27,7 +27,9 @@ def cache(
     older_than: Annotated[float | None, typer.Option(metavar="DAYS", help="Clean entries unused this long.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show how much edgec keeps between calls, list it or delete it; everything in it is made again when needed.
+    """Show how much edgec keeps between calls, list it or delete it.
+
+    All but what edgec bench measured is made again when needed.
 
     EDGEC_CACHE_DIR moves the folder.
 

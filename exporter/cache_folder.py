@@ -22,6 +22,7 @@ KINDS: Mapping[str, str] = {
     "executed": "notes that an artifact ran here",
     "fingerprints": "checksums of model files",
     "gguf": "configs and tokenizers of GGUF files",
+    "measured": "speeds that edgec bench measured, for edgec plan",
 }
 _DAY_S = 86_400.0
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import groupby
 
 from edgec.devices.prediction.estimate import Range
@@ -232,14 +234,20 @@ def parameter_bytes(parameter: Parameter, widths: Widths, kernels: str) -> int:
 
 def scheme_bytes(parameter: Parameter, asked: WeightScheme, kernels: str) -> int:
     """Bytes of a tensor in the nearest form to the asked one that its kernels read."""
-    width = parameter.shape[-1]
-    rows = parameter.count // width
+    return _scheme_bytes(parameter.shape, parameter.kind, asked, kernels)
+
+
+@lru_cache(maxsize=4096)
+def _scheme_bytes(shape: tuple[int, ...], kind: Kind, asked: WeightScheme, kernels: str) -> int:
+    """Matrices of all layers have few shapes."""
+    width, count = shape[-1], math.prod(shape)
+    rows = count // width
     if asked.is_table:
-        used = fit_tables(asked, rows)[0] if len(parameter.shape) == 2 else _usual_scheme(parameter.kind, asked.bits, 0)
+        used = fit_tables(asked, rows)[0] if len(shape) == 2 else _usual_scheme(kind, asked.bits, 0)
         return stored_bytes((rows, width), used or asked)
-    grids = None if parameter.kind is Kind.EMBEDDING or asked.stored else _GRIDS.get(kernels)
+    grids = None if kind is Kind.EMBEDDING or asked.stored else _GRIDS.get(kernels)
     fitted = fit(asked, width, grids)[0] if grids else asked
-    return stored_bytes((rows, width), fitted) if fitted else parameter.count * 4
+    return stored_bytes((rows, width), fitted) if fitted else count * 4
 
 
 def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, kernels: str) -> list[MemoryPart]:

@@ -12,10 +12,15 @@ from edgec.devices.prediction.footprint import Footprint, Widths
 
 
 class Verdict(StrEnum):
-    """The verdict on whether the peak memory stays below an app's limit."""
+    """The verdict on whether the peak memory stays below an app's limit.
+
+    ``LIKELY`` and ``UNLIKELY`` stand for ``FITS`` and ``DOES_NOT_FIT`` where the limit is an estimate.
+    """
 
     FITS = "fits"
-    TIGHT = "tight"
+    LIKELY = "likely fits"
+    TIGHT = "may not fit"
+    UNLIKELY = "unlikely to fit"
     DOES_NOT_FIT = "does not fit"
     UNKNOWN = "unknown"
 
@@ -38,22 +43,27 @@ class Proposal:
     verdict: Verdict
 
 
-WORTH_SHRINKING = (Verdict.TIGHT, Verdict.DOES_NOT_FIT)
+WORTH_SHRINKING = (Verdict.TIGHT, Verdict.UNLIKELY, Verdict.DOES_NOT_FIT)
+_GOOD = (Verdict.FITS, Verdict.LIKELY)
 
 
 def judge(peak: Range, limit: AppLimit | None, memory: int | None) -> Verdict:
     """Compare a peak with an app's limit and the phone's memory, in bytes; None means unknown.
 
     The verdict is ``FITS`` where the upper end is below what is granted at least, ``DOES_NOT_FIT`` where the lower end
-    is above what is granted at most, and ``TIGHT`` between.
+    is above what is granted at most, and ``TIGHT`` between. Of an estimated limit both are only likely, except that
+    nothing fits that needs more than the memory.
     """
     if memory is not None and peak.low > memory:
         return Verdict.DOES_NOT_FIT
     if limit is None:
         return Verdict.UNKNOWN
+    estimated = limit.how == "estimated"
     if peak.high <= limit.low_bytes:
-        return Verdict.FITS
-    return Verdict.TIGHT if peak.low <= limit.high_bytes else Verdict.DOES_NOT_FIT
+        return Verdict.LIKELY if estimated else Verdict.FITS
+    if peak.low <= limit.high_bytes:
+        return Verdict.TIGHT
+    return Verdict.UNLIKELY if estimated else Verdict.DOES_NOT_FIT
 
 
 Needs = Callable[[Widths, int], Footprint]
@@ -70,7 +80,7 @@ def mildest(options: Sequence[Narrower], limit: AppLimit | None, memory: int | N
         needs: the footprint for other widths and another context.
     """
     proposals = [_proposal(option, limit, memory, needs) for option in options]
-    fitting = next((proposal for proposal in proposals if proposal.verdict is Verdict.FITS), None)
+    fitting = next((proposal for proposal in proposals if proposal.verdict in _GOOD), None)
     return fitting or min(proposals, key=lambda proposal: proposal.peak_bytes.high, default=None)
 
 

@@ -25,6 +25,7 @@ from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
 from edgec.exporter.assemble.audio_language import audio_language_info, heard_vector
 from edgec.exporter.assemble.brief_speed import brief_speed
+from edgec.exporter.assemble.decoder_numbers import decoder_numbers
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
 from edgec.exporter.assemble.function_vector import module_vector
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
@@ -195,6 +196,7 @@ def _model(request: ExportRequest) -> ModelInfo:
         layers=len(request.spec.layers) if decoder else None,
         vocab_size=request.spec.vocab_size if decoder else None,
         trained=source.trained,
+        numbers=decoder_numbers(request),
     )
 
 

@@ -7,7 +7,7 @@ MODEL, TARGET, options  ->  recipe, limits  ->  plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from edgec.backends.forms import form_of
 from edgec.bundle.entry_points import Limits
 from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import Plan
-from edgec.devices.prediction.memory_fit import Narrower
+from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Narrower
 from edgec.devices.prediction.parameters import DecoderShape
 from edgec.devices.prediction.speed import Measured
 from edgec.devices.prediction.unit_choice import PhaseUnit, unit_choice
@@ -26,7 +26,8 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import with_adapters
 from edgec.exporter.resolve.limits import artifact_limits
-from edgec.exporter.resolve.planned_source import local_source, refusal, with_stored
+from edgec.exporter.resolve.planned_learning import History, as_this_model, learning_notes
+from edgec.exporter.resolve.planned_source import local_model, planned_source, refusal, unread_integers, with_stored
 from edgec.exporter.resolve.stored_forms import as_stored
 from edgec.exporter.resolve.target_choice import plan_target
 from edgec.exporter.resolve.widths import model_recipe, override_widths, recipe_widths
@@ -55,6 +56,7 @@ class Question:
         prompt_tokens: of the prompt that speeds are given for; None: 512, or the context where that is less.
         adapters: each ``NAME=PEFT_FOLDER``.
         measured: the user's own measurements of speeds.
+        history: those that ``edgec bench`` kept of this phone.
         bits: fields of ``Widths`` to have instead of the recipe's; None leaves one as it is.
         phone_file: the file that describes the target's phone, for the commands.
     """
@@ -67,6 +69,7 @@ class Question:
     prompt_tokens: int | None = None
     adapters: Sequence[str] = ()
     measured: Measured = ()
+    history: History = field(default_factory=History)
     bits: Mapping[str, int | None] = field(default_factory=dict)
     phone_file: Path | None = None
 
@@ -76,18 +79,27 @@ class Planned:
     """A plan and what goes with it.
 
     Attributes:
+        question: what was asked.
         plan: for the target.
         recipe: the name of its recipe.
         target_choice: why this phone was chosen, where a family was named; else empty.
         phases: the units proposed for prefill and decode; empty for a model that writes no text.
         refusal: why an export would refuse the model for this target; None where nothing is known against it.
+        learning: what each of the user's own measurements teaches.
     """
 
+    question: Question
     plan: Plan
     recipe: str
     target_choice: str
     phases: tuple[PhaseUnit, ...]
     refusal: InputError | None
+    learning: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On what the estimates assume, what they learned from, and why one is unavailable."""
+        return (*self.plan.notes, *self.learning)
 
 
 def answer(question: Question) -> Planned:
@@ -96,32 +108,60 @@ def answer(question: Question) -> Planned:
     Raises:
         InputError: what ``model_recipe``, ``model_shape`` and ``plan`` raise.
     """
-    asked, source = load_target(question.target), local_source(question.model, question.task)
-    recipe, shape = _recipe(question, asked, source), _shape(question, asked)
-    planned, choice = _planned(question, shape, asked, recipe, source)
-    refused = refusal(source, shape, recipe, form_of(asked))
+    asked, source = load_target(question.target), planned_source(local_model(question.model), question.task)
+    recipe, shape = _recipe(question, asked, source), _shape(question, asked, source)
+    every = question.history.beside(question.measured)
+    question = replace(question, measured=as_this_model(every, shape))
+    planned, choice = _fitting(question, shape, asked, recipe, source)
+    refused = refusal(source, shape, recipe, asked)
     if not planned.context:
-        return Planned(planned, recipe.name, choice, (), refused)
-    units = {planned.target.unit: planned, **dict(_other_units(question, shape, planned.target, source))}
-    return Planned(planned, recipe.name, choice, unit_choice(units), refused)
+        return Planned(question, planned, recipe.name, choice, (), refused)
+    others = dict(_other_units(question, shape, planned.target, source))
+    # A unit that an export refuses is not proposed, unless there is no other.
+    units = others if refused is not None and others else {planned.target.unit: planned, **others}
+    taught = learning_notes(question.measured, question.history, shape, planned.target)
+    return Planned(question, planned, recipe.name, choice, unit_choice(units), refused, tuple(taught))
 
 
-def _recipe(question: Question, target: Target, source: ModelSource | None) -> Recipe:
+def _recipe(question: Question, target: Target, source: ModelSource) -> Recipe:
     recipe = model_recipe(question.model, question.recipe, target, question.task)
-    if source is None:
-        return recipe
     return as_stored(recipe, source, form_of(target), ExportOptions(model=question.model, recipe=question.recipe))
 
 
-def _shape(question: Question, target: Target) -> DecoderShape:
-    folder = Path(question.model) if Path(question.model).is_dir() else None
+def _shape(question: Question, target: Target, source: ModelSource) -> DecoderShape:
+    folder = None if question.model.endswith(".json") else source.path
     config, form = read_config(question.model), form_of(target)
     shape = model_shape(config, form=form, task=question.task, context=question.context, folder=folder)
+    shape = replace(shape, remarks=(*shape.remarks, *unread_integers(config, source)))
     return with_adapters(shape, question.adapters, form)
 
 
 def _planned(
-    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource | None
+    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource
+) -> tuple[Plan, str]:
+    """A plan without what else an export can be asked for."""
+    return _plan(question, shape, target, recipe, source, lambda _: ())
+
+
+def _fitting(
+    question: Question, shape: DecoderShape, target: Target, recipe: Recipe, source: ModelSource
+) -> tuple[Plan, str]:
+    """A plan which also says what would fit, where it does not."""
+    first = _planned(question, shape, target, recipe, source)
+    if first[0].verdict not in WORTH_SHRINKING:
+        return first
+    return _plan(
+        question, shape, target, recipe, source, lambda limits: tuple(_narrower(question, target, recipe, limits))
+    )
+
+
+def _plan(
+    question: Question,
+    shape: DecoderShape,
+    target: Target,
+    recipe: Recipe,
+    source: ModelSource,
+    narrower: Callable[[Limits], Sequence[Narrower]],
 ) -> tuple[Plan, str]:
     prompt = question.prompt_tokens
     widths = override_widths(with_stored(recipe_widths(recipe), recipe, source), **question.bits)
@@ -131,8 +171,7 @@ def _planned(
     # Refused as it was asked for, with the model's own length in the message.
     context = question.context or max(limits.context, min(prompt or 0, shape.spec.context))
     lengths = {"context": context, "prompt_tokens": prompt, "call_tokens": limits.prefill_chunk}
-    narrower = tuple(_narrower(question, target, recipe, limits))
-    return plan_target(shape, target, widths, **lengths, narrower=narrower, measured=question.measured)
+    return plan_target(shape, target, widths, **lengths, narrower=narrower(limits), measured=question.measured)
 
 
 def _narrower(question: Question, target: Target, recipe: Recipe, limits: Limits) -> Iterator[Narrower]:
@@ -155,7 +194,7 @@ def _after(name: str) -> tuple[str, ...]:
 
 
 def _other_units(
-    question: Question, shape: DecoderShape, planned: Target, source: ModelSource | None
+    question: Question, shape: DecoderShape, planned: Target, source: ModelSource
 ) -> Iterator[tuple[str, Plan]]:
     """A plan for each other unit of the phone that edgec makes an artifact for, by the default of that unit."""
     seen = {planned.unit}
@@ -168,8 +207,8 @@ def _other_units(
             recipe = _recipe(other, target, source)
             # Only what lies beside a decoder is other for other targets.
             plain = shape.encoder is None and not shape.remarks
-            own = replace(shape, adapter_bytes=0) if plain else _shape(other, target)
-            if refusal(source, own, recipe, form_of(target)) is None:
+            own = replace(shape, adapter_bytes=0) if plain else _shape(other, target, source)
+            if refusal(source, own, recipe, target) is None:
                 yield target.unit, _planned(other, own, target, recipe, source)[0]
         except InputError as error:
             if error.code not in _NOT_HERE:

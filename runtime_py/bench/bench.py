@@ -21,6 +21,8 @@ from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.adapters.use import opened_adapter
 from edgec.runtime_py.bench.app_result import app_records
+from edgec.runtime_py.bench.measured_model import measured_model
+from edgec.runtime_py.bench.past_runs import keep_run
 from edgec.runtime_py.bench.record import AnyRecord, RepetitionRecord, SustainedRecord, holds_record, write_records
 from edgec.runtime_py.bench.run import measure
 from edgec.runtime_py.bench.shown_prompt import sense_tokens
@@ -132,6 +134,7 @@ def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | 
     if out is not None:
         _check_out(out)
     records = _records(transport, bundle, plan, say)
+    keep_run(records)
     plot = None
     if out is not None:
         write_records(records, out)
@@ -144,7 +147,10 @@ def _records(transport: Transport, bundle: Bundle, plan: BenchPlan, say: Say) ->
     if not transport.whole_runs:
         return measure(transport, bundle, plan.job(bundle), seconds, kinds, say)
     asked = plan.job(bundle).to_json() | {"kind": "app", "seconds": seconds}
-    return app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
+    records = app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
+    # An app does not know what only the manifest says.
+    known = {"measured": measured_model(bundle.manifest)}
+    return [r.model_copy(update={"subject": r.subject.model_copy(update=known)}) for r in records]
 
 
 def _check_out(out: Path) -> None:

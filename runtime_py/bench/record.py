@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from edgec.bundle.atomic import typed_os_errors
+from edgec.bundle.decoder_numbers import DecoderNumbers
 from edgec.devices.answers import (
     AnswerCount,
     AnswerFault,
@@ -69,8 +70,33 @@ class Comparability(RecordPart):
     shown: PlainText | None = None
 
 
+class MeasuredModel(RecordPart):
+    """What decides how fast the bundle's decoder runs.
+
+    Attributes:
+        numbers: its layers and parameters.
+        read_bytes: weights that one decoded token reads.
+        kernels: what multiplies its matrices: edgec's own kernels, or the backend.
+        kv_bits: of cached keys and values.
+        state_bytes: of what recurrences remember.
+        call_tokens: the most tokens of a prompt that one call takes.
+    """
+
+    numbers: DecoderNumbers
+    read_bytes: Bytes
+    kernels: PlainText
+    kv_bits: Literal[4, 8, 16, 32]
+    state_bytes: Bytes
+    call_tokens: AnswerCount
+
+
 class Subject(RecordPart):
-    """The bundle that was measured; ``adapter``: the digest of the adapter that was added, or None."""
+    """The bundle that was measured.
+
+    Attributes:
+        adapter: the digest of the adapter that was added, or None.
+        measured: of a decoder's bundle that says it; None in older ones.
+    """
 
     name: PlainText
     digest: PlainText
@@ -79,6 +105,7 @@ class Subject(RecordPart):
     artifact_bytes: Bytes
     context: AnswerCount
     adapter: PlainText | None = None
+    measured: MeasuredModel | None = None
 
 
 class BenchRecord(RecordPart):
@@ -202,7 +229,12 @@ def write_records(records: Sequence[AnyRecord], path: Path) -> None:
         InputError: E121 the path cannot be written, E122 the disk is full.
     """
     with typed_os_errors(path):
-        path.write_text("".join(record.model_dump_json() + "\n" for record in records))
+        path.write_text(record_lines(records))
+
+
+def record_lines(records: Sequence[AnyRecord]) -> str:
+    """One run as JSON lines."""
+    return "".join(record.model_dump_json() + "\n" for record in records)
 
 
 def read_record(line: str) -> AnyRecord:

@@ -16,6 +16,7 @@ from edgec.devices.job import Job
 from edgec.devices.transport import DeviceFacts, Say, Transport
 from edgec.installation import __version__
 from edgec.runtime_py.adapters.adapter_file import read_adapter
+from edgec.runtime_py.bench.measured_model import measured_model
 from edgec.runtime_py.bench.record import (
     AnyRecord,
     Comparability,
@@ -122,6 +123,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtim
         artifact_bytes=bundle.artifact_path.stat().st_size,
         context=text_limits(bundle).context,
         adapter=read_adapter(Path(job.adapter)).digest if job.adapter else None,
+        measured=measured_model(manifest),
     )
     identity = {"run": secrets.token_hex(8), "comparability": comparability, "subject": subject}
     return {**identity, "simulated": transport.simulated}

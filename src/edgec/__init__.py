@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgec.errors import BudgetError, EdgecError, InputError, ToolError
     from edgec.exporter.api import export
     from edgec.exporter.apps import embed
+    from edgec.exporter.resolve.planned_api import plan
     from edgec.installation import __version__
     from edgec.runtime_py.bench.bench import bench
     from edgec.runtime_py.model import load
@@ -30,11 +31,23 @@ _PUBLIC = {
     "load": "edgec.runtime_py.model",
     "bench": "edgec.runtime_py.bench.bench",
     "embed": "edgec.exporter.apps",
+    "plan": "edgec.exporter.resolve.planned_api",
 }
 
 take_share()
 
-__all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "embed", "export", "load"]
+__all__ = [
+    "BudgetError",
+    "EdgecError",
+    "InputError",
+    "ToolError",
+    "__version__",
+    "bench",
+    "embed",
+    "export",
+    "load",
+    "plan",
+]
 
 
 def __dir__() -> list[str]:

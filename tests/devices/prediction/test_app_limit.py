@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgec.devices.prediction.app_limit import AppLimit, app_limit
+from edgec.devices.prediction.app_limit import AppLimit, app_limit, memory_that_fits
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.memory_fit import Verdict, judge
 from edgec.devices.targets import Target, all_targets, load_target
@@ -49,7 +49,8 @@ def _phones(system: str) -> list[Target]:
 @pytest.mark.parametrize("entitled", [False, True])
 @pytest.mark.parametrize("system", ["ios", "android"])
 def test_more_memory_is_never_a_worse_verdict(system: str, entitled: bool) -> None:
-    order = [Verdict.DOES_NOT_FIT, Verdict.TIGHT, Verdict.FITS]
+    bad, good = (Verdict.DOES_NOT_FIT, Verdict.UNLIKELY), (Verdict.LIKELY, Verdict.FITS)
+    order = [*bad, Verdict.TIGHT, *good]
     for line in {phone.phone.split("-")[0] for phone in _phones(system)}:
         phones = sorted((p for p in _phones(system) if p.phone.startswith(line)), key=lambda p: p.memory_bytes or 0)
         for peak in range(500_000_000, 9_000_000_000, 250_000_000):
@@ -59,3 +60,36 @@ def test_more_memory_is_never_a_worse_verdict(system: str, entitled: bool) -> No
             ]
             ranks = [order.index(verdict) for verdict in verdicts if verdict is not Verdict.UNKNOWN]
             assert ranks == sorted(ranks), (line, peak, verdicts)
+
+
+def test_estimated_limits_are_told_as_likely_and_unlikely() -> None:
+    """Nothing was measured of the phone itself, so only what exceeds its memory surely does not fit."""
+    phone = load_target("galaxy-s24-ultra")
+    found = app_limit(phone)
+    assert found is not None and found.basis.count("OnePlus 12") == 1 and "Low confidence" in found.basis
+    verdicts = [
+        judge(Range(peak, peak, peak, None), found, phone.memory_bytes)
+        for peak in (1_000_000_000, 6_000_000_000, 8_000_000_000, 13_000_000_000)
+    ]
+    assert verdicts == [Verdict.LIKELY, Verdict.TIGHT, Verdict.UNLIKELY, Verdict.DOES_NOT_FIT]
+
+
+@pytest.mark.parametrize(
+    ("name", "gigabytes"), [("mac-m4", 4), ("raspberry-pi-5", 6), ("iphone-17e", 6), ("snapdragon-x-elite-laptop", 6)]
+)
+def test_a_target_of_unknown_memory_is_told_how_much_it_needs(name: str, gigabytes: int) -> None:
+    """Macs with 16 GB report 10,922.67 MiB for the GPU; iPhones with 4 GB grant 2.1 GB, with 6 at least 3.0."""
+    target = load_target(name)
+    assert memory_that_fits(target, 2.5e9) == gigabytes << 30
+    assert memory_that_fits(replace(target, memory_bytes=8 << 30), 2.5e9) is None
+
+
+def test_a_macs_gpu_gets_the_share_that_macos_recommends() -> None:
+    found = app_limit(replace(load_target("mac-m1"), memory_bytes=16 << 30))
+    assert found is not None and found.low_bytes / 2**20 == pytest.approx(10_922.67, abs=0.01)
+
+
+def test_every_phone_gets_a_verdict_or_the_memory_that_it_needs() -> None:
+    for target in all_targets():
+        told = app_limit(target) is not None or memory_that_fits(target, 1e9) is not None
+        assert told, target.name
