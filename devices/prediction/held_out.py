@@ -59,11 +59,16 @@ def speed(observation: Observation, quantity: str) -> float | None:
     return observation.decode_tokens_per_s if quantity == "decode" else observation.prefill_tokens_per_s
 
 
+def step(observation: Observation, quantity: str) -> float:
+    """The last digit that its source gives of a speed."""
+    return observation.decode_step if quantity == "decode" else observation.prefill_step
+
+
 def calibrated(quantity: str, unit: str, rows: Sequence[Observation]) -> tuple[FittedRoofline, list[Observation]]:
     """The calibration on the rows that measure a quantity on a unit, and those rows."""
     used = [row for row in rows if row.workload.unit == unit and speed(row, quantity) is not None]
     speeds = [value for row in used if (value := speed(row, quantity)) is not None]
-    return calibrate(quantity, [row.workload for row in used], speeds), used
+    return calibrate(quantity, [row.workload for row in used], speeds, [step(row, quantity) for row in used]), used
 
 
 def misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") -> list[Miss]:

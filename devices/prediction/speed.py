@@ -31,6 +31,11 @@ def calibrated_parameters(quantity: str, unit: str, measured: Measured = ()) -> 
     return min(sizes), max(sizes)
 
 
+def calibrated_vendors(quantity: str, unit: str, measured: Measured = ()) -> frozenset[str]:
+    """The vendors of the chips that ``decode`` or ``prefill`` was calibrated on."""
+    return frozenset(work.vendor for work in _calibration(quantity, unit, measured).workloads)
+
+
 def reading_bytes_per_s(chip: str, unit: str) -> tuple[float, float]:
     """The lowest and highest rate at which published decoding on a chip's unit read weights and cache."""
     rates = [
