@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import exp
+from math import exp, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from edgec.devices.prediction.calibration import USUAL_CONTEXT, USUAL_PROMPT, Ob
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import plan, speed_task
-from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, misses, range_width, speed
+from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, is_alike, misses, range_width, speed
 from edgec.devices.prediction.parameters import DecoderShape
 from edgec.devices.prediction.peak_speed import fastest_decode, fastest_prefill
 from edgec.devices.prediction.roofline import FittedRoofline, predict
@@ -65,7 +65,7 @@ class Answer:
     @property
     def factor(self) -> float:
         """Half the width of the range, as a factor."""
-        return (self.estimate.high / self.estimate.low) ** 0.5
+        return sqrt(self.estimate.high / self.estimate.low)
 
 
 def unfitted() -> tuple[Observation, ...]:
@@ -112,7 +112,7 @@ def answers(
         key = (tuple(each.row for each in rows), work.unit)
         if key not in fits:
             fits[key] = (calibrated(quantity, work.unit, rows)[0], tuple(misses(quantity, rows)))
-        if work.unit != "cpu" and work.vendor not in {each.vendor for each in fits[key][0].workloads}:
+        if not any(is_alike(work, each) for each in fits[key][0].workloads):
             continue
         yield Answer(row, target, measured, _estimate(quantity, *fits[key], work, target))
 
@@ -136,8 +136,9 @@ def workload_of(quantity: str, row: Observation, target: Target, shapes: Shapes 
     work, decoder = row.workload, shapes(row.workload.model)
     cached, prompt = round(row.context_tokens or USUAL_CONTEXT), round(row.prompt_tokens or USUAL_PROMPT)
     # Plan gives decoding at the prompt's end: what fills the cache is its prompt.
-    asked = {"context": max(cached, prompt), "prompt_tokens": cached if quantity == "decode" else prompt}
-    planned = plan(decoder, replace(target, weight_bits=_ANY_BITS), _widths(row), **asked)
+    any_bits = replace(target, weight_bits=_ANY_BITS)
+    told = cached if quantity == "decode" else prompt
+    planned = plan(decoder, any_bits, _widths(row), context=max(cached, prompt), prompt_tokens=told)
     tokens = (planned.prompt_tokens, planned.call_tokens, planned.context)
     task = speed_task(decoder.spec, decoder.parameters, target, planned.widths, planned.footprint, tokens)
     made = planned_workload(task, target, _software(work))

@@ -29,6 +29,9 @@ STATIC_RUNTIMES = ("qnn",)
 _FLOAT_INPUTS = "float16"
 """What ``activations`` of a row say where an NPU multiplies floats."""
 
+_GROUP, _SCALE_BITS, _HEAD_BITS, _FLOATS = 32, 16, 8, 16
+"""What plan takes where only the bits of the linear layers are asked for."""
+
 _SKIPS_READERS = ("litert",)
 """Runtimes that skip the layers after the last one with a cache when they read a prompt (Gemma 3n and 4)."""
 
@@ -47,6 +50,7 @@ class Observation:
         prompt_tokens: as published, or None; likewise ``context_tokens``, in the cache while decoding.
         prefill_tokens_per_s: None where not published or not trustworthy; likewise decode.
         bits: of the linear layers, as the source names them; 0 where it does not.
+        asked_bytes: weights that a token would read if plan were asked for these bits; 0 where they are not known.
         prefill_step: the last digit that is given of it, in tokens/s (whole tokens: 1); likewise ``decode_step``.
     """
 
@@ -58,6 +62,7 @@ class Observation:
     source: str
     context_tokens: float | None = None
     bits: int = 0
+    asked_bytes: float = 0.0
     prefill_step: float = 0.0
     decode_step: float = 0.0
 
@@ -91,6 +96,7 @@ def _observation(row: Mapping[str, str]) -> Observation:
         source=row["source"],
         context_tokens=_number(row["context_tokens"]),
         bits=int(row["bits"]),
+        asked_bytes=_asked_bytes(int(row["bits"]), decoders()[row["decoder"]]),
         prefill_step=_step(row["prefill_tokens_per_s"]),
         decode_step=_step(row["decode_tokens_per_s"]),
     )
@@ -99,6 +105,12 @@ def _observation(row: Mapping[str, str]) -> Observation:
 def _step(text: str) -> float:
     """The last digit of a printed number: 1 of ``22.0`` and ``22``, a tenth of ``22.5``."""
     return float(10 ** -len(text.rstrip("0").partition(".")[2])) if text else 0.0
+
+
+def _asked_bytes(bits: int, shape: Mapping[str, str]) -> float:
+    """Weights that a token reads in edgec's default form of some bits: groups of 32, an lm_head of 8 bits or floats."""
+    scale, head = (_SCALE_BITS / _GROUP, _HEAD_BITS) if bits < _FLOATS else (0.0, bits)
+    return (int(shape["matrix_parameters"]) * (bits + scale) + int(shape["head_parameters"]) * head) / 8
 
 
 def _read_share(row: Mapping[str, str], shape: Mapping[str, str]) -> float:

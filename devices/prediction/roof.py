@@ -7,6 +7,8 @@ What share of the roof a device, a runtime and a model reach is learnt (``roofli
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgec.devices.prediction.workload import Workload
 
 LAYER_S = {"cpu": 1e-4, "gpu": 5e-5, "npu": 2e-4}
@@ -21,7 +23,7 @@ MATRIX_UNIT_SPEEDUP = 3.5
 REFERENCE_HZ = 13e9
 """The summed clock of four fast cores of a phone of 2024, also assumed where the clock is unknown."""
 
-CACHE_COST = {"cpu": 1.0, "gpu": 2.0, "npu": 3.0}
+CACHE_COST = {"cpu": 1.0, "gpu": 2.0, "npu": 2.0}
 """How many times as long a byte of the cache takes as one of the weights."""
 
 _CACHE_COST_OF = {("npu", "coreml"): 7.0}
@@ -32,10 +34,10 @@ FLOAT_SLOWDOWN = 4.2
 """How many times as long CPUs take for a product of floats as for one of integers: prompts of Llama 3.2 1B and 3B in
 BF16 and 4 bits on a Snapdragon 8 Gen 3 (ExecuTorch, examples/models/llama/README.md: 60.3 and 260.5, 21.2 and 89.7)."""
 
-_INT8_MATMUL = {True: 1.0, None: 0.5**0.5, False: 0.5}
+_INT8_MATMUL: Mapping[bool | None, float] = {True: 1.0, None: 0.5**0.5, False: 0.5}
 """The rate of a CPU's integer products relative to one with i8mm; between the two where it is not known."""
 
-_OPERATIONS_PER_S = {"gpu": 4e12, "npu": 1e13}
+_OPERATIONS_PER_S: Mapping[str, float] = {"gpu": 4e12, "npu": 1e13}
 """A scale only, since the share is learnt: it sets how operations weigh against bytes and calls."""
 
 _EIGHT_BIT_FIGURES = 2e13

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from edgec.devices.prediction.footprint import OWN_KERNELS
 from edgec.devices.prediction.peak_speed import fastest_prefill
 from edgec.devices.prediction.speed import (
     Measured,
     calibrated_parameters,
-    calibrated_vendors,
+    is_measured,
+    known_speeds,
     reading_bytes_per_s,
 )
 from edgec.devices.prediction.workload import Workload
@@ -18,13 +20,10 @@ from edgec.devices.targets import Target
 _REACH = 2.0
 """The factor by which a model may lie outside the measured sizes and still get an estimate."""
 
-_VENDORS_DIFFER = ("gpu", "npu")
-"""Units of which one vendor's tell nothing of another's; CPUs of phones are Arm's or alike."""
-
 
 def unmeasured(quantity: str, work: Workload, target: Target, measured: Measured) -> str:
     """Why there is no estimate, as nothing alike was measured: the kind of unit, or the model's size; else empty."""
-    if work.unit in _VENDORS_DIFFER and work.vendor not in calibrated_vendors(quantity, work.unit, measured):
+    if not is_measured(quantity, work, measured):
         kind = f" ({target.gpu})" if work.unit == "gpu" and target.gpu else ""
         return (
             f"{quantity} speed is unavailable: no {work.unit} of this vendor{kind} was measured, "
@@ -39,7 +38,8 @@ def unmeasured(quantity: str, work: Workload, target: Target, measured: Measured
 
 def notes_on(work: Workload, target: Target, measured: Measured) -> tuple[str, ...]:
     """What a plan's speeds were learned from, assume, and are limited by."""
-    return (*_learned(work, measured), *_assumptions(work, target), *_limits(work, target), *_unbounded(work, target))
+    said = (_learned(work, measured), _published(work), _assumptions(work, target), _limits(work, target))
+    return (*chain(*said), *_unbounded(work, target))
 
 
 def _learned(work: Workload, measured: Measured) -> Iterator[str]:
@@ -50,6 +50,13 @@ def _learned(work: Workload, measured: Measured) -> Iterator[str]:
         if alike:
             yield f"learned from your measurements of {words}: {'; '.join(alike)}"
             return
+
+
+def _published(work: Workload) -> Iterator[str]:
+    """How near the published speeds are that the estimate rests on: why a newer chip may get less than an older one."""
+    here, chip = (known_speeds(work, field) for field in ("device", "chip"))
+    of_chip = f"{chip} of its chip's {work.unit}" if chip else f"none of its chip's {work.unit}"
+    yield f"published speeds that this rests on: {here or 'none'} of this phone, {of_chip}"
 
 
 def _limits(work: Workload, target: Target) -> Iterator[str]:

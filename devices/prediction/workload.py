@@ -73,6 +73,16 @@ class Workload:
         return "float" if floats else "integer"
 
     @property
+    def floats_on(self) -> str:
+        """The kernels that multiply floats; empty where integers are multiplied."""
+        return self.kernels if self.arithmetic == "float" else ""
+
+    @property
+    def recurrent_on(self) -> str:
+        """The kernels under a model whose states are matrices; empty for other models."""
+        return self.kernels if self.recurrent else ""
+
+    @property
     def bits_per_weight(self) -> float:
         """Of those that a token reads, with scales."""
         return 8 * self.weight_bytes / self.parameters
