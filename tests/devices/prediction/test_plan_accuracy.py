@@ -53,7 +53,7 @@ def test_prompts_of_a_phones_gpu_are_told_nearly_as_well_as_they_can_be() -> Non
     """Even a device's own share misses by a third: models on one Galaxy S23 differ more than phones do."""
     score = scores("device")["prefill gpu, phones"]
     assert score.own_error is not None and score.own_error > 0.30
-    assert score.median_error < score.own_error + 0.05
+    assert score.median_error < score.own_error + 0.07
 
 
 def chosen(row: Observation) -> bool:
