@@ -180,5 +180,5 @@ def _same(group: tuple[str, ...], left: Sequence[Workload], right: Sequence[Work
         return np.array([numbers.setdefault(tuple(getattr(w, f) for f in group), len(numbers)) for w in works])
 
     has = np.array([bool(getattr(work, group[0])) for work in left])
-    same: FloatArray = np.equal.outer(index(left), index(right)).astype(np.float64)
-    return same * has[:, None]
+    shared: FloatArray = (np.equal.outer(index(left), index(right)) & has[:, None]).astype(np.float64)
+    return shared

@@ -22,7 +22,7 @@ from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.devices.prediction.peak_speed import fastest_decode, fastest_prefill
 from edgec.devices.prediction.shared_layers import prompt_layers, prompt_share
 from edgec.devices.prediction.speed import Measured, decode_tokens_per_s, prefill_tokens_per_s
-from edgec.devices.prediction.speed_notes import notes_on, unmeasured
+from edgec.devices.prediction.speed_notes import notes_on, unavailable, unmeasured
 from edgec.devices.prediction.workload import Workload, fastest_four_hz
 from edgec.devices.targets import Target
 from edgec.ir.spec import LayerSpec, ModelSpec
@@ -119,7 +119,7 @@ def forecast(task: Task, target: Target, measured: Measured = ()) -> Speeds:
         prefill_tokens_per_s=prefill,
         ttft_ms=prefill.invert(1000 * task.prompt_tokens) if prefill else None,
         decode_tokens_per_s=decode,
-        notes=(*dict.fromkeys(filter(None, beyond.values())), *notes_on(work, target, measured)),
+        notes=(*unavailable(beyond), *(notes_on(work, target, measured) if prefill or decode else ())),
     )
 
 

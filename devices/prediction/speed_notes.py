@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from edgec.devices.prediction.footprint import OWN_KERNELS
@@ -25,15 +25,20 @@ def unmeasured(quantity: str, work: Workload, target: Target, measured: Measured
     """Why there is no estimate, as nothing alike was measured: the kind of unit, or the model's size; else empty."""
     if not is_measured(quantity, work, measured):
         kind = f" ({target.gpu})" if work.unit == "gpu" and target.gpu else ""
-        return (
-            f"{quantity} speed is unavailable: no {work.unit} of this vendor{kind} was measured, "
-            "and those of others tell nothing of it"
-        )
+        return f"no {work.unit} of this vendor{kind} was measured, and those of others tell nothing of it"
     low, high = calibrated_parameters(quantity, work.unit, measured)
     if low / _REACH <= work.parameters <= high * _REACH:
         return ""
     sizes = f"{low / 1e9:.2g} to {high / 1e9:.2g} billion parameters"
-    return f"{quantity} speed is unavailable: on this kind of unit it was calibrated on {sizes}"
+    return f"on this kind of unit it was calibrated on {sizes}"
+
+
+def unavailable(reasons: Mapping[str, str]) -> tuple[str, ...]:
+    """Notes on speeds without an estimate, one where all have the same reason; ``reasons``: by quantity, or empty."""
+    said = {quantity: reason for quantity, reason in reasons.items() if reason}
+    if len(said) == len(reasons) and len(set(said.values())) == 1:
+        return (f"speeds are unavailable: {next(iter(said.values()))}",)
+    return tuple(f"{quantity} speed is unavailable: {reason}" for quantity, reason in said.items())
 
 
 def notes_on(work: Workload, target: Target, measured: Measured) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ def test_a_prompt_in_floats_is_slower_and_less_certain_than_one_in_integers() ->
 def test_a_gpu_of_which_no_kind_was_measured_has_no_speed(name: str) -> None:
     forecast = planned(BILLION, name)
     assert forecast.speeds.decode_tokens_per_s is None and forecast.speeds.prefill_tokens_per_s is None
-    assert any("no gpu of this vendor" in note for note in forecast.notes)
+    assert [note for note in forecast.notes if "unavailable: no gpu of this vendor" in note] == [forecast.notes[-1]]
 
 
 def test_a_memory_of_two_kinds_widens_the_range() -> None:
