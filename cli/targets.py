@@ -84,9 +84,16 @@ def _row(same: list[Target]) -> tuple[str, ...]:
         first.chip or _UNKNOWN,
         _scaled(first.memory_bytes, 2**30, "GiB"),
         *limits,
-        _scaled(first.bandwidth_bytes_per_s, 1e9, "GB/s"),
+        _bandwidth(first),
         " ".join(f"{unit}{star}" for unit, star in starred.items()),
     )
+
+
+def _bandwidth(target: Target) -> str:
+    """The memory's; a range where it is not known which of several kinds the phone has."""
+    highest = _scaled(target.bandwidth_bytes_per_s, 1e9, "GB/s")
+    low = target.bandwidth_low_bytes_per_s
+    return highest if low is None else f"{_scaled(low, 1e9, 'GB/s').removesuffix(' GB/s')} to {highest}"
 
 
 def details(target: Target) -> WordTable:
@@ -120,7 +127,7 @@ def _figures(target: Target) -> Iterator[tuple[str, str]]:
     yield "memory_bytes", _scaled(target.memory_bytes, 2**30, "GiB")
     for field in ("app_limit_bytes", "app_limit_entitled_bytes"):
         yield field, _scaled(getattr(target, field), 1e9, "GB")
-    yield "bandwidth_bytes_per_s", _scaled(target.bandwidth_bytes_per_s, 1e9, "GB/s")
+    yield "bandwidth_bytes_per_s", _bandwidth(target)
     clocks = (f"{cores} x {hertz / 1e9:.2f} GHz" for cores, hertz in target.core_clocks_hz or ())
     yield "core_clocks_hz", ", ".join(clocks) or _UNKNOWN
     yield (

@@ -137,6 +137,7 @@ FIGURES: Mapping[str, Field] = {
     "app_limit_bytes": _APP,
     "app_limit_entitled_bytes": _APP,
     "bandwidth_bytes_per_s": Number(1e9, 5e12, "bytes per second", whole=False),
+    "bandwidth_low_bytes_per_s": Number(1e9, 5e12, "bytes per second", whole=False),
     "core_clocks_hz": CoreClocks(),
     "instruction_set": Words(INSTRUCTIONS),
     "gpu_cores": Number(1, 1024, "cores"),
@@ -159,6 +160,10 @@ KNOWN_WORDS: Mapping[str, tuple[str, ...]] = {"os": SYSTEMS, "kind": KINDS}
 Contradiction = tuple[str, Callable[[Mapping[str, Any]], bool]]
 
 CONTRADICTIONS: tuple[Contradiction, ...] = (
+    (
+        "bandwidth_low_bytes_per_s is above bandwidth_bytes_per_s, or without it",
+        lambda table: table.get("bandwidth_low_bytes_per_s", 0) > table.get("bandwidth_bytes_per_s", 0),
+    ),
     (
         "app_limit_bytes is not below memory_bytes",
         lambda table: table.get("app_limit_bytes", 0) >= table.get("memory_bytes", math.inf),

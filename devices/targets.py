@@ -38,6 +38,8 @@ class Target:
         export_supported: whether ``edgec export`` makes it today.
         app_limit_bytes: memory that the system grants one app without an entitlement.
         app_limit_entitled_bytes: the same with the increased-memory-limit entitlement (iOS).
+        bandwidth_low_bytes_per_s: with the slowest memory that the chip takes, where the phone's is not known; then
+            ``bandwidth_bytes_per_s`` is with the fastest.
         kind: ``phone``, ``board`` or ``laptop`` (also desktops); None where the chip is unknown.
         core_clocks_hz: (cores, clock) per cluster, fastest first.
         gpu_matrix_units: each core of the GPU has matrix units.
@@ -68,6 +70,7 @@ class Target:
     app_limit_bytes: int | None = None
     app_limit_entitled_bytes: int | None = None
     bandwidth_bytes_per_s: float | None = None
+    bandwidth_low_bytes_per_s: float | None = None
     core_clocks_hz: tuple[tuple[int, float], ...] | None = None
     instruction_set: tuple[str, ...] | None = None
     gpu: str | None = None
@@ -196,6 +199,8 @@ def formats_of(system: str, unit: str) -> list[Mapping[str, Any]]:
 def _build(name: str, phone: str, row: Mapping[str, Any]) -> Target:
     table = phones()[phone]
     chip = chips().get(table.get("chip", ""), {})
+    if "bandwidth_bytes_per_s" in table:
+        chip = {key: value for key, value in chip.items() if key != "bandwidth_low_bytes_per_s"}
     figures = {key: _frozen(value) for key, value in {**chip, **table}.items() if key in _FIGURES}
     return Target(
         name=name,
@@ -222,6 +227,7 @@ _FIGURES = (
     "app_limit_bytes",
     "app_limit_entitled_bytes",
     "bandwidth_bytes_per_s",
+    "bandwidth_low_bytes_per_s",
     "core_clocks_hz",
     "instruction_set",
     "gpu",

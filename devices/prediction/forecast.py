@@ -124,9 +124,7 @@ def plan(
     limits = [app_limit(target, with_entitlement=asked) for asked in (False, True)]
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
     at_once = min(call_tokens, prompt_tokens)
-    kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
-    lengths = (prompt_tokens, at_once, context)
-    task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, *lengths, states, widths.float_inputs)
+    task = speed_task(spec, listed, target, widths, size, (prompt_tokens, at_once, context))
     every = (*listed, *(decoder.encoder.parameters if decoder.encoder else ()))
     return Plan(
         target=target,
@@ -146,6 +144,20 @@ def plan(
         states_known=decoder.states is not None,
         remarks=(*decoder.remarks, *_of_encoder(decoder.encoder)),
     )
+
+
+def speed_task(
+    spec: ModelSpec,
+    listed: Sequence[Parameter],
+    target: Target,
+    widths: Widths,
+    size: Footprint,
+    lengths: tuple[int, int, int],
+) -> Task:
+    """What a decoder of a footprint asks of a target; ``lengths``: tokens of the prompt, of a call and of the cache."""
+    kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
+    own = (size.read_bytes, kernels, widths.kv_bits)
+    return Task(spec, listed, *own, *lengths, size.state_bytes, widths.float_inputs)
 
 
 def _lengths(spec: ModelSpec, context: int | None, prompt_tokens: int | None) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from functools import cache
 
 from edgec.devices.prediction.calibration import Observation, observations
 from edgec.devices.prediction.estimate import Range
-from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, misses, range_width
+from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, is_alike, misses, range_width
 from edgec.devices.prediction.roofline import FittedRoofline, predict
 from edgec.devices.prediction.workload import Workload
 
@@ -29,6 +29,17 @@ def calibrated_parameters(quantity: str, unit: str, measured: Measured = ()) -> 
     """Parameter counts of the smallest and the largest model that ``decode`` or ``prefill`` was calibrated on."""
     sizes = [work.parameters for work in _calibration(quantity, unit, measured).workloads]
     return min(sizes), max(sizes)
+
+
+def is_measured(quantity: str, work: Workload, measured: Measured = ()) -> bool:
+    """Whether ``decode`` or ``prefill`` was calibrated on a unit of the workload's kind."""
+    return any(is_alike(work, known) for known in _calibration(quantity, work.unit, measured).workloads)
+
+
+def known_speeds(work: Workload, field: str) -> int:
+    """How many speeds were published on the unit of a workload's device or chip, as ``field`` says."""
+    alike = [row for row in observations() if row.workload.unit == work.unit]
+    return sum(getattr(row.workload, field) == getattr(work, field) for row in alike)
 
 
 def reading_bytes_per_s(chip: str, unit: str) -> tuple[float, float]:

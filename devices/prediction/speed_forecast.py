@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from edgec.devices.prediction.calibration import USUAL_ATTENTION_COST, decoders
+from edgec.devices.prediction.calibration import (
+    CALL_TOKENS,
+    STATIC_RUNTIMES,
+    USUAL_ATTENTION_COST,
+    USUAL_CALL_TOKENS,
+    attention_cost,
+    decoders,
+)
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import OWN_KERNELS, kv_bytes
 from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.devices.prediction.peak_speed import fastest_decode, fastest_prefill
 from edgec.devices.prediction.shared_layers import prompt_layers, prompt_share
-from edgec.devices.prediction.speed import (
-    Measured,
-    calibrated_parameters,
-    decode_tokens_per_s,
-    prefill_tokens_per_s,
-    reading_bytes_per_s,
-)
+from edgec.devices.prediction.speed import Measured, decode_tokens_per_s, prefill_tokens_per_s
+from edgec.devices.prediction.speed_notes import notes_on, unavailable, unmeasured
 from edgec.devices.prediction.workload import Workload, fastest_four_hz
 from edgec.devices.targets import Target
 from edgec.ir.spec import LayerSpec, ModelSpec
 
-_SOFTWARE = {
-    OWN_KERNELS: ("edgec", OWN_KERNELS),
-    "xnnpack": ("executorch", "xnnpack"),
-    "vulkan": ("executorch", "vulkan"),
-    "coreml": ("coreml", "coreml"),
-    "coreai": ("coreml", "coreml"),
-    "qnn": ("qnn", "qnn"),
-}
-"""Kernels -> runtime and kernels, as the calibration names them."""
+Software = Mapping[str, Any]
+"""The fields of a ``Workload`` that say what executes it."""
 
-_STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
+_SOFTWARE: Mapping[str, Software] = {
+    OWN_KERNELS: {"runtime": "edgec", "kernels": OWN_KERNELS},
+    "xnnpack": {"runtime": "executorch", "kernels": "xnnpack"},
+    "vulkan": {"runtime": "executorch", "kernels": "vulkan"},
+    "coreml": {"runtime": "coreml", "kernels": "coreml", "float_inputs": True},
+    "coreai": {"runtime": "coreml", "kernels": "coreml", "float_inputs": True},
+    "qnn": {"runtime": "qnn", "kernels": "qnn"},
+}
+"""Kernels -> software, as the calibration names it."""
+
+_OTHERS: Mapping[tuple[str, str], Software] = {("coreml", "gpu"): {"runtime": "mlx", "kernels": "mlx"}}
+"""Backend and unit that edgec makes nothing for -> what runs there."""
+
+_STATIC = ("coreml", "coreai", "qnn", "qnn_delegate", "vulkan")
 """Backends whose artifacts have static shapes: every call attends to the whole cache."""
 
 _ATTENTION_COST = {"xnnpack": 1.0}
 """Cost of edgec's own kernel on CPUs, where 512 tokens took 4.0 times as long as 128 (measured); others: the usual."""
 
-_FLOAT_BITS = 12
-"""More bits a weight are floats, whose products take another time than those of integers."""
+_ALIKE = 0.02
+"""How far the parameters of a model's matrices may be from those of a measured decoder that it is taken for."""
 
-_REACH = 2.0
-"""The factor by which a model may lie outside the measured sizes and still get an estimate."""
+_MATRIX_STATE_BYTES = 2**18
+"""More bytes of state a layer are matrices (delta rule, SSD), for which few runtimes have kernels."""
 
 
 @dataclass(frozen=True)
@@ -99,34 +109,36 @@ def forecast(task: Task, target: Target, measured: Measured = ()) -> Speeds:
     if task.float_inputs:
         note = "speeds are unavailable: they were calibrated on 8-bit activations, and this recipe's stay in float"
         return Speeds(None, None, None, (note,))
-    work = _workload(task, target)
+    work = planned_workload(task, target)
     if work is None:
         return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))
-    beyond = {quantity: _beyond(quantity, work, measured) for quantity in ("prefill", "decode")}
-    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work, measured).at_most(fastest_prefill(work, target))
+    beyond = {quantity: unmeasured(quantity, work, target, measured) for quantity in ("prefill", "decode")}
+    prefill = None if beyond["prefill"] else _estimate(partial(_prefill, target, measured), work, target)
+    decode = None if beyond["decode"] else _estimate(partial(_decode, measured), work, target)
     return Speeds(
         prefill_tokens_per_s=prefill,
         ttft_ms=prefill.invert(1000 * task.prompt_tokens) if prefill else None,
-        decode_tokens_per_s=None
-        if beyond["decode"]
-        else decode_tokens_per_s(work, measured).at_most(fastest_decode(work)),
-        notes=(
-            *filter(None, beyond.values()),
-            *_learned(work, measured),
-            *_assumptions(work, target),
-            *_limits(work, target),
-        ),
+        decode_tokens_per_s=decode,
+        notes=(*unavailable(beyond), *(notes_on(work, target, measured) if prefill or decode else ())),
     )
 
 
-def _learned(work: Workload, measured: Measured) -> Iterator[str]:
-    """A note on which of the user's own measurements count most here: those of the phone, else the chip, else any."""
-    here = [each for each in measured if each.workload.unit == work.unit]
-    for words, field in (("this phone", "device"), ("its chip", "chip"), ("other phones", "unit")):
-        alike = [each.row for each in here if getattr(each.workload, field) == getattr(work, field)]
-        if alike:
-            yield f"learned from your measurements of {words}: {'; '.join(alike)}"
-            return
+def _prefill(target: Target, measured: Measured, work: Workload) -> Range:
+    return prefill_tokens_per_s(work, measured).at_most(fastest_prefill(work, target))
+
+
+def _decode(measured: Measured, work: Workload) -> Range:
+    return decode_tokens_per_s(work, measured).at_most(fastest_decode(work))
+
+
+def _estimate(speed: Callable[[Workload], Range], work: Workload, target: Target) -> Range:
+    """The speed of a workload; where the memory is one of several, from the low end of the slowest on."""
+    middle = speed(work)
+    if target.bandwidth_low_bytes_per_s is None or target.bandwidth_bytes_per_s is None:
+        return middle
+    ends = (target.bandwidth_low_bytes_per_s, target.bandwidth_bytes_per_s)
+    slow, fast = (speed(replace(work, bandwidth_bytes_per_s=rate)) for rate in ends)
+    return replace(middle, low=slow.low, high=fast.high)
 
 
 def _lacking(target: Target) -> str:
@@ -134,17 +146,6 @@ def _lacking(target: Target) -> str:
     if target.bandwidth_bytes_per_s is None or target.chip is None:
         return "this target's memory bandwidth is unknown"
     return f"no measurements are known with the {target.backend} backend"
-
-
-def _beyond(quantity: str, work: Workload, measured: Measured) -> str:
-    """A note that nothing alike was measured: the model's size, or a prompt in floats; empty where something was."""
-    if quantity == "prefill" and work.unit == "cpu" and 8 * work.weight_bytes / work.parameters > _FLOAT_BITS:
-        return "prefill speed is unavailable: on CPUs it was calibrated on integer weights alone"
-    low, high = calibrated_parameters(quantity, work.unit, measured)
-    if low / _REACH <= work.parameters <= high * _REACH:
-        return ""
-    sizes = f"{low / 1e9:.2g} to {high / 1e9:.2g} billion parameters"
-    return f"{quantity} speed is unavailable: on this kind of unit it was calibrated on {sizes}"
 
 
 def machine_of(target: Target) -> dict[str, Any] | None:
@@ -161,30 +162,52 @@ def machine_of(target: Target) -> dict[str, Any] | None:
         "device": target.phone,
         "driver": target.chip if target.unit in target.driver_limited else "",
         "laptop": target.kind == "laptop",
-        "bandwidth_bytes_per_s": target.bandwidth_bytes_per_s,
+        "bandwidth_bytes_per_s": _middle_bandwidth(target),
         "core_hz": fastest_four_hz(target.core_clocks_hz),
         "int8_matmul": None if target.instruction_set is None else "i8mm" in target.instruction_set,
         "gpu_cores": target.gpu_cores,
         "gpu_matrix_units": target.gpu_matrix_units,
+        "npu_ops_per_s": target.npu_ops_per_s,
     }
 
 
-def software_of(target: Target, kernels: str | None = None) -> dict[str, Any] | None:
-    """The fields of a ``Workload`` that say what executes it; None where the calibration has no such software.
+def _middle_bandwidth(target: Target) -> float:
+    """The memory's bandwidth; of several kinds of memory the geometric mean."""
+    high = target.bandwidth_bytes_per_s
+    assert high is not None  # without it there is no machine
+    return math.sqrt(high * (target.bandwidth_low_bytes_per_s or high))
+
+
+def software_of(target: Target, kernels: str | None = None) -> Software | None:
+    """What executes an artifact of a target; None where the calibration has no such software.
 
     ``kernels``: what multiplies the matrices; None: edgec's own on CPUs, else the target's backend.
     """
     usual = OWN_KERNELS if target.backend == "xnnpack" else target.backend
-    named = _SOFTWARE.get(kernels or usual)
-    return None if named is None else {"runtime": named[0], "kernels": named[1]}
+    return _OTHERS.get((target.backend, target.unit)) or _SOFTWARE.get(kernels or usual)
 
 
-def _workload(task: Task, target: Target) -> Workload | None:
-    machine, software = machine_of(target), software_of(target, task.kernels)
+@dataclass(frozen=True)
+class _Calls:
+    """How a runtime reads a prompt: the tokens of a call, and the cost of attention; static: over the whole cache."""
+
+    tokens: int
+    static: bool
+    attention_cost: float
+
+
+def planned_workload(task: Task, target: Target, other: Software | None = None) -> Workload | None:
+    """What a task asks of a target; None where the target's bandwidth or its software is not known.
+
+    ``other``: software that runs the task in place of edgec's artifact.
+    """
+    machine, software = machine_of(target), other or software_of(target, task.kernels)
     if machine is None or software is None:
         return None
+    others = other or _OTHERS.get((target.backend, target.unit))
+    calls = _calls_of(others, task) if others else _own_calls(target, task)
     matrices = int(sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR))
-    cached = task.context if target.backend in _STATIC else task.prompt_tokens
+    cached = task.context if calls.static else task.prompt_tokens
     return Workload(
         **machine,
         **software,
@@ -194,54 +217,43 @@ def _workload(task: Task, target: Target) -> Workload | None:
         prompt_parameters=matrices * prompt_share(task.listed, task.spec),
         weight_bytes=task.read_bytes,
         cache_bytes=kv_bytes(task.spec, task.kv_bits, cached) + 2 * task.state_bytes,
-        attention_operations=_attention_operations(task, target.backend),
-        tokens_at_once=task.call_tokens,
+        attention_operations=_attention_operations(task, calls),
+        tokens_at_once=calls.tokens,
+        recurrent=task.state_bytes > _MATRIX_STATE_BYTES * len(task.spec.layers),
     )
 
 
+def _own_calls(target: Target, task: Task) -> _Calls:
+    static, cost = target.backend in _STATIC, _ATTENTION_COST.get(target.backend, USUAL_ATTENTION_COST)
+    return _Calls(task.call_tokens, static, cost)
+
+
+def _calls_of(software: Software, task: Task) -> _Calls:
+    runtime = software["runtime"]
+    tokens = min(task.prompt_tokens, CALL_TOKENS.get(runtime, USUAL_CALL_TOKENS))
+    return _Calls(tokens, runtime in STATIC_RUNTIMES, attention_cost(software["kernels"]))
+
+
 def _decoder_of(spec: ModelSpec, matrices: int) -> str:
-    """The measured decoder of the same shape, so that what is known of it counts; any other model has none."""
-    same = (name for name, row in decoders().items() if _is(row, spec, matrices))
-    return next(same, "the planned model")
+    """The measured decoder of nearly the same shape, so that what is known of it counts; any other model has none."""
+    off = {
+        name: abs(int(row["matrix_parameters"]) / max(matrices, 1) - 1)
+        for name, row in decoders().items()
+        if int(row["layers"]) == len(spec.layers)
+    }
+    nearest = min(off, key=lambda name: off[name], default="")
+    return nearest if nearest and off[nearest] <= _ALIKE else "the planned model"
 
 
-def _is(row: Mapping[str, str], spec: ModelSpec, matrices: int) -> bool:
-    layers = (int(row["layers"]), int(row["matrix_parameters"]))
-    return layers == (len(spec.layers), matrices)
-
-
-def _attention_operations(task: Task, backend: str) -> float:
+def _attention_operations(task: Task, calls: _Calls) -> float:
     """Operations of attention for one token of the prompt: scores and values against each attended token."""
-    attended = (layer.heads * layer.head_dim * _attended(task, backend, layer) for layer in prompt_layers(task.spec))
-    return 4 * sum(attended) * _ATTENTION_COST.get(backend, USUAL_ATTENTION_COST)
+    layers = prompt_layers(task.spec)
+    return 4 * sum(each.heads * each.head_dim * _attended(task, calls, each) for each in layers) * calls.attention_cost
 
 
-def _attended(task: Task, backend: str, layer: LayerSpec) -> float:
+def _attended(task: Task, calls: _Calls, layer: LayerSpec) -> float:
     """Tokens attended to in a layer, on average; in static shapes a window is only a mask over the whole cache."""
-    if backend in _STATIC:
+    if calls.static:
         return task.context
     half = task.prompt_tokens / 2
     return min(half, layer.window or half)
-
-
-def _limits(work: Workload, target: Target) -> Iterator[str]:
-    """A note where the driver holds the unit back, whatever the memory could deliver."""
-    if target.unit in target.driver_limited:
-        low, high = (value / 1e9 for value in reading_bytes_per_s(work.chip, work.unit))
-        peak = work.bandwidth_bytes_per_s / 1e9
-        yield (
-            f"the driver limits this chip's {work.unit}: where it was measured, it read {low:.0f} to {high:.0f} "
-            f"of the memory's {peak:.0f} GB/s, so more bandwidth does not make it faster"
-        )
-
-
-def _assumptions(work: Workload, target: Target) -> Iterator[str]:
-    if work.kernels == OWN_KERNELS:
-        yield (
-            "edgec's own kernels have not been measured on a phone yet: estimated from other software on this chip, "
-            "with a wider range"
-        )
-    if target.unit == "cpu" and target.core_clocks_hz is None:
-        yield "core clocks unknown: those of a typical phone of 2024 assumed"
-    if target.unit == "cpu" and target.instruction_set is None:
-        yield "instruction set unknown: a speed between those with and without int8 matrix instructions is assumed"

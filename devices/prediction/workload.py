@@ -6,6 +6,9 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+FLOAT_BITS = 12
+"""More bits a weight are floats, whose products take another time than those of integers."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -20,7 +23,7 @@ class Workload:
         laptop: the machine is a laptop or desktop; its ranges are those of laptops.
         model: the decoder, whatever the bits of its weights.
         layers: number of its layers.
-        parameters: number of all parameters, tied ones once.
+        parameters: those that one decoded token reads: all but an embedding that is not the lm_head, too.
         prompt_parameters: parameters of the matrices that every token of a prompt is multiplied with.
         weight_bytes: bytes of weights that one decoded token reads.
         cache_bytes: bytes of keys and values that one decoded token reads.
@@ -31,6 +34,9 @@ class Workload:
         int8_matmul: whether the CPU has the i8mm instructions; None where that is not known.
         gpu_cores: cores of an Apple GPU, or None.
         gpu_matrix_units: whether each core of the GPU has matrix units.
+        float_inputs: an accelerator's products are of floats; elsewhere of integers.
+        recurrent: the model has layers whose state is a matrix (delta rule, SSD), for which few runtimes have kernels.
+        npu_ops_per_s: the NPU's peak as its vendor states it, or None.
     """
 
     unit: str
@@ -56,6 +62,30 @@ class Workload:
     int8_matmul: bool | None
     gpu_cores: float | None
     gpu_matrix_units: bool
+    float_inputs: bool = False
+    recurrent: bool = False
+    npu_ops_per_s: float | None = None
+
+    @property
+    def arithmetic(self) -> str:
+        """Of the products: ``float`` or ``integer``; on CPUs it is told by the bits of the weights."""
+        floats = self.bits_per_weight > FLOAT_BITS if self.unit == "cpu" else self.float_inputs
+        return "float" if floats else "integer"
+
+    @property
+    def floats_on(self) -> str:
+        """The kernels that multiply floats; empty where integers are multiplied."""
+        return self.kernels if self.arithmetic == "float" else ""
+
+    @property
+    def recurrent_on(self) -> str:
+        """The kernels under a model whose states are matrices; empty for other models."""
+        return self.kernels if self.recurrent else ""
+
+    @property
+    def bits_per_weight(self) -> float:
+        """Of those that a token reads, with scales."""
+        return 8 * self.weight_bytes / self.parameters
 
 
 def fastest_four_hz(clusters: Sequence[Sequence[float]] | None) -> float | None:

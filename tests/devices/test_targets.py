@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgec.devices.phone_fields import FIGURES, NAMING
-from edgec.devices.targets import aliases, all_targets, chips, load_target, phones
+from edgec.devices.targets import aliases, all_targets, chips, load_target, phone_known, phones
 from edgec.errors import InputError
 
 TABLES = [*chips().items(), *phones().items()]
@@ -40,6 +40,7 @@ def test_the_guide_says_how_many_phones_there_are_and_what_is_unknown() -> None:
     lacking = {field: sum(field not in table for table in whole) for field in ("memory_bytes", "bandwidth_bytes_per_s")}
     assert f"edgec knows {len(MOBILE)} phones and tablets" in guide
     assert f"the memory of {lacking['memory_bytes']} and the bandwidth of {lacking['bandwidth_bytes_per_s']}" in guide
+    assert f"Of {sum('bandwidth_low_bytes_per_s' in table for table in whole)} phones the bandwidth is a range" in guide
 
 
 @pytest.mark.parametrize("target", all_targets(), ids=lambda target: target.name)
@@ -47,6 +48,7 @@ def test_figures_are_plausible(target: Any) -> None:
     for value, low, high in (
         (target.memory_bytes, 2e9, 32e9),
         (target.bandwidth_bytes_per_s, 10e9, 820e9 if target.kind == "laptop" else 200e9),
+        (target.bandwidth_low_bytes_per_s, 10e9, target.bandwidth_bytes_per_s or 0),
         (target.gpu_fp32_flops_per_s, 0.5e12, 10e12),
         (target.npu_ops_per_s, 5e12, 200e12),
     ):
@@ -109,6 +111,14 @@ def test_figures_carry_their_source_through() -> None:
     assert target.app_limit_bytes == 3_120_000_000
     assert "pocketpal" in str(target.source("app_limit_bytes"))
     assert "topcpu" in str(target.source("bandwidth_bytes_per_s"))
+
+
+def test_a_bandwidth_of_ones_own_leaves_nothing_of_the_chips_range() -> None:
+    assert load_target("pixel-8").bandwidth_low_bytes_per_s == 51.2e9
+    table = {**phones()["pixel-8"], "bandwidth_bytes_per_s": 60e9}
+    with phone_known("own-pixel", table):
+        own = load_target("own-pixel")
+    assert (own.bandwidth_low_bytes_per_s, own.bandwidth_bytes_per_s) == (None, 60e9)
 
 
 def test_an_unknown_target_names_the_nearest_ones() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.asked import unfitted
 from edgec.devices.prediction.calibration import Observation, decoders, observations
 from edgec.devices.prediction.workload import fastest_four_hz
 from edgec.devices.targets import chips, phones
@@ -11,7 +12,7 @@ from edgec.devices.targets import chips, phones
 
 def test_rows_are_many_and_unique() -> None:
     rows = [row.row for row in observations()]
-    assert len(rows) == len(set(rows)) == 380  # the number docs/plan.md states
+    assert len(rows) == len(set(rows)) == 503  # the number docs/plan.md states
 
 
 def test_each_row_measures_something_and_names_its_source() -> None:
@@ -61,11 +62,12 @@ def test_macs_laptops_and_boards_that_rows_name_are_targets() -> None:
 
 
 def test_every_decoder_has_a_source_and_no_row_needs_another() -> None:
-    assert {each.workload.model for each in observations()} == set(decoders())
+    assert {each.workload.model for each in (*observations(), *unfitted())} == set(decoders())
     for name, shape in decoders().items():
         assert shape["source"], name
         assert 0 < int(shape["prompt_parameters"]) <= int(shape["matrix_parameters"]), name
         assert int(shape["attention_layers"]) <= int(shape["layers"]), name
+        assert 0 < int(shape["head_parameters"]) < int(shape["matrix_parameters"]), name
 
 
 def test_static_graphs_read_the_whole_cache() -> None:
@@ -87,3 +89,28 @@ def test_layers_that_only_read_a_cache_are_left_out_where_the_runtime_does() -> 
     assert (litert.runtime, llama.runtime, llama.model) == ("litert", "llama.cpp", "gemma-4-e2b")
     assert litert.prompt_parameters == float(shape["prompt_parameters"])
     assert llama.prompt_parameters == float(shape["matrix_parameters"])
+
+
+def test_an_embedding_beside_the_lm_head_is_not_read() -> None:
+    # Llama 3 8B of 8.03 billion parameters: 525 million are the embedding's, of which a token reads one row.
+    work = row("11").workload
+    assert work.parameters == 6_979_321_856 + 525_336_576
+    assert work.weight_bytes / 4.14e9 == pytest.approx(work.parameters / 8.03e9)
+
+
+def test_what_a_source_rounds_is_less_certain() -> None:
+    whole, tenths = row("174"), row("363")
+    assert (whole.decode_tokens_per_s, whole.decode_step) == (2.0, 1.0)
+    assert tenths.decode_tokens_per_s == 143.7
+    assert tenths.decode_step == pytest.approx(0.1)
+
+
+def test_floats_are_told_by_their_bits_on_cpus_and_by_the_row_elsewhere() -> None:
+    kinds = {number: row(number).workload.arithmetic for number in ("174", "180", "116", "121", "363")}
+    assert kinds == {"174": "float", "180": "integer", "116": "float", "121": "integer", "363": "float"}
+
+
+def test_plan_asked_for_the_bits_of_a_row_counts_nearly_its_bytes() -> None:
+    # Q4_0 of Qwen3-1.7B: 18 bytes for 32 weights as in edgec's form, and an lm_head of 6.6 instead of 8 bits.
+    asked = row("1043")
+    assert asked.bits == 4 and asked.asked_bytes == pytest.approx(asked.workload.weight_bytes, rel=0.06)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgec.devices.prediction.footprint import Widths
-from edgec.devices.prediction.forecast import Plan, plan
+from edgec.devices.prediction.forecast import Plan, plan, speed_task
+from edgec.devices.prediction.speed_forecast import Task, planned_workload
 from edgec.devices.targets import Target, load_target
 from edgec.exporter.sources.parameters import decoder_shape
 from tests.devices.prediction.test_plan import BILLION
 
+ARCHITECTURES = Path(__file__).parents[3] / "benchmarks" / "architectures"
+ONEPLUS = load_target("oneplus-12")
 TINY = BILLION | {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 320}
+
+
+def task_of(config: dict[str, Any], name: str) -> Task:
+    decoder, made = decoder_shape(config), planned(config, name)
+    lengths = (made.prompt_tokens, made.call_tokens, made.context)
+    return speed_task(decoder.spec, decoder.parameters, load_target(name), made.widths, made.footprint, lengths)
 
 
 def planned(config: dict[str, Any], target: str | Target, **lengths: Any) -> Plan:
@@ -37,7 +48,7 @@ def speeds(target: str, **lengths: int) -> tuple[float, float, float]:
     return estimated.prefill_tokens_per_s.mid, estimated.ttft_ms.mid, estimated.decode_tokens_per_s.mid
 
 
-@pytest.mark.parametrize("target", ["iphone-17-pro-cpu", "galaxy-s24-ultra-gpu"])
+@pytest.mark.parametrize("target", ["iphone-17-pro-cpu", "raspberry-pi-5"])
 def test_a_longer_prompt_is_read_and_decoded_slower(target: str) -> None:
     short, long = (speeds(target, prompt_tokens=n) for n in (128, 4096))
     # Keys and values of 4096 tokens beside 1.2 billion parameters of 4 to 8 bits; attention grows with the prompt.
@@ -67,7 +78,7 @@ def test_laptops_and_boards_get_estimates(name: str) -> None:
     assert all(speed > 0 for speed in speeds(name))
 
 
-@pytest.mark.parametrize("name", ["host", "pixel-8", "iphone-12-mini"])
+@pytest.mark.parametrize("name", ["host", "iphone-18-pro"])
 def test_unknown_bandwidth_means_unavailable_speeds(name: str) -> None:
     forecast = planned(BILLION, name)
     assert forecast.speeds.decode_tokens_per_s is None
@@ -114,11 +125,68 @@ def test_fewer_bits_are_decoded_faster() -> None:
     assert two.decode_tokens_per_s.mid > 1.2 * four.decode_tokens_per_s.mid
 
 
-def test_a_prompt_in_floats_is_not_priced_as_one_in_integers() -> None:
-    floats = Widths(32, 0, 32, 32, 32)
-    cpu, gpu = (
-        plan(decoder_shape(BILLION), load_target(name), floats).speeds for name in ("oneplus-12-cpu", "oneplus-12-gpu")
-    )
-    assert cpu.prefill_tokens_per_s is None and cpu.ttft_ms is None and cpu.decode_tokens_per_s is not None
-    assert any("integer weights alone" in note for note in cpu.notes)
-    assert gpu.prefill_tokens_per_s is not None
+def test_a_prompt_in_floats_is_slower_and_less_certain_than_one_in_integers() -> None:
+    floats = Widths(16, 0, 16, 16, 32)
+    slow, quick = (plan(decoder_shape(BILLION), load_target("oneplus-13-cpu"), w) for w in (floats, Widths()))
+    of_floats, of_integers = (each.speeds.prefill_tokens_per_s for each in (slow, quick))
+    assert of_floats and of_integers and of_floats.mid < 0.5 * of_integers.mid
+    assert of_floats.high / of_floats.low > 1.5 * of_integers.high / of_integers.low
+    assert any("measured on one phone alone" in note for note in slow.notes)
+
+
+@pytest.mark.parametrize("name", ["pixel-6a-gpu", "pixel-10-gpu", "galaxy-s24-exynos-gpu", "cmf-phone-2-pro-gpu"])
+def test_a_gpu_of_which_no_kind_was_measured_has_no_speed(name: str) -> None:
+    forecast = planned(BILLION, name)
+    assert forecast.speeds.decode_tokens_per_s is None and forecast.speeds.prefill_tokens_per_s is None
+    assert [note for note in forecast.notes if "unavailable: no gpu of this vendor" in note] == [forecast.notes[-1]]
+
+
+def test_a_memory_of_two_kinds_widens_the_range() -> None:
+    fitted = load_target("cmf-phone-2-pro")
+    known = replace(fitted, bandwidth_low_bytes_per_s=None)
+    wide, narrow = (planned(BILLION, each).speeds.decode_tokens_per_s for each in (fitted, known))
+    assert wide and narrow
+    assert wide.low < narrow.low and wide.mid < narrow.mid and wide.high == narrow.high
+    assert any("34.1 to 51.2 GB/s" in note for note in planned(BILLION, fitted).notes)
+
+
+def test_an_apple_gpu_is_what_runs_there_and_not_core_ml() -> None:
+    work = planned_workload(task_of(BILLION, "mac-m4-gpu"), load_target("mac-m4-gpu"))
+    assert work is not None and (work.runtime, work.tokens_at_once) == ("mlx", 512)
+    short, long = (speeds("mac-m4-gpu", prompt_tokens=512, context=context) for context in (1024, 4096))
+    assert short == long  # the cache so far, whatever its room
+    assert any("those of MLX" in note for note in planned(BILLION, "mac-m4-gpu").notes)
+
+
+def test_vulkan_reads_the_whole_cache() -> None:
+    short, long = (speeds("oneplus-12-gpu", prompt_tokens=256, context=context) for context in (512, 4096))
+    assert short[0] > long[0] and short[2] > long[2]
+
+
+def test_a_decoder_of_nearly_the_measured_shape_is_taken_for_it() -> None:
+    """Qwen3-0.6B by its config, and with a hundredth more in its layers; not with a tenth more."""
+    config = json.loads((ARCHITECTURES / "qwen3-0.6b.json").read_text())
+    taken = [
+        getattr(planned_workload(task_of(config | {"intermediate_size": width}, "oneplus-12"), ONEPLUS), "model", "")
+        for width in (3072, 3136, 3584)
+    ]
+    assert taken == ["qwen3-0.6b", "qwen3-0.6b", "the planned model"]
+
+
+def test_no_newer_chip_of_a_line_reads_a_prompt_slower_for_unknown_facts() -> None:
+    ipad, iphone = (speeds(name)[0] for name in ("ipad-pro-m4-cpu", "iphone-13-pro-cpu"))
+    assert ipad > iphone
+
+
+def test_why_a_newer_npu_of_a_line_may_be_slower_is_said() -> None:
+    """A Galaxy S25 Ultra's NPU was measured, an S26 Ultra's was not: its chip's on a board, and other phones'."""
+    newer, older = (planned(BILLION, name) for name in ("galaxy-s26-ultra-npu", "galaxy-s25-ultra-npu"))
+    said = [next(note for note in each.notes if "rests on" in note) for each in (newer, older)]
+    assert "none of this phone, 29 of its chip's npu" in said[0] and "1 of this phone" in said[1]
+    ends = [each.speeds.decode_tokens_per_s for each in (newer, older)]
+    assert ends[0] and ends[1] and ends[0].high > ends[1].mid and ends[0].mid > ends[1].low
+
+
+def test_ends_that_are_not_known_are_said() -> None:
+    assert any("no bound ends the range of prefill" in note for note in planned(BILLION, "iphone-17-pro-cpu").notes)
+    assert not any("no bound ends" in note for note in planned(BILLION, "oneplus-12-cpu").notes)
