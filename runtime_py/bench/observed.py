@@ -15,7 +15,7 @@ from statistics import median
 from edgec.devices.prediction.calibration import Observation, decoders
 from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.devices.prediction.speed_forecast import Task
-from edgec.devices.prediction.speed_forecast import _workload as workload_of
+from edgec.devices.prediction.speed_forecast import planned_workload as workload_of
 from edgec.devices.prediction.workload import Workload
 from edgec.devices.targets import Target, known_name, load_target, phones
 from edgec.errors import InputError
