@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from edgec.ir.stored_forms import HELD_GROUPS, KEPT_SCHEMES, PACKED_FORMS
+from edgec.ir.stored_forms import HELD_GROUPS, HELD_SCHEMES, PACKED_FORMS
 from edgec.ir.weight_scheme import LIFTED_BITS, WeightScheme
 
 
@@ -71,7 +71,7 @@ LINEAR_KERNELS = (
 )
 """What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
 STORED_KERNELS = (
-    *(KernelGrid(s.bits, (s.group_size,), 0, False, 32, s.symmetric, name) for name, s in KEPT_SCHEMES.items()),
+    *(KernelGrid(s.bits, (s.group_size,), 0, False, 32, s.symmetric, s.stored) for s in HELD_SCHEMES.values()),
     *(KernelGrid(form.bits, HELD_GROUPS, 1, False, 32, form.symmetric, name) for name, form in PACKED_FORMS.items()),
 )
 """The forms of checkpoints that edgec's kernels read bit for bit, embedding tables as well as matrices."""
