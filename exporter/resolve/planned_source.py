@@ -12,6 +12,7 @@ from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.several_methods import check_executable
+from edgec.exporter.resolve.stored_forms import holds
 from edgec.exporter.sources.hf_config import DECODER
 from edgec.exporter.sources.model_forms import existing_path
 from edgec.exporter.sources.model_source import ModelSource
@@ -61,7 +62,7 @@ def with_stored(widths: Widths, recipe: Recipe, source: ModelSource | None) -> W
     stored = stored_parameters(source) if recipe.keep_stored and source is not None else None
     if stored is None:
         return widths
-    kept = {name: form.kept_scheme for name, form in stored.forms.items() if form.kept_scheme is not None}
+    kept = {name: form.kept_scheme for name, form in stored.forms.items() if holds(recipe, name, form)}
     return replace(widths, rules=(*kept.items(), *widths.rules), told=_counted(kept))
 
 
