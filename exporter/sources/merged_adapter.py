@@ -74,7 +74,7 @@ def merged(base: ModelSource, lora: PeftFolder, model: str) -> ModelSource:
         model: MODEL as given.
 
     Raises:
-        InputError: E693, the base has no such linear layers; E694, a matrix does not fit; E879, it is no decoder, or
+        InputError: E693, the base has no such linear layers; E694, a matrix does not fit; E879, it is not a decoder, or
             its weights are quantised.
     """
     weights = base.weights

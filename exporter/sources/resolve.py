@@ -18,6 +18,7 @@ from edgec.exporter.sources.factory import Example, call_factory, import_factory
 from edgec.exporter.sources.gguf_file import gguf_of
 from edgec.exporter.sources.gguf_folder import read_gguf_folder
 from edgec.exporter.sources.gguf_metadata import undescribed
+from edgec.exporter.sources.gguf_scales import check_scales
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
@@ -72,7 +73,7 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811 and E829, for quantised
+        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E812 and E829, for quantised
             safetensors E814 to E819, for adapters E691 to E694, E878 and E879, for vision-language models E650, E721
             and E722, and for speech-language models E750 and E751; see docs/errors.md.
     """
@@ -166,6 +167,9 @@ def _from_adapter(model: str, folder: Path, options: Options) -> ModelSource:
 def _from_gguf(model: str, path: Path, options: Options) -> ModelSource:
     """A model in one file, or in the parts of one."""
     file, described = read_gguf_folder(path)
+    if not options.random_weights:
+        for tensor in file.tensors.values():
+            check_scales(tensor)
     try:
         source = _described(model, described, options)
     except InputError as error:
