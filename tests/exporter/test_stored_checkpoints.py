@@ -13,7 +13,7 @@ import torch
 
 import edgec
 from edgec.backends.edgec_linear.weights import stored_matrix
-from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fates_in_words
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fate_shares, fates_in_words
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.gguf_header import read_gguf_header
 from edgec.errors import InputError
@@ -188,7 +188,9 @@ def test_floats_are_rounded_by_the_default_recipe_and_told_apart(tmp_path: Path)
     floats = [d for d in decisions_of(program.graph) if not d.found]
     assert len(floats) == 6 and all(d.used and d.used.bits == 4 and not d.fate and not d.reason for d in floats)
     assert "8 of 10 matrices kept bit for bit, " in fates_in_words(fates)
-    assert "; 2 rounded again (error up to " in fates_in_words(fates)
+    again = next(share for share in fate_shares(fates) if share.fate == "rounded again")
+    assert f"; 2 rounded again, {100 * again.share:.0f} % of their bytes (error up to " in fates_in_words(fates)
+    assert again.bytes == sum(m.bytes for m in fates if m.fate == "rounded again") and 0 < again.share < 0.5
 
 
 @pytest.mark.parametrize(
@@ -303,8 +305,20 @@ def test_a_file_of_all_held_forms_is_exported_executed_and_reported(tmp_path: Pa
     assert {matrix.found for matrix in manifest.checkpoint} == HELD_SCHEMES.keys()
     fates = {matrix.found: matrix.fate for matrix in manifest.checkpoint}
     assert fates == dict.fromkeys(KEPT, "kept") | dict.fromkeys(EXPRESSED, "re-expressed")
+    ledger = manifest.ledger
+    assert ledger is not None and [share.fate for share in ledger.fates] == ["kept", "re-expressed"]
+    assert sum(share.share for share in ledger.fates) == pytest.approx(1.0)
+    held = {row.name.removesuffix("_embedding_int").removesuffix("_int"): row for row in ledger.rows if row.fate}
+    assert {(name, row.found, row.fate) for name, row in held.items()} == {
+        (matrix.name, matrix.found, matrix.fate) for matrix in manifest.checkpoint
+    }
+    for share in ledger.fates:
+        assert share.bytes == sum(m.bytes for m in manifest.checkpoint if m.fate == share.fate)
+        rows = [row.bytes for row in ledger.rows if row.fate == share.fate]
+        # Rows of matrices are filled up to whole blocks; what is re-expressed here takes up to twice its bytes.
+        assert share.artifact_bytes == sum(rows) and 1.0 <= share.artifact_bytes / share.bytes < 2.0
     told = (bundle / "report.html").read_text()
-    assert " of 16 matrices kept bit for bit" in told and " of 16 matrices re-expressed without loss" in told
+    assert " of 16 matrices kept bit for bit" in told and " re-expressed without loss, " in told
     quality = [rung for rung in manifest.parity if rung.half == "quality"]
     # Activations in 8 bits, 32 values at a time, and keys in float16, are all that is rounded.
     assert quality and all(rung.kl_mean is not None and rung.kl_mean < 0.02 for rung in quality)
