@@ -49,7 +49,8 @@ def _fp8_channels(name: str, weight: Tensor) -> Written:
 
 
 def _fp8_blocks(name: str, weight: Tensor) -> Written:
-    blocks = weight.unflatten(0, (-1, _FP8_BLOCK)).unflatten(2, (-1, _FP8_BLOCK))
+    rows, width = weight.shape
+    blocks = weight.reshape(rows // _FP8_BLOCK, _FP8_BLOCK, width // _FP8_BLOCK, _FP8_BLOCK)
     scale = blocks.abs().amax((1, 3)) / _LARGEST_FP8
     spread = scale.repeat_interleave(_FP8_BLOCK, 0).repeat_interleave(_FP8_BLOCK, 1)
     codes = (weight / spread).to(torch.float8_e4m3fn)
@@ -57,7 +58,7 @@ def _fp8_blocks(name: str, weight: Tensor) -> Written:
 
 
 def _mxfp4(name: str, weight: Tensor) -> Written:
-    groups = weight.unflatten(1, (-1, 32))
+    groups = weight.reshape(len(weight), -1, 32)
     power = torch.ceil(torch.log2(groups.abs().amax(2).clamp_min(2.0**-100) / _LARGEST_FP4))
     scaled = groups / torch.exp2(power)[..., None]
     codes = (scaled[..., None] - _DOUBLED).abs().argmin(-1)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LowRankChange:
+class MergedChange:
     """What an adapter adds to a matrix; ``turned``: the matrix is stored [width, rows]."""
 
     module: PeftModule
@@ -52,7 +52,7 @@ class MergedWeights:
     """
 
     base: Weights
-    changes: Mapping[str, LowRankChange]
+    changes: Mapping[str, MergedChange]
 
     def names(self) -> Mapping[str, TensorEntry]:
         """Every tensor; the changed ones are float32 and lie in no file."""
@@ -89,7 +89,7 @@ def merged(base: ModelSource, lora: PeftFolder, model: str) -> ModelSource:
     for module in lora.modules:
         rows, width, turned = layers[module.name]
         check_fit(lora, module, rows, width)
-        change = LowRankChange(module, lora.settings.scale_of(module.name), turned)
+        change = MergedChange(module, lora.settings.scale_of(module.name), turned)
         changes[weights.matched[f"{module.name}.weight"]] = change
     changed = replace(weights, base=MergedWeights(weights.base, changes))
     files = (*base.files, lora.path / ADAPTER_CONFIG, lora.path / WEIGHTS)
