@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 WEIGHTS := $(VENV)/.weights
 MODEL ?= examples/tiny-stories
 DEMO := build/demo
-PROMPT ?= Once upon a time
+PROMPT ?=
 
 # Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -38,7 +38,7 @@ $(WEIGHTS): $(STAMP)
 	@touch $(WEIGHTS)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py --model $(MODEL) --out $(DEMO) --prompt "$(PROMPT)"
+	$(BIN)/python examples/demo.py --model $(MODEL) --out $(DEMO) $(if $(PROMPT),--prompt "$(PROMPT)")
 	@test "$(MODEL)" != examples/tiny-stories || { $(MAKE) --no-print-directory $(WEIGHTS) 2>/dev/null || true; \
 		$(BIN)/python examples/chat_demo.py --out $(DEMO); }
 

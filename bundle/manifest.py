@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS, AudioLanguageInfo
-from edgec.bundle.checkpoint_matrices import CheckpointMatrix
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix, Fate, FateShare
 from edgec.bundle.decoder_numbers import DecoderNumbers
 from edgec.bundle.entry_points import (
     ENCODER_DECODER_METHODS,
@@ -94,7 +94,9 @@ class LedgerRow(JsonPart):
     """The storage of one tensor of the artifact.
 
     ``bits``: container bits per value; ``information_bits``: bits that carry meaning; ``bytes``: of all copies, scales
-    included; ``reason``: why there is more than one copy; ``active``: the share (0..1) that one token reads.
+    included; ``reason``: why there is more than one copy; ``active``: the share (0..1) that one token reads; ``found``,
+    ``fate``: of a matrix that a quantised checkpoint stores as integers, or of its scales: its form there, and what
+    became of it.
     """
 
     name: str
@@ -106,12 +108,15 @@ class LedgerRow(JsonPart):
     bytes: int
     reason: str = ""
     active: float = 1.0
+    found: str = Field(default="", exclude_if=lambda value: not value)
+    fate: Fate | None = Field(default=None, exclude_if=lambda value: not value)
 
 
 class Ledger(JsonPart):
     """What the artifact's size is made of; ``overhead_reasons`` explains bytes beyond 5 % over ``weight_bytes``.
 
     ``active_bytes``: of the tensors that one token reads: chosen experts, one row of a table; None in older bundles.
+    ``fates``: what became of how much of a quantised checkpoint; empty for one in floats, and in older bundles.
     """
 
     artifact_bytes: int
@@ -120,6 +125,7 @@ class Ledger(JsonPart):
     rows: list[LedgerRow]
     overhead_reasons: list[str] = Field(default=[])
     active_bytes: int | None = None
+    fates: list[FateShare] = Field(default=[], exclude_if=lambda value: not value)
 
 
 class Runtime(JsonPart):

@@ -34,6 +34,7 @@ with quiet():
 
 PHONES = ("iphone-15-pro", "pixel-8", "galaxy-s24-ultra")
 HELD_OUT = "held-out.txt"
+PROMPT = "Once upon a time"
 TWO_BIT = "-two-bit"
 SENTENCE = re.compile(r".+?[.!?][\"”]?(?=\s|$)", re.DOTALL)
 
@@ -130,12 +131,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Export the example model in several sizes, side by side.")
     parser.add_argument("--model", type=Path, default=Path(__file__).parent / "tiny-stories", help="model folder")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="folder for the bundles")
-    parser.add_argument("--prompt", default="Once upon a time", help="text to continue")
+    parser.add_argument("--prompt", help=f"text to continue ({PROMPT!r}), or question to a model in a GGUF file")
     given = parser.parse_args(arguments)
     if given.model.is_file():
-        return chat_demo.main(["--model", str(given.model), "--out", str(given.out)])
+        asked = ["--prompt", given.prompt] if given.prompt else []
+        return chat_demo.main(["--model", str(given.model), "--out", str(given.out), *asked])
     try:
-        show(given.model, given.out, given.prompt)
+        show(given.model, given.out, given.prompt or PROMPT)
     except EdgecError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

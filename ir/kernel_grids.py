@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from edgec.ir.stored_forms import HELD_GROUPS, KEPT_SCHEMES, PACKED_FORMS
+from edgec.ir.stored_forms import HELD_GROUPS, HELD_SCHEMES, PACKED_FORMS
 from edgec.ir.weight_scheme import LIFTED_BITS, WeightScheme
 
 
@@ -71,10 +72,34 @@ LINEAR_KERNELS = (
 )
 """What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
 STORED_KERNELS = (
-    *(KernelGrid(s.bits, (s.group_size,), 0, False, 32, s.symmetric, name) for name, s in KEPT_SCHEMES.items()),
+    *(KernelGrid(s.bits, (s.group_size,), 0, False, 32, s.symmetric, s.stored) for s in HELD_SCHEMES.values()),
     *(KernelGrid(form.bits, HELD_GROUPS, 1, False, 32, form.symmetric, name) for name, form in PACKED_FORMS.items()),
 )
 """The forms of checkpoints that edgec's kernels read bit for bit, embedding tables as well as matrices."""
+
+
+def holding(kernels: tuple[KernelGrid, ...]) -> tuple[KernelGrid, ...]:
+    """What kernels of integers around 0 read of the checkpoints' forms: those of the same bits."""
+    forms = [(scheme.bits, scheme.stored) for scheme in HELD_SCHEMES.values() if scheme.symmetric]
+    forms += [(form.bits, form.name) for form in PACKED_FORMS.values() if form.symmetric]
+    return tuple(replace(grid, stored=name) for grid in kernels for bits, name in forms if bits == grid.bits)
+
+
+def held(kept: WeightScheme, kernels: Iterable[KernelGrid]) -> WeightScheme | None:
+    """How kernels read a checkpoint's form bit for bit; None where they do not.
+
+    It is the form's own scheme, or that of the largest group into which its groups can be cut, with equal scales.
+    """
+    for grid in kernels:
+        if grid.stored != kept.stored or (not kept.group_size and not grid.channel_multiple):
+            continue
+        cuts = (group for group in grid.groups if kept.group_size % group == 0)
+        group = max(cuts, default=0) if kept.group_size else 0
+        if group or not kept.group_size:
+            own = kept.activation_bits if grid.activation_group else 0
+            return replace(kept, group_size=group, activation_bits=own)
+    return None
+
 
 FILE_KERNELS = (
     *(KernelGrid(bits, (32,), 0, False, scale_bits=16) for bits in (4, 8)),

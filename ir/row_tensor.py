@@ -98,6 +98,16 @@ def fill_floats(graph: GraphModule) -> None:
             set_parameter(graph, name, made[place])
 
 
+def fill_integers(graph: GraphModule) -> None:
+    """Give the row tensors among a graph's buffers, a checkpoint's integers, memory of their own."""
+    made: dict[int, Tensor] = {}
+    for name, value in list(graph.named_buffers(remove_duplicate=False)):
+        if isinstance(value, RowTensor):
+            if id(value.load) not in made:
+                made[id(value.load)] = whole(value)
+            set_buffer(graph, name, made[id(value.load)])
+
+
 @contextmanager
 def stood_in(graph: GraphModule) -> Iterator[dict[str, RowTensor]]:
     """Put tensors that are never touched in the place of a graph's row tensors while it is traced anew.

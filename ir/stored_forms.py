@@ -29,6 +29,7 @@ KEPT_SCHEMES: Mapping[str, WeightScheme] = MappingProxyType(
             _around_zero("Q5_0", 5, 32),
             _around_zero("Q8_0", 8, 32),
             _around_zero("Q6_K", 6, 16, 8),
+            replace(_around_zero("TQ2_0", 2, 256), levels=3),
             _lifted("Q4_1", 4, 16),
             _lifted("Q5_1", 5, 16),
             _lifted("Q4_K", 4, 6),
@@ -36,6 +37,17 @@ KEPT_SCHEMES: Mapping[str, WeightScheme] = MappingProxyType(
         )
     }
 )
+
+EXPRESSED_SCHEMES: Mapping[str, WeightScheme] = MappingProxyType(
+    {
+        "IQ4_NL": _around_zero("IQ4_NL as 8-bit integers", 8, 32),
+        "MXFP4": _around_zero("MXFP4 as 5-bit integers", 5, 32),
+        "Q3_K": _around_zero("Q3_K as 6-bit integers", 6, 16, 8),
+        "TQ1_0": replace(_around_zero("TQ1_0 as 2-bit integers", 2, 256), levels=3),
+    }
+)
+"""Forms of GGUF whose very values kernels read in wider integers: the whole numbers of a table, or more bits."""
+HELD_SCHEMES: Mapping[str, WeightScheme] = MappingProxyType({**KEPT_SCHEMES, **EXPRESSED_SCHEMES})
 
 FORM_BITS: Mapping[str, float] = MappingProxyType(
     {

@@ -29,6 +29,7 @@ from edgec.exporter.assemble.decoder_numbers import decoder_numbers
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
 from edgec.exporter.assemble.function_vector import module_vector
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
+from edgec.exporter.assemble.ledger_fates import with_fates
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.assemble.vision_language import image_files, seen_golden, vision_language_info
@@ -145,7 +146,7 @@ def size_ledger(compiled: CompiledModel, form: Form) -> Ledger:
     ]
     ledger = ledger_of(artifact_layout(compiled.artifact, form), records)
     check_ledger(ledger, compiled.facts.expected_weight_bytes)
-    return ledger
+    return with_fates(ledger, compiled.stored)
 
 
 def _manifest(

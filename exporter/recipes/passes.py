@@ -82,8 +82,9 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
         read = tuple(grid for grid in support.kernels if not grid.symmetric) if support else ()
         alike = support is not None and support.tables_alike
         read = support.kernels if support and alike else read
+        tables = stored if support and support.stored_tables else ()
         grid = (embedding.bits, embedding.group_size, algorithm, embedding.scale_bits, embedding.symmetric)
-        wanted.append(QuantizeEmbedding(*grid, (*read, *stored), keeps=keeps, alike=alike))
+        wanted.append(QuantizeEmbedding(*grid, (*read, *tables), keeps=keeps, alike=alike))
     return wanted
 
 

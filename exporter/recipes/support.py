@@ -12,6 +12,7 @@ from edgec.ir.kernel_grids import (
     LOOKUP_BITS,
     STORED_KERNELS,
     KernelGrid,
+    holding,
 )
 
 _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
@@ -36,6 +37,7 @@ class Support:
         exact_scale_bits: the scale bits of groups that it stores exactly; 0 for any. Others are refused where
             activations stay in float.
         stored: the forms of quantised checkpoints whose integers, scales and minimums it reads bit for bit.
+        stored_tables: whether it reads embedding tables in these forms, too.
         tables_alike: embedding tables are stored as matrices are, and in no other form.
         as_own: a recipe's table for edgec's own kernels is meant for it as well.
     """
@@ -53,10 +55,13 @@ class Support:
     block_scales: bool = True
     exact_scale_bits: int = 0
     stored: tuple[KernelGrid, ...] = ()
+    stored_tables: bool = True
     tables_alike: bool = False
     as_own: bool = False
 
 
+_ONNX = KernelGrid(4, _GROUPS, 1), KernelGrid(8, (), 1)
+_QNN = KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
 
 SUPPORT = {
@@ -81,16 +86,17 @@ SUPPORT = {
         block_scales=False,
     ),
     "onnx": Support(
-        kernels=(KernelGrid(4, _GROUPS, 1), KernelGrid(8, (), 1)),
+        kernels=_ONNX,
         lookup_bits=(8,),
         weight_only=True,
         why_not="edgec gives ONNX Runtime float activations",
         dynamic_activations=False,
         balanced=False,
+        stored=holding(_ONNX),
         cache=("float32", "float16"),
     ),
     "qnn": Support(
-        kernels=(KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)),
+        kernels=_QNN,
         lookup_bits=(8,),
         weight_only=True,
         why_not="activations are 16-bit fixed point, with ranges measured on text",
@@ -98,6 +104,8 @@ SUPPORT = {
         balanced=False,
         cache=("int8",),
         ranged=True,
+        stored=holding(_QNN),
+        stored_tables=False,
     ),
     "gguf": Support(
         kernels=FILE_KERNELS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fates_in_words
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix, FateShare, fate_shares, fates_in_words
 from edgec.bundle.manifest import Manifest
-from edgec.exporter.report.parts import section, size, table
+from edgec.exporter.report.parts import percent, section, size, table
 
 _HEADS = (
     "in the checkpoint",
@@ -18,6 +18,9 @@ _HEADS = (
     "largest error",
     "why",
 )
+
+
+_SUMS = ("what became of it", "matrices", "bytes in the checkpoint", "share of them", "bytes in the artifact")
 
 
 def checkpoint(manifest: Manifest) -> str:
@@ -32,7 +35,14 @@ def checkpoint(manifest: Manifest) -> str:
         f"<p>{escape(fates_in_words(manifest.checkpoint))}. Measured on the graph that was lowered, against the values "
         "that the library of the checkpoint's format computes; errors are relative to the norm of a matrix.</p>"
     )
-    return section("The checkpoint's own integers", about, table(_HEADS, rows, numeric=(3, 4, 5), told=True))
+    shares = (manifest.ledger.fates if manifest.ledger else []) or fate_shares(manifest.checkpoint)
+    sums = table(_SUMS, [_sum(share) for share in shares], numeric=(1, 2, 3, 4))
+    return section("The checkpoint's own integers", about, sums, table(_HEADS, rows, numeric=(3, 4, 5), told=True))
+
+
+def _sum(share: FateShare) -> tuple[str, ...]:
+    here = size(share.artifact_bytes) if share.artifact_bytes else "unavailable"
+    return escape(share.fate), f"{share.matrices:,}", size(share.bytes), percent(share.share), here
 
 
 def _row(found: str, used: str, fate: str, reason: str, part: Sequence[CheckpointMatrix]) -> tuple[str, ...]:

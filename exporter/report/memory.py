@@ -68,7 +68,8 @@ def _by_dtype(manifest: Manifest) -> list[PagePart]:
 
 
 def _tensor_label(entry: LedgerRow) -> str:
-    return f"{code(entry.name)}<small>{escape(entry.dtype)}, {entry.values:,} values</small>"
+    fate = f", {entry.found} {entry.fate}" if entry.fate else ""
+    return f"{code(entry.name)}<small>{escape(entry.dtype)}, {entry.values:,} values{escape(fate)}</small>"
 
 
 def _bits(entry: LedgerRow) -> str:

@@ -35,6 +35,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "more_bits": manifest.bits_line or None,
         "wider_layers": manifest.wider_layers or None,
         "checkpoint": fates_in_words(manifest.checkpoint) or None,
+        "fates": [share.model_dump() for share in manifest.ledger.fates] if manifest.ledger else [],
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
         "peak_bytes": manifest.build.peak_bytes,

@@ -16,6 +16,7 @@ from edgec.errors import InputError, ToolError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.several_methods import check_executable
+from edgec.exporter.resolve.stored_forms import holds
 from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.sources.factory import is_factory
 from edgec.exporter.sources.hf_config import DECODER
@@ -114,7 +115,7 @@ def with_stored(widths: Widths, recipe: Recipe, source: ModelSource) -> Widths:
     stored = stored_parameters(source) if recipe.keep_stored else None
     if stored is None:
         return widths
-    kept = {name: form.kept_scheme for name, form in stored.forms.items() if form.kept_scheme is not None}
+    kept = {name: form.kept_scheme for name, form in stored.forms.items() if holds(recipe, name, form)}
     return replace(widths, rules=(*kept.items(), *widths.rules), told=_counted(kept))
 
 

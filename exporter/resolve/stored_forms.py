@@ -13,6 +13,7 @@ from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import support_of
 from edgec.exporter.sources.stored_parameters import stored_parameters
+from edgec.ir.kernel_grids import held
 from edgec.ir.weight_decision import FATES, RE_EXPRESSED, ROUNDED_AGAIN
 from edgec.ir.weight_scheme import WeightScheme
 
@@ -33,8 +34,8 @@ def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOp
     rules, which give some matrices more bits, are left out: they would come before what is stored.
     A recipe or bits that were asked for stay as they are.
     """
-    asked = options.recipe is not None or options.target_bits is not None
-    if asked or not _keeps_any(recipe) or stored_parameters(source) is None:
+    asked, stored = options.recipe is not None or options.target_bits is not None, stored_parameters(source)
+    if asked or stored is None or not any(holds(recipe, *each) for each in stored.forms.items()):
         return recipe
     described = f"The checkpoint's own integers, scales and minimums; {recipe.name} for what is stored as floats"
     kept = replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=(), rules=())
@@ -58,6 +59,14 @@ def _keeps_any(recipe: Recipe) -> bool:
     return support is not None and bool(support.stored)
 
 
+def holds(recipe: Recipe, name: str, form: StoredForm) -> bool:
+    """Whether the target's kernels read a parameter as its checkpoint stores it."""
+    support = support_of(recipe.backend, recipe.kernels)
+    if support is None or form.kept_scheme is None or (name.endswith(_TABLE) and not support.stored_tables):
+        return False
+    return held(form.kept_scheme, support.stored) is not None
+
+
 def expected_fates(recipe: Recipe, source: ModelSource, half: bool) -> Mapping[str, list[str]]:
     """The parameters that a checkpoint stores as integers, by what will become of them; all empty where there are none.
 
@@ -75,7 +84,7 @@ def expected_fates(recipe: Recipe, source: ModelSource, half: bool) -> Mapping[s
 
 def _expected(recipe: Recipe, name: str, form: StoredForm, half: bool) -> str:
     ruled = next((rule for rule in recipe.rules if fnmatchcase(name, rule[0])), None)
-    if ruled is None and recipe.keep_stored and _keeps_any(recipe) and form.kept_scheme is not None:
+    if ruled is None and recipe.keep_stored and holds(recipe, name, form):
         return form.fate_where_read
     schemes = _schemes(recipe, name) if ruled is None else [ruled[1]]
     return ROUNDED_AGAIN if half or any(scheme is not None for scheme in schemes) else RE_EXPRESSED
@@ -106,7 +115,7 @@ def check_requantise(options: ExportOptions, recipe: Recipe, source: ModelSource
         raise InputError(
             what=f"{what}, and --requantise never forbids it",
             where=f"{again[0]}" + f" and {len(again) - 1} more" * (len(again) > 1),
-            why=_why(recipe, form),
+            why=_why(recipe, options.recipe is not None or options.target_bits is not None),
             fix="leave --recipe out on a CPU target with edgec's kernels, take a checkpoint in a form that is kept "
             "(docs/checkpoints.md), or leave --requantise out",
             code="E813",
@@ -114,9 +123,9 @@ def check_requantise(options: ExportOptions, recipe: Recipe, source: ModelSource
     return f"{what} by the recipe {recipe.name}"
 
 
-def _why(recipe: Recipe, form: Form) -> str:
+def _why(recipe: Recipe, asked: bool) -> str:
     if not _keeps_any(recipe):
         return "the kernels of this target read none of the checkpoint's forms as they are"
-    if recipe.keep_stored:
+    if recipe.keep_stored or not asked:
         return "no kernel reads these forms as they are"
     return f"the recipe {recipe.name} asks for bits of its own"

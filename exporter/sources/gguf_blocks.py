@@ -1,7 +1,8 @@
 """The integers, scales and minima of GGUF's block types, bit for bit, in one form.
 
-A group of 16 or 32 values along a row is ``scale * code + minimum``, with ``scale = d * s`` and ``minimum = dmin * m``:
-float16 ``d`` and ``dmin`` for one or more groups, small integers ``s`` and ``m`` for each. Layouts: llama.cpp's
+A group of values along a row is ``scale * code + minimum``, with ``scale = d * s`` and
+``minimum = dmin * m``: float16 ``d`` and ``dmin`` for one or more groups, small integers ``s`` and ``m`` for each. What
+indexes a table of whole numbers (IQ4_NL, MXFP4) is those numbers here. Layouts: llama.cpp's
 ``ggml/src/ggml-common.h``; what the values mean is judged by ``gguf.quants``.
 """
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from edgec.bundle.gguf_header import GgufTensor
 from edgec.exporter.sources.gguf_rows import PackedRows as PackedBytes
 from edgec.exporter.sources.gguf_rows import raw_rows
+from edgec.exporter.sources.packed_faults import bad_codes
 
 UnpackedArray = NDArray[Any]
 _AT_ONCE = 1 << 22
@@ -85,7 +87,7 @@ def joined_blocks(parts: Sequence[IntegerBlocks], matrices: int) -> IntegerBlock
 
 
 def integer_blocks(tensor: GgufTensor) -> IntegerBlocks | None:
-    """A tensor's integers as they are stored; None for float types and for those whose codes index a table.
+    """A tensor's integers as they are stored; None for float types and for IQ4_XS.
 
     Rows are unpacked a few million values at a time; of higher dimensions all but the last are rows.
     """
@@ -93,10 +95,14 @@ def integer_blocks(tensor: GgufTensor) -> IntegerBlocks | None:
 
 
 def blocks_of_rows(kind: str, raw: PackedBytes) -> IntegerBlocks:
-    """The integers of rows of an integer type, from their bytes [rows, bytes of a row]; at least one row."""
+    """The integers of rows of an integer type, from their bytes [rows, bytes of a row]; at least one row.
+
+    Raises:
+        InputError: E819, a ternary weight has a fourth value.
+    """
     size, unpack = _BYTES[kind], _UNPACKED[kind]
-    # A byte holds four values at most.
-    step = max(1, _AT_ONCE // (4 * raw.shape[1]))
+    # A byte holds five values at most.
+    step = max(1, _AT_ONCE // (5 * raw.shape[1]))
     pieces = [_piece(raw[first : first + step], size, unpack) for first in range(0, len(raw), step)]
     codes, d, s, dmin, m = (_joined(parts) for parts in zip(*pieces, strict=True))
     assert codes is not None and d is not None and s is not None
@@ -209,11 +215,48 @@ def _q3_k(blocks: PackedBytes) -> Unpacked:
     return codes, _half(blocks, 108), _signed(fours | twos << 4, 32), None, None
 
 
+def _iq4_nl(blocks: PackedBytes) -> Unpacked:
+    return _IQ4_VALUES[_nibbles(blocks[:, 2:])], _half(blocks, 0), None, None, None
+
+
+def _mxfp4(blocks: PackedBytes) -> Unpacked:
+    """Twice the values, under half the power of two; a block of zeros has a scale of 0 whatever its power is."""
+    codes = _DOUBLED_VALUES[_nibbles(blocks[:, 1:])]
+    with np.errstate(over="ignore"):
+        d = np.ldexp(np.float32(1), blocks[:, :1].astype(np.int32) - HALF_BIAS).astype(np.float16)
+    return codes, np.where(codes.any(1, keepdims=True), d, np.float16(0)), None, None, None
+
+
+def _tq1_0(blocks: PackedBytes) -> Unpacked:
+    """Five digits of base 3 in a byte, and four in each of the last four bytes."""
+    fives, rest, fours = (_digits(blocks[:, a:b], b - a, n) for a, b, n in ((0, 32, 5), (32, 48, 5), (48, 52, 4)))
+    return _signed(np.concatenate([fives, rest, fours], axis=1), 1), _half(blocks, 52), None, None, None
+
+
+def _digits(packed: PackedBytes, width: int, count: int) -> PackedBytes:
+    """Digits of base 3, the first ones of all bytes before the second ones; a byte is their fraction of 256."""
+    turned = packed.reshape(len(packed), 1, width) * np.array([1, 3, 9, 27, 81], np.uint8)[:count, None]
+    return ((turned.astype(np.uint16) * 3) >> 8).astype(np.uint8).reshape(len(packed), -1)
+
+
+def _tq2_0(blocks: PackedBytes) -> Unpacked:
+    codes = _shifted(blocks[:, :64], (0, 2, 4, 6), 32) & 3
+    if (codes == 3).any():
+        raise bad_codes("a matrix of type TQ2_0", "a weight has the code 3, and there are three values: 0, 1 and 2")
+    return _signed(codes, 1), _half(blocks, 64), None, None, None
+
+
+_IQ4_VALUES = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
+_DOUBLED_VALUES = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int8)
+HALF_BIAS = 128
+"""What is taken off the byte of an MXFP4 block to get the power of two of half its values."""
 _UNPACKED: Mapping[str, Callable[[PackedBytes], Unpacked]] = {
     **{"Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0},
     **{"Q2_K": _q2_k, "Q3_K": _q3_k, "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k},
+    **{"IQ4_NL": _iq4_nl, "MXFP4": _mxfp4, "TQ1_0": _tq1_0, "TQ2_0": _tq2_0},
 }
 _BYTES: Mapping[str, int] = {
     **{"Q4_0": 18, "Q4_1": 20, "Q5_0": 22, "Q5_1": 24, "Q8_0": 34},
     **{"Q2_K": 84, "Q3_K": 110, "Q4_K": 144, "Q5_K": 176, "Q6_K": 210},
+    **{"IQ4_NL": 18, "MXFP4": 17, "TQ1_0": 54, "TQ2_0": 66},
 }

@@ -21,7 +21,7 @@ from edgec.exporter.sources.gguf_config import gguf_config
 from edgec.exporter.sources.gguf_file import GgufFile, read_gguf
 from edgec.exporter.sources.gguf_metadata import ARCHITECTURE, token_id
 from edgec.exporter.sources.gguf_tokenizer import write_tokenizer
-from edgec.exporter.sources.gguf_vocabulary import GgufVocabulary, read_vocabulary
+from edgec.exporter.sources.gguf_vocabulary import GgufVocabulary, read_vocabulary, vocabulary_fault
 from edgec.exporter.sources.model_folder import CONFIG, GENERATION_CONFIG, ModelFolder, read_folder
 from edgec.installation import cache_root
 
@@ -40,10 +40,14 @@ def read_gguf_folder(path: Path) -> tuple[GgufFile, ModelFolder]:
     """Read a GGUF file, or all parts of one, as a model's folder whose weights lie in the file.
 
     Raises:
-        InputError: E800 to E811; E121 or E122, the cache cannot be written.
+        InputError: E800 to E811, of which the last is also for more tokens than the embedding has rows; E121 or E122,
+            the cache cannot be written.
     """
     file = read_gguf(path)
     config, vocabulary = gguf_config(file), read_vocabulary(file)
+    rows, tokens = int(config["vocab_size"]), len(vocabulary.tokens) if vocabulary else 0
+    if tokens > rows:
+        raise vocabulary_fault(file, f"it has {tokens:,} tokens, and the embedding has {rows:,} rows")
     folder = cache_root() / KIND / _key(file, config)
     if not folder.is_dir():
         with suppress(NameTaken), new_folder(folder) as made:

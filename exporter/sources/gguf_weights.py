@@ -21,6 +21,7 @@ from edgec.exporter.sources.gguf_metadata import ARCHITECTURE
 from edgec.exporter.sources.gguf_rotation import FACTORS, LONG, SHORT
 from edgec.exporter.sources.gguf_row_tensors import StoredRows
 from edgec.exporter.sources.gguf_rows import check_finite, float_values
+from edgec.exporter.sources.gguf_scales import float16_holds
 from edgec.exporter.sources.mapped_pieces import MappedPieces, pieces_by_file
 from edgec.exporter.sources.safetensors_header import TensorEntry
 
@@ -118,6 +119,12 @@ class GgufWeights:
         if len(parameter.parts) > 1 or one.type in _PLAIN or len(shape) != 2 or one.shape != shape or parameter.centred:
             return None
         return StoredRows(one, row_order(shape[0], parameter.heads) if parameter.heads else None)
+
+    @cached_property
+    def beyond_half(self) -> frozenset[str]:
+        """The parameters with a scale that float16 does not hold; only those of powers of two are looked at."""
+        made = self.parameters.items()
+        return frozenset(name for name, one in made if not all(float16_holds(part) for part in one.parts))
 
     @cached_property
     def _entries(self) -> dict[str, TensorEntry]:

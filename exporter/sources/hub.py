@@ -8,12 +8,15 @@ from pathlib import Path
 
 from edgec.bundle.limited_json import limited_bytes, parse_json
 from edgec.errors import InputError
+from edgec.exporter.sources.model_folder import CONFIG
+from edgec.exporter.sources.model_forms import ADAPTER_CONFIG
 
 _DATA = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "README.md", "LICENSE*")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _CODE = ("*.py",)
+_ADAPTER = "adapter_model"
 # Copies of the same weights in other formats, and training leftovers.
-_IGNORED = ("original/*", "onnx/*", "openvino/*", "consolidated*", "adapter_model*", "*/*.safetensors", "*/*.bin")
+_IGNORED = ("original/*", "onnx/*", "openvino/*", "consolidated*", f"{_ADAPTER}*", "*/*.safetensors", "*/*.bin")
 # Names without characters that patterns give a meaning to.
 _PLAIN_PATH = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*){0,3}")
 _LARGEST_LIST = 1 << 20
@@ -31,6 +34,8 @@ def fetch_snapshot(
     """
     patterns = [*_DATA, *(_PICKLES if allow_pickle else ()), *(_CODE if trust_remote_code else ())]
     folder = fetch_files(repo, revision, patterns, _IGNORED)
+    if (folder / ADAPTER_CONFIG).exists() and not (folder / CONFIG).exists():
+        return fetch_files(repo, revision, (f"{_ADAPTER}.safetensors",), ())
     weights = ("*.safetensors", *(_PICKLES if allow_pickle else ()))
     parts = [f"{part}/{pattern}" for part in _parts(folder) for pattern in weights]
     return fetch_files(repo, revision, parts, ()) if parts else folder

@@ -72,23 +72,13 @@ def refuse_foreign_folder(folder: Path) -> None:
     """Refuse folders that hold something other than a transformers model; with a config.json, do nothing.
 
     Raises:
-        InputError: E145, an adapter or a bundle.
+        InputError: E145, a bundle.
     """
     if (folder / CONFIG).exists():
         return
     for pattern, make in _FOREIGN:
         if any(folder.glob(pattern)):
             raise make(folder)
-
-
-def _adapter(where: Path) -> InputError:
-    return InputError(
-        what="The folder holds a LoRA adapter, not a model.",
-        where=str(where),
-        why="there is an adapter_config.json, but no config.json",
-        fix="Merge it into its base model (peft: model.merge_and_unload()), save that, and pass its folder.",
-        code="E145",
-    )
 
 
 def _bundle(where: Path) -> InputError:
@@ -101,7 +91,4 @@ def _bundle(where: Path) -> InputError:
     )
 
 
-_FOREIGN: tuple[tuple[str, Callable[[Path], InputError]], ...] = (
-    (ADAPTER_CONFIG, _adapter),
-    ("manifest.json", _bundle),
-)
+_FOREIGN: tuple[tuple[str, Callable[[Path], InputError]], ...] = (("manifest.json", _bundle),)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.devices.prediction.parameters import DecoderShape, Kind, Parameter
+from edgec.exporter.sources.adapter_base import base_of, is_adapter
 from edgec.exporter.sources.decoder_spec import model_spec, text_config
 from edgec.exporter.sources.expert_counts import chosen_share
 from edgec.exporter.sources.gguf_config import gguf_config
@@ -26,7 +27,8 @@ def read_config(model: str | Path) -> dict[str, Any]:
     """The config of a model: from a folder with a ``config.json``, the file itself, a GGUF file or a hub id.
 
     Raises:
-        InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub; E800 to E810, GGUF.
+        InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub; E800 to E810, GGUF;
+            E878, a LoRA without a base.
     """
     path = Path(model).expanduser()
     if not path.exists() and (asked := hub_choice(str(model))) is not None:
@@ -35,6 +37,8 @@ def read_config(model: str | Path) -> dict[str, Any]:
         return read_json(fetch_config(str(model)))
     if (file := gguf_of(path)) is not None:
         return gguf_config(read_gguf(file))
+    if path.is_dir() and is_adapter(path):
+        return read_config(base_of(path))
     return read_json(path / CONFIG if path.is_dir() else path)
 
 

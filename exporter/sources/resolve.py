@@ -10,6 +10,7 @@ from edgec.bundle.end_tokens import with_named_ends
 from edgec.bundle.input_preparation import Preparations, read_preparations
 from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
+from edgec.exporter.sources.adapter_base import base_of, is_adapter
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
 from edgec.exporter.sources.audio_language import refuse_unknown_ears
 from edgec.exporter.sources.by_kind import Options, finished
@@ -17,10 +18,12 @@ from edgec.exporter.sources.factory import Example, call_factory, import_factory
 from edgec.exporter.sources.gguf_file import gguf_of
 from edgec.exporter.sources.gguf_folder import read_gguf_folder
 from edgec.exporter.sources.gguf_metadata import undescribed
+from edgec.exporter.sources.gguf_scales import check_scales
 from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
 from edgec.exporter.sources.image_patches import Size
+from edgec.exporter.sources.merged_adapter import merged
 from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
 from edgec.exporter.sources.model_forms import (
     existing_path,
@@ -38,6 +41,7 @@ from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import refuse_unknown_eyes
+from edgec.runtime_py.adapters.peft_folder import read_peft
 from edgec.runtime_py.prepared_inputs import InputForm, check_fit
 
 
@@ -56,8 +60,8 @@ def resolve(
     """Find a model and check that its files fit together.
 
     Args:
-        model: a local folder, a config.json, a GGUF file, a Hugging Face id (``owner/name``, for one of its GGUF files
-            ``owner/name:Q4_K_M``), or ``package.module:factory``. Local
+        model: a local folder, of a model or of a LoRA over one, a config.json, a GGUF file, a Hugging Face id
+            (``owner/name``, for one of its GGUF files ``owner/name:Q4_K_M``), or ``package.module:factory``. Local
             files and folders take precedence.
         random_weights: seeded random weights in place of stored ones.
         revision: branch, tag or commit on the hub.
@@ -69,12 +73,17 @@ def resolve(
         image_size: height and width of all images, for vision-language models that read any.
 
     Raises:
-        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E811 and E829, for quantised
-            safetensors E814 to E819, for vision-language models E650, E721 and E722, and for speech-language models
-            E750 and E751; see docs/errors.md.
+        InputError: E101 to E114, E124, E125, E145 to E149, for GGUF files E800 to E812 and E829, for quantised
+            safetensors E814 to E819, for adapters E691 to E694, E878 and E879, for vision-language models E650, E721
+            and E722, and for speech-language models E750 and E751; see docs/errors.md.
     """
-    options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
-    path = existing_path(model)
+    return _find(
+        model, Options(random_weights, revision, allow_pickle, trust_remote_code, task, context, seed, image_size)
+    )
+
+
+def _find(model: str, options: Options) -> ModelSource:
+    path, revision = existing_path(model), options.revision
     if path:
         return _from_path(model, path, options)
     if is_factory(model):
@@ -83,7 +92,8 @@ def resolve(
         return _from_gguf(model, fetch_gguf(*asked, revision), options)
     if not is_hub_id(model):
         raise no_such_path(model)
-    folder = fetch_snapshot(model, revision=revision, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    allowed = {"allow_pickle": options.allow_pickle, "trust_remote_code": options.trust_remote_code}
+    folder = fetch_snapshot(model, revision=revision, **allowed)
     refuse_unchosen(model, folder, revision)
     source = _from_path(model, folder, options)
     return replace(source, name=short_name(model.rpartition("/")[2]), revision=folder.name)
@@ -134,6 +144,8 @@ def _prepared(declared: Any, names: list[str], inputs: Example, model: str) -> P
 
 
 def _from_folder(model: str, folder: Path, config_file: Path | None, options: Options) -> ModelSource:
+    if config_file is None and is_adapter(folder):
+        return _from_adapter(model, folder, options)
     if config_file is None:
         refuse_foreign_folder(folder)
     described = read_folder(folder, config_file)
@@ -145,9 +157,19 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     return _described(model, plain, options)
 
 
+def _from_adapter(model: str, folder: Path, options: Options) -> ModelSource:
+    """A LoRA's folder: its base, merged; random weights stay as they are."""
+    lora = read_peft(folder)
+    base = _find(base_of(folder), replace(options, revision=None))
+    return replace(base, source=model) if options.random_weights else merged(base, lora, model)
+
+
 def _from_gguf(model: str, path: Path, options: Options) -> ModelSource:
     """A model in one file, or in the parts of one."""
     file, described = read_gguf_folder(path)
+    if not options.random_weights:
+        for tensor in file.tensors.values():
+            check_scales(tensor)
     try:
         source = _described(model, described, options)
     except InputError as error:

@@ -14,7 +14,7 @@ from edgec.exporter.sources.weight_conversion import ConvertedWeights
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.row_tensor import RowTensor
-from edgec.ir.stored_forms import FORM_BITS, KEPT_SCHEMES
+from edgec.ir.stored_forms import FORM_BITS, HELD_SCHEMES
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.model_source import ModelSource
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 
 Quantised = GgufWeights | PackedWeights
+BEYOND_HALF = "a power of two that float16 does not hold"
 
 
 def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
@@ -114,9 +115,10 @@ def _gguf_form(weights: GgufWeights, name: str) -> StoredForm | None:
     quantised = [kind for kind in kinds if kind in FORM_BITS]
     if not quantised or len(parameter.shape) < 2:
         return None
-    whole = len(set(kinds)) == 1 and not parameter.centred
+    whole, beyond = len(set(kinds)) == 1 and not parameter.centred, name in weights.beyond_half
     form, size = quantised[0], sum(part.nbytes for part in parameter.parts)
-    return StoredForm(name, form, size, FORM_BITS[form], KEPT_SCHEMES.get(form) if whole else None)
+    scheme = HELD_SCHEMES.get(form) if whole and not beyond else None
+    return StoredForm(name, form, size, FORM_BITS[form], scheme, BEYOND_HALF if beyond else "")
 
 
 def _packed_form(name: str, tensor: PackedTensor | JoinedMatrices | None) -> StoredForm | None:

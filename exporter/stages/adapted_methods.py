@@ -21,6 +21,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.adapters import NamedLora
 from edgec.exporter.stages.pass_orders import method_passes
 from edgec.ir.program import Effect, Program
+from edgec.ir.row_tensor import fill_integers
 from edgec.ir.static_methods import (
     DECODE,
     PREFILL,
@@ -55,7 +56,12 @@ def _change(lora: NamedLora, module: PeftModule) -> LowRankChange:
 
 
 def every_function(programs: Mapping[str, Program], request: ExportRequest) -> dict[str, Program]:
-    """Each static method of each of ``adapted_programs``, by its function's name."""
+    """Each static method of each of ``adapted_programs``, by its function's name.
+
+    Integers that a checkpoint stores get memory of their own: constants are told apart by where they lie.
+    """
+    for program in programs.values():
+        fill_integers(program.graph)
     return {
         function_name(method, adapter): static_method(program, method, request)
         for adapter, program in programs.items()

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from edgec.runtime_py.side_by_side import SideBySide
+from examples import chat_demo
 from examples.demo import HELD_OUT, Outcome, main, outcome_table, phone_table, two_sentences, variants
 from examples.stories.corpus import words
 from examples.stories.packed import WEIGHTS, pack
@@ -85,3 +86,14 @@ def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_missing_model_is_a_typed_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", str(tmp_path / "none"), "--out", str(tmp_path)]) == 1
     assert "[E101]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "asked"), [([], chat_demo.QUESTION), (["--prompt", "Where?"], "Where?")])
+def test_a_question_reaches_a_model_in_a_gguf_file(
+    given: list[str], asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, seen = tmp_path / "x.gguf", []
+    file.write_bytes(b"GGUF")
+    monkeypatch.setattr(chat_demo, "show", lambda model, out, question: seen.append((model, question)))
+    assert main(["--model", str(file), "--out", str(tmp_path), *given]) == 0
+    assert seen == [(file, asked)]

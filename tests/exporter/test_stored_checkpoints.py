@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
 
 import edgec
 from edgec.backends.edgec_linear.weights import stored_matrix
-from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fates_in_words
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fate_shares, fates_in_words
 from edgec.bundle.folder import read_manifest
+from edgec.bundle.gguf_header import read_gguf_header
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Event, Progress
@@ -29,14 +32,15 @@ from edgec.ir.attributes import attribute
 from edgec.ir.minimum_form import DEQUANTIZE_MINIMUM
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import WEIGHT_FORMS, decisions_of
-from edgec.ir.stored_forms import FORM_BITS, KEPT_SCHEMES
+from edgec.ir.stored_forms import EXPRESSED_SCHEMES, FORM_BITS, HELD_SCHEMES, KEPT_SCHEMES
 from edgec.ir.weight_scheme import stored_bytes
 from edgec.passes.contract import run_passes
 from tests.exporter.sources.gguf_forms import KindOf, q4_k_m, write_forms
 from tests.exporter.sources.test_gguf_models import random_blocks
 
 KEPT = sorted(KEPT_SCHEMES)
-UNHELD = sorted(FORM_BITS.keys() - KEPT_SCHEMES.keys())
+EXPRESSED = sorted(EXPRESSED_SCHEMES)
+UNHELD = sorted(FORM_BITS.keys() - HELD_SCHEMES.keys())
 
 
 def _resolved(file: Path, **options: object) -> tuple[Recipe, ModelSource, bool]:
@@ -91,15 +95,37 @@ def test_every_matrix_is_kept_bit_for_bit(kind: str, tmp_path: Path) -> None:
     assert len(nodes) == 16 and all(stored_matrix(program.graph, node) for node in nodes)
 
 
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("kind", EXPRESSED)
+def test_codebooks_and_narrow_forms_have_the_very_values_in_wider_integers(kind: str, tmp_path: Path) -> None:
+    program, source, fates = _rounded(write_forms(tmp_path / "tiny.gguf", lambda name: kind), requantise="never")
+    assert _same(program, source) == 16 == len(fates)
+    used = f"{EXPRESSED_SCHEMES[kind].stored} as stored"
+    assert {(m.found, m.used, m.fate, m.error) for m in fates} == {(kind, used, "re-expressed", 0.0)}
+    assert fates_in_words(fates) == "16 of 16 matrices re-expressed without loss, 100 % of their bytes"
+    nodes = [node for node in program.graph.graph.nodes if node.target in WEIGHT_FORMS and not _is_input(node)]
+    assert len(nodes) == 16 and all(stored_matrix(program.graph, node) for node in nodes)
+
+
+def test_powers_of_two_that_float16_lacks_are_rounded_again_and_it_is_said(tmp_path: Path) -> None:
+    file = write_forms(tmp_path / "tiny.gguf", lambda name: "MXFP4")
+    (tensor,) = (each for each in read_gguf_header(file).tensors if each.name == "blk.1.ffn_up.weight")
+    raw = bytearray(file.read_bytes())
+    raw[tensor.offset : tensor.offset + 2] = bytes((90, 0x12))
+    file.write_bytes(bytes(raw))
+    again = [matrix for matrix in _rounded(file)[2] if matrix.fate == "rounded again"]
+    assert [(matrix.name, matrix.found) for matrix in again] == [("model.layers.1.mlp.up_proj.weight", "MXFP4")]
+    assert "a power of two that float16 does not hold" in again[0].reason
+
+
 def _is_input(node: torch.fx.Node) -> bool:
     return node.args[0].op != "get_attr"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_decisions_count_the_bytes_of_the_file(kind: str) -> None:
-    assert (
-        stored_bytes((6, 512), KEPT_SCHEMES[kind]) == random_blocks(kind, 6, 512 // (256 if "K" in kind else 32)).size
-    )
+    values = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][0]
+    assert stored_bytes((6, 512), KEPT_SCHEMES[kind]) == random_blocks(kind, 6, 512 // values).size
     assert stored_bytes((6, 512), KEPT_SCHEMES[kind]) == 6 * 512 * FORM_BITS[kind] / 8
 
 
@@ -117,7 +143,7 @@ def test_forms_that_no_kernel_reads_are_rounded_again_and_it_is_measured(kind: s
         assert 0 < matrix.error == pytest.approx(apart, rel=1e-4)
         assert matrix.error < 0.25
     bits = {d.name: d.used.bits for d in decisions_of(program.graph) if d.used and d.role != "embedding"}
-    assert set(bits.values()) == {4}, "the recipe's scheme nearest in bits, for the lm_head as well"
+    assert set(bits.values()) == {4, 5, 6, 8}, "nothing is kept: the default recipe, with its rules and its lm_head"
 
 
 def test_a_mixed_file_with_a_tied_head_is_kept_and_its_table_stored_once(tmp_path: Path) -> None:
@@ -155,14 +181,16 @@ def _without_routers(kind: str) -> KindOf:
 
 def test_floats_are_rounded_by_the_default_recipe_and_told_apart(tmp_path: Path) -> None:
     file = write_forms(
-        tmp_path / "tiny.gguf", lambda name: "F32" if "ffn" in name else "IQ4_NL" if "attn_v" in name else "Q5_K"
+        tmp_path / "tiny.gguf", lambda name: "F32" if "ffn" in name else "IQ4_XS" if "attn_v" in name else "Q5_K"
     )
     program, _, fates = _rounded(file)
     assert Counter(matrix.fate for matrix in fates) == {"kept": 8, "rounded again": 2}
     floats = [d for d in decisions_of(program.graph) if not d.found]
     assert len(floats) == 6 and all(d.used and d.used.bits == 4 and not d.fate and not d.reason for d in floats)
     assert "8 of 10 matrices kept bit for bit, " in fates_in_words(fates)
-    assert "; 2 rounded again (error up to " in fates_in_words(fates)
+    again = next(share for share in fate_shares(fates) if share.fate == "rounded again")
+    assert f"; 2 rounded again, {100 * again.share:.0f} % of their bytes (error up to " in fates_in_words(fates)
+    assert again.bytes == sum(m.bytes for m in fates if m.fate == "rounded again") and 0 < again.share < 0.5
 
 
 @pytest.mark.parametrize(
@@ -268,15 +296,29 @@ def test_errors_are_relative_to_the_norm() -> None:
 
 
 @pytest.mark.long
-def test_a_file_of_all_kept_forms_is_exported_executed_and_reported(tmp_path: Path) -> None:
-    kinds = iter(KEPT * 2)
+def test_a_file_of_all_held_forms_is_exported_executed_and_reported(tmp_path: Path) -> None:
+    kinds = cycle(sorted(HELD_SCHEMES))
     file = write_forms(tmp_path / "tiny.gguf", lambda name: next(kinds))
     bundle = edgec.export(file, out=tmp_path / "x.edgec", requantise="never")
     manifest = read_manifest(bundle)
     assert manifest.recipe_name == "as-stored" and len(manifest.checkpoint) == 16
-    assert Counter(matrix.found for matrix in manifest.checkpoint) == dict.fromkeys(KEPT, 2)
-    assert {matrix.fate for matrix in manifest.checkpoint} == {"kept"}
-    assert "16 of 16 matrices kept bit for bit" in (bundle / "report.html").read_text()
+    assert {matrix.found for matrix in manifest.checkpoint} == HELD_SCHEMES.keys()
+    fates = {matrix.found: matrix.fate for matrix in manifest.checkpoint}
+    assert fates == dict.fromkeys(KEPT, "kept") | dict.fromkeys(EXPRESSED, "re-expressed")
+    ledger = manifest.ledger
+    assert ledger is not None and [share.fate for share in ledger.fates] == ["kept", "re-expressed"]
+    assert sum(share.share for share in ledger.fates) == pytest.approx(1.0)
+    held = {row.name.removesuffix("_embedding_int").removesuffix("_int"): row for row in ledger.rows if row.fate}
+    assert {(name, row.found, row.fate) for name, row in held.items()} == {
+        (matrix.name, matrix.found, matrix.fate) for matrix in manifest.checkpoint
+    }
+    for share in ledger.fates:
+        assert share.bytes == sum(m.bytes for m in manifest.checkpoint if m.fate == share.fate)
+        rows = [row.bytes for row in ledger.rows if row.fate == share.fate]
+        # Rows of matrices are filled up to whole blocks; what is re-expressed here takes up to twice its bytes.
+        assert share.artifact_bytes == sum(rows) and 1.0 <= share.artifact_bytes / share.bytes < 2.0
+    told = (bundle / "report.html").read_text()
+    assert " of 16 matrices kept bit for bit" in told and " re-expressed without loss, " in told
     quality = [rung for rung in manifest.parity if rung.half == "quality"]
     # Activations in 8 bits, 32 values at a time, and keys in float16, are all that is rounded.
     assert quality and all(rung.kl_mean is not None and rung.kl_mean < 0.02 for rung in quality)

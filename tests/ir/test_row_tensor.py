@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule
 
-from edgec.ir.row_tensor import ChosenRows, RowTensor, fill_floats, stood_in, whole
+from edgec.ir.row_tensor import ChosenRows, RowTensor, fill_floats, fill_integers, stood_in, whole
 
 BASE = torch.randn(10, 4, generator=torch.Generator().manual_seed(0))
 
@@ -52,3 +52,5 @@ def test_a_graphs_parameters_are_filled_once_and_its_buffers_stood_in() -> None:
     with stood_in(module) as rows:
         assert type(module.get_buffer("c")) is Tensor and module.get_buffer("c").shape == (10, 4) and set(rows) == {"c"}
     assert module.get_buffer("c") is made
+    fill_integers(module)
+    assert type(module.get_buffer("c")) is Tensor and torch.equal(module.get_buffer("c"), BASE)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from torch.fx import GraphModule
 
-from edgec.ir.kernel_grids import KernelGrid
+from edgec.ir.kernel_grids import KernelGrid, held
 from edgec.ir.weight_decision import KEPT, RE_EXPRESSED, Decision
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
@@ -100,17 +100,11 @@ def scheme_to_keep(
     found, rest = stored_form(graph, name), [scheme for scheme in others if scheme is not None]
     if found is None:
         return None
-    kept = found.kept_scheme
-    if kept is not None and any(_reads(grid, kept) for grid in kernels):
+    kept = held(found.kept_scheme, kernels) if found.kept_scheme else None
+    if kept is not None:
         like = rest[0] if rest else kept
         return replace(kept, activation_bits=like.activation_bits, activation_group=like.activation_group)
     return min(rest, key=lambda scheme: abs(scheme.bits - found.bits), default=None)
-
-
-def _reads(grid: KernelGrid, kept: WeightScheme) -> bool:
-    """Whether kernels read a stored form with groups of its size, or with one scale a row."""
-    fits = kept.group_size in grid.groups if kept.group_size else grid.channel_multiple > 0
-    return grid.stored == kept.stored and fits
 
 
 def unkept(graph: GraphModule, name: str, used: WeightScheme | None) -> str:
@@ -122,7 +116,12 @@ def unkept(graph: GraphModule, name: str, used: WeightScheme | None) -> str:
 
 
 def stored_integers(graph: GraphModule, decision: Decision) -> QuantizedWeight:
-    """The integers, scales and zero points or minimums of a parameter that is kept."""
+    """The integers, scales and zero points or minimums of a parameter that is kept, in the groups decided for it."""
     stored = stored_weights(graph)
-    assert stored is not None, decision.name
-    return stored.integers(decision.name)
+    assert stored is not None and decision.used is not None, decision.name
+    found = stored.integers(decision.name)
+    times = decision.shape[1] // decision.used.block(decision.shape[1]) // found.scale.shape[1]
+    if times == 1:
+        return found
+    scale, beside = (each[:].repeat_interleave(times, 1) for each in (found.scale, found.beside))
+    return replace(found, scale=scale, beside=beside)

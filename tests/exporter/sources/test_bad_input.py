@@ -142,7 +142,7 @@ CASES: dict[str, tuple[str, Make]] = {
         "E815",
         lambda f: str(write_llama(f / "m", {"quantization_config": {"quant_method": "gptq", "bits": 4}})),
     ),
-    "an adapter": ("E145", lambda f: _write(f / "m", adapter_config__json="{}")),
+    "an adapter without settings": ("E692", lambda f: _write(f / "m", adapter_config__json="{}")),
     "a bundle": ("E145", lambda f: _write(f / "m.edgec", manifest__json="{}")),
     "a weight file alone": ("E145", lambda f: str(write_llama(f / "m") / "model.safetensors")),
     "a Python file": ("E145", lambda f: _write(f / "m", x__py="") + "/x.py"),

@@ -17,6 +17,7 @@ from edgec.bundle.gguf_header import READ_TYPES, is_gguf, read_gguf_header
 from edgec.errors import InputError
 from edgec.exporter.sources.gguf_file import read_gguf
 from edgec.exporter.sources.resolve import resolve
+from tests.exporter.sources.gguf_forms import write_forms
 from tests.exporter.sources.gguf_models import FAMILIES, Family, finish, model_writer, tiny_model
 
 HUGE = 1 << 60
@@ -200,6 +201,36 @@ def test_contradictions_are_refused(code: str, edit: Edit, tmp_path: Path, llama
     with pytest.raises(InputError) as caught:
         resolve(str(file))
     assert caught.value.code == code, caught.value
+
+
+def test_more_tokens_than_rows_of_the_embedding_are_refused(tmp_path: Path) -> None:
+    """One row more is enough; rows without a token are padding, which many models have."""
+    for rows, refused in ((263, True), (264, False), (320, False)):
+        family = Family("llama", "llama", {"num_hidden_layers": 1, "vocab_size": rows}, pairs=True)
+        file = _changed(tmp_path / f"{rows}.gguf", tiny_model(family), _vocabulary)
+        if not refused:
+            assert resolve(str(file)).tokenizer_files
+            continue
+        with pytest.raises(InputError, match="264 tokens, and the embedding has 263 rows") as caught:
+            resolve(str(file))
+        assert caught.value.code == "E811"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q6_K", "IQ4_XS", "TQ1_0"])
+def test_scales_that_are_not_numbers_are_found_when_the_model_is(kind: str, value: float, tmp_path: Path) -> None:
+    file = write_forms(tmp_path / "m.gguf", lambda name: kind, {"num_hidden_layers": 1})
+    assert resolve(str(file)).weights is not None
+    (tensor,) = (each for each in read_gguf_header(file).tensors if each.name == "blk.0.ffn_down.weight")
+    size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1]
+    raw = bytearray(file.read_bytes())
+    at = tensor.offset + 7 * size + {"Q6_K": 208, "TQ1_0": 52, "Q4_1": 2}.get(kind, 0)
+    raw[at : at + 2] = np.float16(value).tobytes()
+    file.write_bytes(bytes(raw))
+    with pytest.raises(InputError, match=r"blk\.0\.ffn_down") as caught:
+        resolve(str(file))
+    assert caught.value.code == "E812"
+    assert resolve(str(file), random_weights=True).trained is False
 
 
 def test_missing_and_foreign_parts_are_named(tmp_path: Path, llama: Any) -> None:

@@ -113,8 +113,10 @@ def random_blocks(kind: str, rows: int, blocks: int) -> np.ndarray[Any, np.dtype
     raw = dice.integers(0, 256, (rows * blocks, size), dtype=np.uint8)
     for at in _SCALES.get(kind, (0,)):
         raw[:, at : at + 2] = dice.normal(size=(len(raw), 1)).astype(np.float16).view(np.uint8)
-    if kind == "MXFP4":  # an exponent, of which the largest are infinite
-        raw[:, 0] = dice.integers(90, 160, len(raw))
+    if kind == "MXFP4":  # a power of two that float16 holds; the largest are infinite
+        raw[:, 0] = dice.integers(104, 144, len(raw))
+    if kind == "TQ2_0":  # three values of the four that two bits hold
+        raw[:, :64] &= ~((raw[:, :64] & 0x55) << 1)
     return raw.reshape(rows, -1)
 
 

@@ -59,19 +59,19 @@ def rotated(value: Tensor) -> Tensor:
 
 
 def written_out(own: dict[str, Tensor], embedded: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """The logits of the reduced vocabulary, and the hidden states that the next guess goes on from."""
+    """The logits of the reduced vocabulary, and the hidden states [B, S, WIDTH] that the next guess goes on from."""
     layer = {name.removeprefix("midlayer."): value for name, value in own.items()}
-    length = hidden.shape[1]
+    texts, length, _ = hidden.shape
     both = [norm(embedded, layer["input_layernorm.weight"]), norm(hidden, layer["hidden_norm.weight"])]
     read = torch.cat(both, -1)
     query, key, kept = (
-        (read @ layer[f"self_attn.{name}_proj.weight"].T).view(1, length, heads, HEAD).transpose(1, 2)
+        (read @ layer[f"self_attn.{name}_proj.weight"].T).view(texts, length, heads, HEAD).transpose(1, 2)
         for name, heads in (("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS))
     )
     key, kept = (each.repeat_interleave(HEADS // KV_HEADS, 1) for each in (rotated(key), kept))
     scores = rotated(query) @ key.transpose(2, 3) / math.sqrt(HEAD)
     scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -torch.inf)
-    mixed = (scores.softmax(-1) @ kept).transpose(1, 2).reshape(1, length, HEADS * HEAD)
+    mixed = (scores.softmax(-1) @ kept).transpose(1, 2).reshape(texts, length, HEADS * HEAD)
     value = hidden + mixed @ layer["self_attn.o_proj.weight"].T
     read = norm(value, layer["post_attention_layernorm.weight"])
     up = functional.silu(read @ layer["mlp.gate_proj.weight"].T) * (read @ layer["mlp.up_proj.weight"].T)
@@ -102,7 +102,10 @@ def test_logits_and_hidden_states_are_those_of_the_arithmetic_written_out(base: 
     assert (logits[..., ~own["t2d"]] == -1e4).all() and int(own["t2d"].sum()) == REDUCED
     with torch.no_grad():
         swapped, _ = written_out(own, hidden, embedded)
+        late, _ = program.graph(TOKENS[:, :-1], torch.arange(LENGTH), hidden, rows)
+        rolled, _ = program.graph(TOKENS[:, 1:], torch.arange(LENGTH), hidden.roll(1, 1), rows)
     assert (swapped[:, rows] - wanted[:, rows]).abs().max() > 0.5
+    assert min(float((each - logits)[..., known].abs().max()) for each in (late, rolled)) > 0.5
 
 
 @pytest.mark.long

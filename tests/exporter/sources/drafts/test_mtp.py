@@ -130,9 +130,20 @@ def test_logits_are_those_of_transformers_own_predictor(
         places = torch.arange(1, LENGTH + 1).unsqueeze(0)
         given = theirs.forward_layer(0, hidden, places, None, input_ids=following)
         wanted = theirs._project_to_logits(given)
-    got = logits_of(captured(tmp_path), following, hidden)
+    program = captured(tmp_path)
+    got = logits_of(program, following, hidden)
     # Positions count from the hidden state's here and from the token's there: rotations see only their difference.
     torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
+    late, rolled = logits_of(program, TOKENS[:, :-1], hidden), logits_of(program, following, hidden.roll(1, 1))
+    swapped = logits_of(captured(_swapped(tmp_path, f"model.layers.{LAYERS}.eh_proj.weight")), following, hidden)
+    # Each takes the logits thousands of tolerances away, so that the comparison above would catch it.
+    assert min(float((each - wanted).abs().max()) for each in (swapped, late, rolled)) > 0.5
+
+
+def _swapped(folder: Path, name: str) -> Path:
+    """The folder with the halves of the joining matrix in the other order: its inputs are swapped."""
+    halves = load_file(folder / "model.safetensors")[name].chunk(2, 1)
+    return changed(folder, values={name: torch.cat(halves[::-1], 1).contiguous()})
 
 
 @pytest.mark.parametrize("family", FAMILIES)

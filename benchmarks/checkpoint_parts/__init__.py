@@ -1,0 +1,1 @@
+"""Writers of quantised checkpoints, for benchmarks/checkpoint_fates.py."""
