@@ -29,6 +29,8 @@ _COUNT, _RUN = 16, 8
 _MOST_VALUES = 1 << 26
 _SHIFTS = (5.0, 20.0, 100.0)
 _TIMES = 4.0
+# Half of the largest float16.
+_LARGEST = 32_000
 _LOUDER, _LEVELLED = 4.0, (0.8, 1.25)
 Drawing = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -172,11 +174,22 @@ def _shuffled(value: Tensor, drawn: torch.Generator) -> Tensor:
     return value.flatten()[torch.randperm(value.numel(), generator=drawn)].reshape(value.shape)
 
 
+def louder(calls: Sequence[Example], run: Callable[[Example], Sequence[Tensor] | None]) -> tuple[Stress, ...]:
+    """The user's own inputs times 4, where the float model gives numbers; outputs as large as that need not be held."""
+    times = (_moved(call, _TIMES, 0.0) for call in calls)
+    moved = [(each, run(each)) for each in times]
+    return tuple(
+        Stress("given inputs times 4", each, moderate=all(bool((out.abs() < _LARGEST).all()) for out in found or ()))
+        for each, found in moved
+        if _finite(found)
+    )
+
+
 def _stressed(inputs: Example, typical: Typical | None) -> list[Stress]:
     """The inputs times 4, and shifted where no batch norm tells what their mean is."""
-    moved = [Stress("times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
+    moved = [Stress("made inputs times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
     if typical is None:
-        moved += [Stress(f"shifted by {by:g} spreads", _moved(inputs, 1.0, by), by <= 5) for by in _SHIFTS]
+        moved += [Stress(f"made inputs shifted by {by:g} spreads", _moved(inputs, 1.0, by), by <= 5) for by in _SHIFTS]
     return [each for each in moved if _is_new(each.inputs, inputs)]
 
 

@@ -12,9 +12,13 @@ from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.capture.returned import returned_of
 from edgec.exporter.parity.carried_states import carried_states, with_states
-from edgec.exporter.parity.made_inputs import Stress, made_inputs
+from edgec.exporter.parity.made_inputs import Stress, louder, made_inputs
 from edgec.exporter.sources.factory import Example
 from edgec.exporter.sources.given_inputs import GivenInputs, bind_inputs
+from edgec.runtime_py.prepared_inputs import spread
+
+_STRESSED = 2
+"""Of the given inputs, those that are tried four times as large, too."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ def judged_inputs(
     rows, count = bind_inputs(given, list(names) or names_of_inputs(model, examples), examples)
     calls, outputs = _followed(runs, rows, examples, first, given)
     all_of = f"{count}" if count == len(calls) else f"{len(calls)} of {count}"
-    return JudgedInputs(calls, outputs, (), f"judged on {all_of} given inputs ({given.place.name})", given=True)
+    stress = louder(spread(calls, _STRESSED), runs.outputs)
+    return JudgedInputs(calls, outputs, stress, f"judged on {all_of} given inputs ({given.place.name})", given=True)
 
 
 def _followed(

@@ -51,19 +51,23 @@ class StaticModuleStages(ModuleStages):
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact on the inputs that the model is judged on, and compare."""
-        form, loose = self.request.form, rounds_weights(self.request.recipe)
+        form = self.request.form
         if not form.executed:
             return []
         function = function_of(artifact, form)
-        own = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
-        note = self.backend.EXECUTED_BY
-        budget = accepting(own, self.request.recipe)
-        compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
+        compare = self.compare(self.backend.EXECUTED_BY)
         final = Stage(rewrite.final, logits["final"])
         rung = self.executed_rung(artifact, final, self.executed(function), compare)
         if form.half and rung.passed:
             check_stress(self.judged().stress, self.rewritten(progress), function)
         return [rung]
+
+    def compare(self, note: str = "") -> Callable[[Stage, Stage], Rung]:
+        """How an output of the artifact is compared with that of its graph."""
+        half, loose = self.request.form.half, rounds_weights(self.request.recipe)
+        own = ROUNDED_MODULE if loose else HALF_MODULE if half else FLOAT_LOWERING
+        budget = accepting(own, self.request.recipe)
+        return partial(lowering_rung, budget=budget, rounded=loose or half, note=note)
 
     def _function(self, program: Program, folder: Path) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
         form = self.request.form
