@@ -77,7 +77,7 @@ class _HalfRun(torch.fx.Interpreter):
 
 
 def _ends(node: Node, result: Any, given: Any) -> bool:
-    """Whether numbers end in a node; masks' own infinities and what is no tensor do not count."""
+    """Whether numbers end in a node; where they are not finite already, new infinities count alone."""
     if not isinstance(result, Tensor) or not result.is_floating_point() or not result.numel():
         return False
     if any(_beyond(each) for each in given if isinstance(each, Tensor)):
