@@ -14,7 +14,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-_LAYER = "edgec_layer"
+_LAYER = "edgec_module_layer"
 KEPT = "edgec_keep_float"
 """The note of a node that computes in float32 (``ir/float_islands.py``)."""
 Notes = Mapping[str, Any]
