@@ -17,10 +17,12 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.compiled import Rewrite
+from edgec.exporter.stages.float_layers import float_layers
 from edgec.exporter.stages.module import ModuleStages
 from edgec.exporter.stages.pass_orders import static_module_passes
 from edgec.exporter.stages.static_lowering import lower_artifact, lower_methods
 from edgec.ir.program import Program
+from edgec.ir.weight_decision import Decision
 from edgec.passes.contract import Pass
 
 METHOD = "main"
@@ -38,6 +40,16 @@ class StaticModuleStages(ModuleStages):
     def passes(self) -> list[Pass]:
         """The passes of this model, in order."""
         return static_module_passes(self.request.recipe, self.request.form)
+
+    def unrolled(self) -> str:
+        """Nothing: a converter that knows no recurrent layers gets others, and ONNX has operators for them."""
+        return ""
+
+    def left_in_float(self) -> list[Decision]:
+        """Convolutions and recurrent layers: static forms round linear layers alone, but for those in fixed point."""
+        assert self.program is not None
+        form = self.request.form
+        return [] if form.calibrated else float_layers(self.program, self.request.recipe, 16 if form.half else 32)
 
     def varying(self) -> None:
         """Nothing varies: texts are padded to the longest."""
