@@ -8,7 +8,7 @@ A speaker encoder of 1.4 million weights took 22 minutes and 6.2 GB to export so
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch.fx import GraphModule
 from edgec.passes.contract import nodes_of
 
 aten = torch.ops.aten
-_KINDS = {aten.lstm.input: "LSTM", aten.gru.input: "GRU"}
+_KINDS: Mapping[Any, str] = {aten.lstm.input: "LSTM", aten.gru.input: "GRU"}
 
 
 def unrolled_line(graph: GraphModule) -> str:

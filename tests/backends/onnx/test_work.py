@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from edgec.backends.onnx.work import work_of
 
-ir = pytest.importorskip("onnx_ir")
+ir: Any = pytest.importorskip("onnx_ir")
 
 
-def value(*shape: int) -> ir.Value:
+def value(*shape: int) -> Any:
     return ir.Value(name=f"v{len(shape)}_{'x'.join(map(str, shape))}", shape=ir.Shape(shape))
 
 
-def operations(kind: str, *inputs: ir.Value, output: ir.Value) -> int:
+def operations(kind: str, *inputs: Any, output: Any) -> int:
     node = ir.Node("", kind, inputs, outputs=[output])
     model = ir.Model(ir.Graph(inputs, [output], nodes=[node]), ir_version=10)
     return work_of(model).operations[kind]
