@@ -76,6 +76,6 @@ def refuse_overflow(largest: LargestValue) -> None:
         what=f"the model computes values up to {largest.value:,.0f}, which float16 does not hold",
         where=largest.layer,
         why="this target computes in float16, whose values end at 65,504; larger ones become infinite",
-        fix=f"{keep}export for a CPU, which computes in float32 (--target PHONE-cpu), or scale this layer's weights down",
+        fix=f"{keep}export for a CPU, which computes in float32 (PHONE-cpu), or scale this layer's weights down",
         code="E830",
     )
