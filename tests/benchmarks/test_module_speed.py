@@ -63,5 +63,5 @@ def test_an_engine_that_refuses_has_its_words_in_its_row(tmp_path: Path) -> None
     assert [row[0] for row in rows] == ["peer", "other peer", "eager", "coremltools"]
     assert rows[0][-1] == "ValueError: no such operator" and rows[1][-1].endswith("it stops while it runs")
     assert rows[2][1] == "144" and float(rows[2][2]) > 0 and rows[2][-1] == "0 / 0 of one"
-    # float16 of probabilities: their last digit; an interpreter's time is no speed.
+    # float16 of probabilities: their last digit; an interpreter's time says nothing.
     assert rows[3][2] == "" and 0 < float(rows[3][-1].split()[2]) < 1e-3
