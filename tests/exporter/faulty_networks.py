@@ -84,7 +84,7 @@ def gru() -> Made:
 def traced() -> Made:
     """A TorchScript."""
     module, inputs = _made(lambda: nn.Linear(4, 4), 1, 4)
-    return torch.jit.trace(module, inputs), inputs  # type: ignore[no-untyped-call]
+    return torch.jit.trace(module, inputs), inputs
 
 
 def deep() -> Made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +12,8 @@ import torch
 import edgec
 from tests.exporter import faulty_networks
 
-IPHONE = {"target": "iphone", "recipe": "float"}
-TARGETS = {
+IPHONE: dict[str, Any] = {"target": "iphone", "recipe": "float"}
+TARGETS: dict[str, dict[str, Any]] = {
     "pte": {**IPHONE, "format": "pte"},
     "mlpackage": {**IPHONE, "format": "mlpackage"},
     "aimodel": {**IPHONE, "format": "aimodel"},
