@@ -87,12 +87,6 @@ def traced() -> Made:
     return torch.jit.trace(module, inputs), inputs
 
 
-def deep() -> Made:
-    """240 convolutions, one after the other: deeper than Python's recursion."""
-    layers = (each for _ in range(240) for each in (nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()))
-    return _made(lambda: nn.Sequential(*layers), 1, 4, 8, 8)
-
-
 def prelu() -> Made:
     """A slope for each channel of an image."""
     return _made(lambda: nn.Sequential(nn.Conv2d(3, 32, 3), nn.PReLU(32)), 1, 3, 48, 48)

@@ -29,7 +29,6 @@ FAULTS = {
     "bilstm": ("mlpackage", "aimodel"),
     "gru": APPLE,
     "traced": ("host", "mlpackage"),
-    "deep": ("host", "android 8bit", "mlpackage"),
     "prelu": ("pte", "aimodel"),
     "prelu_of_vectors": (*APPLE, "android"),
     "upsample": ("mlpackage", "aimodel"),
@@ -44,8 +43,6 @@ FAULTS = {
     "spectral": ("aimodel", "android 8bit", "onnx 8bit"),
 }
 CASES = [(name, target) for name, targets in FAULTS.items() for target in targets]
-# 480 operators take minutes to lower.
-SLOW = ("deep",)
 # Networks that once gave NaN where their inputs do not lie around 0.
 SHIFTED = {"group": (5.0, 20.0), "layer": (5.0, 100.0), "pool": (5.0, 20.0)}
 # Of the largest output. In float16 11 bits, of sums of up to 25,600 values; in 8 and 4 bits what the recipes cost.
@@ -62,9 +59,7 @@ EXACT = 1e-4
 
 @pytest.mark.long
 @pytest.mark.sweep(6)
-@pytest.mark.parametrize(
-    ("name", "target"), [pytest.param(*case, marks=[pytest.mark.slow] if case[0] in SLOW else []) for case in CASES]
-)
+@pytest.mark.parametrize(("name", "target"), CASES)
 def test_a_network_that_once_failed_is_right(name: str, target: str, tmp_path: Path) -> None:
     bundle = edgec.export(f"tests.exporter.faulty_networks:{name}", out=tmp_path / "x.edgec", **TARGETS[target])
     module, (x,) = getattr(faulty_networks, name)()
