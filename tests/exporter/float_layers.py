@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Power(nn.Module):
-    """Weighted power along the width: sums of about 300,000 for values around 1, scaled down only then."""
+    """Weighted power along the width: sums of about 128,000 for values of spread 1, scaled down only then."""
 
     def __init__(self) -> None:
         super().__init__()

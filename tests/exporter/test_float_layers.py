@@ -39,7 +39,7 @@ def test_a_layer_whose_sums_overflow_is_found_and_kept(format: str, tmp_path: Pa
     assert manifest.recipe["keep_float"] == ["power"]
     assert manifest.bits_line.endswith("float, 1 layer (power) in float32 instead")
     assert "float16 does not hold" in manifest.bits_line
-    # Four times as loud as anything that it was judged on: sums of 5 million.
+    # Four times as loud as well.
     assert max(off(out, "loud"), off(out, "loud", 4.0)) < HALF
 
 
