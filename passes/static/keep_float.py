@@ -5,8 +5,8 @@
 Float16 ends at 65,504 and keeps 11 bits: a norm of large values, a sum over a long axis or the difference of two large
 numbers loses what the layers after it need. The casts follow in ``half_precision``, since nothing changes in float32.
 Legality: every layer; what is computed from constants alone stays float16. Exact.
-Measured on a network whose sums reach 128,035 (tests/exporter/float_layers.py), for iPhone: NaN before, 7e-4 of the largest
-output off now.
+Measured on a network whose sums reach 128,035 (tests/exporter/float_layers.py), for iPhone: NaN before, 7e-4 of the
+largest output off now.
 """
 
 from __future__ import annotations
