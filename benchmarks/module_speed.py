@@ -5,7 +5,9 @@
 Networks and inputs are those of ``benchmarks.real_modules``. Of 16 inputs ranges are calibrated, 32 others are
 compared with the network itself. The peers' 8 bits are what their guides recommend: XNNPACKQuantizer's symmetric
 configuration with a scale for each channel (PT2E), and ONNX Runtime's static quantisation (QDQ, a scale for each
-channel). All `.pte` files run in the same engine. Calls take turns; medians are printed.
+channel). All `.pte` files run in the same engine. Calls take turns; medians are printed. In float there are also
+edgec's package for iPhones and coremltools' conversion to float16: both run in edgec's interpreter, for bytes and
+differences, not for times. An engine that refuses a network has its words in its row.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,27 +29,55 @@ from torch import Tensor, nn
 from benchmarks.real_modules import GIVEN, NETWORKS, listed, saved
 from benchmarks.real_networks.network import FOLDER, Inputs, Network
 
-_HELD_OUT, _TURNS = 32, 40
+_HELD_OUT, _TURNS, _SAID = 32, 40, 160
 Call = Callable[[Inputs], Sequence[Tensor]]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that runs a network: its bytes, and a call of it."""
+    """Something that runs a network: its bytes, and a call of it; ``simulated``: its time here says nothing."""
 
     name: str
     size: int
     call: Call
+    simulated: bool = False
 
 
-def subjects(name: str, recipe: str, inputs: Sequence[Inputs], folder: Path, threads: int) -> Iterator[Subject]:
-    """The same network under each engine."""
+@dataclass(frozen=True)
+class Refused:
+    """An engine that does not take a network, and what it said."""
+
+    name: str
+    why: str
+
+
+def subjects(
+    name: str, recipe: str, inputs: Sequence[Inputs], folder: Path, threads: int
+) -> Iterator[Subject | Refused]:
+    """The same network under each engine, or that engine's refusal, after which the others go on."""
     network = NETWORKS[name]
     module, _ = network.make()
-    yield _edgec(name, recipe, inputs, folder, "host")
-    yield _edgec(name, recipe, inputs, folder, "android-cpu")
-    yield _executorch(module, recipe, inputs, folder)
-    yield _onnxruntime(network, module, recipe, inputs, folder, threads)
+    makers: dict[str, Callable[[], Subject]] = {
+        "edgec, host": partial(_edgec, name, recipe, inputs, folder, "host"),
+        "edgec, android-cpu": partial(_edgec, name, recipe, inputs, folder, "android-cpu"),
+        "ExecuTorch, XNNPACK": partial(_executorch, module, recipe, inputs, folder),
+        "ONNX Runtime": partial(_onnxruntime, network, module, recipe, inputs, folder, threads),
+    }
+    if recipe == "float":
+        makers["edgec, iphone (simulated)"] = partial(_package, name, inputs, folder)
+        makers["coremltools, float16 (simulated)"] = partial(_coremltools, network, module, inputs[0], folder)
+    for engine, make in makers.items():
+        yield _tried(engine, make, inputs[0])
+
+
+def _tried(engine: str, make: Callable[[], Subject], first: Inputs) -> Subject | Refused:
+    """A subject that has computed something, or what its engine said instead."""
+    try:
+        made = make()
+        made.call(first)
+    except Exception as error:  # Peers fail in their own ways, and a table says so in its row.
+        return Refused(engine, f"{type(error).__name__}: {' '.join(str(error).split())[:_SAID]}")
+    return replace(made, name=engine)
 
 
 def _edgec(name: str, recipe: str, inputs: Sequence[Inputs], folder: Path, target: str) -> Subject:
@@ -116,22 +147,66 @@ def _onnxruntime(
     return Subject("ONNX Runtime", file.stat().st_size, call)
 
 
-def measured(found: Sequence[Subject], network: Network, held_out: Sequence[Inputs]) -> Iterator[tuple[str, ...]]:
+def _package(name: str, inputs: Sequence[Inputs], folder: Path) -> Subject:
+    """Edgec's own package for Core ML, in float16, executed by its interpreter."""
+    import edgec
+
+    network, out = NETWORKS[name], folder / f"{name}-iphone.edgec"
+    options: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "inputs": saved(network, inputs, folder)}
+    edgec.export(network.factory, out=out, force=True, **options)
+    bundle = edgec.load(out)
+    call: Call = lambda x: [*map(torch.as_tensor, bundle.run(**_named(network.inputs, x)).values())]  # noqa: E731
+    return Subject("", _bytes(out / "model.mlpackage"), call, simulated=True)
+
+
+def _coremltools(network: Network, module: nn.Module, first: Inputs, folder: Path) -> Subject:
+    """Coremltools' own conversion to float16, as its guide has it, executed by edgec's interpreter."""
+    import coremltools as ct
+
+    from edgec.backends.coreml.interpreter import load_package
+
+    exported = torch.export.export(module, first, strict=False).run_decompositions({})
+    made = ct.convert(
+        exported,
+        minimum_deployment_target=ct.target.iOS18,
+        compute_precision=ct.precision.FLOAT16,
+        inputs=[ct.TensorType(name=name, shape=value.shape) for name, value in zip(network.inputs, first, strict=True)],
+        skip_model_load=True,
+    )
+    made.save(str(file := folder / "peer.mlpackage"))
+    package = load_package(file)
+    function = package.functions[package.default_function]
+    call: Call = lambda x: [*function.run(dict(zip(network.inputs, x, strict=True))).values()]  # noqa: E731
+    return Subject("", _bytes(file), call, simulated=True)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def measured(
+    found: Sequence[Subject | Refused], network: Network, held_out: Sequence[Inputs]
+) -> Iterator[tuple[str, ...]]:
     """The rows of a table: bytes, median milliseconds of a call, and the difference in the network's unit."""
     module = network.make()[0]
     with torch.no_grad():
         wanted = [listed(module(*x)) for x in held_out]
-    times: Mapping[str, list[float]] = {each.name: [] for each in found}
+    running = [each for each in found if isinstance(each, Subject)]
+    times: Mapping[str, list[float]] = {each.name: [] for each in running}
     for turn in range(_TURNS):
-        for each in found:
+        for each in (each for each in running if not each.simulated):
             started = time.perf_counter()
             each.call(held_out[turn % len(held_out)])
             times[each.name].append(1e3 * (time.perf_counter() - started))
     unit, differ = network.unit
-    for each in found:
-        gaps = [differ(own, listed(each.call(x))) for own, x in zip(wanted, held_out, strict=True)]
-        spent = f"{np.median(times[each.name]):.3g}", f"{min(times[each.name]):.3g}"
-        yield each.name, f"{each.size:,}", *spent, f"{np.median(gaps):.2g} / {max(gaps):.2g} {unit}"
+    for one in found:
+        if isinstance(one, Refused):
+            yield one.name, "", "", "", one.why
+            continue
+        gaps = [differ(own, listed(one.call(x))) for own, x in zip(wanted, held_out, strict=True)]
+        taken = times[one.name]
+        spent = (f"{np.median(taken):.3g}", f"{min(taken):.3g}") if taken else ("", "")
+        yield one.name, f"{one.size:,}", *spent, f"{np.median(gaps):.2g} / {max(gaps):.2g} {unit}"
 
 
 def _named(names: Sequence[str], inputs: Inputs) -> dict[str, Any]:

@@ -38,6 +38,9 @@ def export(
         list[str] | None, typer.Option(help="NAME=PEFT_FOLDER: functions under a LoRA, on Apple's NPU; repeatable.")
     ] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
+    keep_float: Annotated[
+        list[str] | None, typer.Option(help="LAYER to compute in float32 where others are float16; repeatable.")
+    ] = None,
     draft_heads: Annotated[str | None, typer.Option(help="For speculation: mtp, a folder or a file.")] = None,
     max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
     budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
@@ -92,6 +95,7 @@ def export(
         grammars=parse_schemas(grammar or ()),
         adapters=parse_adapters(adapter or ()),
         kernels=kernels,
+        keep_float=tuple(keep_float or ()),
         draft_heads=draft_heads,
         max_fallback=max_fallback,
         budgets=parse_budgets(budget or ()),

@@ -47,6 +47,9 @@ class ExportOptions:
             where edgec's cannot be compiled.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
             its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
+        keep_float: layers of a network that compute in float32 where the target computes in float16: patterns on a
+            module's path (``encoder.*.norm``), or on PATH:OPERATOR (``attention:softmax``). Layers that float16 does
+            not hold are found and kept without it.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         inputs: a ``.npz`` file with an array of examples for each input of a module, or a folder of ``.npz`` or
@@ -96,6 +99,7 @@ class ExportOptions:
     context: int | None = None
     image_size: str | None = None
     kernels: str | None = None
+    keep_float: Sequence[str] = ()
     max_fallback: float | None = None
     format: str | None = None
     budgets: Mapping[str, float] | None = None

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.ir.attributes import remove
+from edgec.ir.node_layers import followed_layers
 from edgec.ir.program import Change, Effect, Interface, Program, held_bytes
 from edgec.ir.spec import ModelSpec
 
@@ -87,7 +88,8 @@ def run_pass(program: Program, rewrite: Pass, *, in_place: bool = False) -> Prog
     started = time.perf_counter()
     effect, nodes, held = effect_on(rewrite, program), len(program.graph.graph.nodes), held_bytes(program.graph)
     graph = program.graph if in_place else clone(program.graph)
-    interface = rewrite.apply(graph, program)
+    with followed_layers(graph):
+        interface = rewrite.apply(graph, program)
     clean(graph)
     change = Change(
         name=rewrite.name,

@@ -84,10 +84,11 @@ def _leave_out_empty_folders(path: Path) -> None:
 
 
 def _convert(program: Program, name: str) -> Any:
-    """Convert one method to a Core ML model in float16, without loading it, which takes a Mac."""
+    """Convert one method to a Core ML model in the types of its graph, without loading it, which takes a Mac."""
     import coremltools as ct
 
     from edgec.backends.coreml.converters import register
+    from edgec.backends.coreml.float_islands import compute_precision
 
     register()
     half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
@@ -97,7 +98,7 @@ def _convert(program: Program, name: str) -> Any:
         return ct.convert(
             exported,
             minimum_deployment_target=ct.target[DEPLOYMENT_TARGET],
-            compute_precision=ct.precision.FLOAT16,
+            compute_precision=compute_precision(exported),
             compute_units=ct.ComputeUnit.CPU_AND_NE,
             inputs=[_declared(tensor) for tensor in half.interface.inputs],
             outputs=[ct.TensorType(name=tensor.name) for tensor in half.interface.outputs],

@@ -68,12 +68,14 @@ def _delegated(exported: Mapping[str, ExportedProgram]) -> Any:
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     from edgec.backends.coreml.converters import register
+    from edgec.backends.coreml.float_islands import islands_in_delegates
 
     register()
     partitioner = {name: [CoreMLPartitioner(compile_specs=_compile_specs())] for name in exported}
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     try:
-        return to_edge_transform_and_lower(dict(exported), partitioner=partitioner, compile_config=config)
+        with islands_in_delegates():
+            return to_edge_transform_and_lower(dict(exported), partitioner=partitioner, compile_config=config)
     except (NotImplementedError, RuntimeError, ValueError, AssertionError) as error:
         raise refused(", ".join(exported), error) from error
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
+_RECURRENT = ("LSTM", "GRU", "RNN")
 
 
 @dataclass
@@ -36,6 +37,11 @@ def work_of(model: ir.Model) -> OnnxWork:
 
 
 def _operations(node: ir.Node) -> int:
+    if node.op_type in _RECURRENT:
+        return _steps(node) * sum(map(_elements, node.inputs[1:3]))
+    if node.op_type == "ConvTranspose":
+        # Each value of the input goes into every weight of its channel.
+        return _elements(node.inputs[0]) * (_elements(node.inputs[1]) // _sizes(node.inputs[1])[0])
     written = _elements(node.outputs[0])
     if node.op_type not in _PRODUCTS:
         return written
@@ -44,6 +50,11 @@ def _operations(node: ir.Node) -> int:
     # A stack of matrices: one of them is multiplied per element.
     stacked = math.prod(_sizes(weight)[:-2]) if node.op_type == "MatMul" else 1
     return written * (columns // max(1, stacked))
+
+
+def _steps(node: ir.Node) -> int:
+    """Steps times rows of a recurrent layer; its two matrices have the weights of both directions."""
+    return math.prod(_sizes(node.inputs[0])[:2])
 
 
 def _elements(value: ir.Value | None) -> int:

@@ -26,6 +26,7 @@ from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.capture.traceable_code import traceable_code
 from edgec.ir.attributes import attribute, owner_of
+from edgec.ir.node_layers import name_layers
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
@@ -148,6 +149,7 @@ def _program(
     for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
         node.target = input_name
     outputs = _output_types(graph, returned, name, tokens)
+    name_layers(graph)
     graph = _plain(graph)
     settle_writes(graph, name)
     reshape_views(graph)

@@ -21,14 +21,20 @@ from torch import Tensor, nn
 
 from edgec.exporter.parity.carried_states import carried_states, with_states
 from edgec.exporter.parity.made_signals import hears_or_sees, is_picture, is_sound, signal
+from edgec.exporter.parity.norm_distances import NormDistances, norm_distances
 from edgec.exporter.parity.typical_values import Typical, typical_values
 from edgec.exporter.sources.factory import Example
+from edgec.runtime_py.prepared_inputs import spread
 
 _COUNT, _RUN = 16, 8
 # Values of all outputs that are kept for comparison: 256 MB in float32.
 _MOST_VALUES = 1 << 26
 _SHIFTS = (5.0, 20.0, 100.0)
 _TIMES = 4.0
+# Half of the largest float16.
+_LARGEST = 32_000
+# Of the made inputs, those that all batch norms are asked about.
+_LOOKED_AT = 6
 _LOUDER, _LEVELLED = 4.0, (0.8, 1.25)
 Drawing = Callable[[Tensor, torch.Generator], Tensor]
 
@@ -84,7 +90,9 @@ def made_inputs(model: nn.Module, examples: Example, run: Callable[[Example], Se
     stress = [
         each for each in _stressed(examples if typical is None else calls[-1], typical) if _finite(run(each.inputs))
     ]
-    return MadeInputs(calls, outputs, tuple(stress), _note(len(calls), typical, kinds.count(signal), bool(states)))
+    deeper = norm_distances(model, spread(calls, _LOOKED_AT)) if typical else None
+    note = _note(len(calls), typical, deeper, kinds.count(signal), bool(states))
+    return MadeInputs(calls, outputs, tuple(stress), note)
 
 
 def _kinds(model: nn.Module, examples: Example, count: int) -> list[Drawing]:
@@ -98,10 +106,11 @@ def _is_signal(value: Tensor) -> bool:
     return _varies(value) and (is_sound(value) or is_picture(value))
 
 
-def _note(count: int, typical: Typical | None, signals: int, states: bool) -> str:
+def _note(count: int, typical: Typical | None, deeper: NormDistances | None, signals: int, states: bool) -> str:
     if count == 1:
         return "judged on the example inputs alone; give real ones with --inputs"
     like = typical.line if typical else "mean and spread of the example"
+    like += f", {deeper.line}" if deeper is not None and len(deeper.distances) > 1 else ""
     real = f"; {signals} like voices or pictures" if signals else ""
     carried = "; states of the call before" if states else ""
     return (
@@ -172,11 +181,22 @@ def _shuffled(value: Tensor, drawn: torch.Generator) -> Tensor:
     return value.flatten()[torch.randperm(value.numel(), generator=drawn)].reshape(value.shape)
 
 
+def louder(calls: Sequence[Example], run: Callable[[Example], Sequence[Tensor] | None]) -> tuple[Stress, ...]:
+    """The user's own inputs times 4, where the float model gives numbers; outputs as large as that need not be held."""
+    times = (_moved(call, _TIMES, 0.0) for call in calls)
+    moved = [(each, run(each)) for each in times]
+    return tuple(
+        Stress("given inputs times 4", each, moderate=all(bool((out.abs() < _LARGEST).all()) for out in found or ()))
+        for each, found in moved
+        if _finite(found)
+    )
+
+
 def _stressed(inputs: Example, typical: Typical | None) -> list[Stress]:
     """The inputs times 4, and shifted where no batch norm tells what their mean is."""
-    moved = [Stress("times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
+    moved = [Stress("made inputs times 4", _moved(inputs, _TIMES, 0.0), moderate=True)]
     if typical is None:
-        moved += [Stress(f"shifted by {by:g} spreads", _moved(inputs, 1.0, by), by <= 5) for by in _SHIFTS]
+        moved += [Stress(f"made inputs shifted by {by:g} spreads", _moved(inputs, 1.0, by), by <= 5) for by in _SHIFTS]
     return [each for each in moved if _is_new(each.inputs, inputs)]
 
 

@@ -16,7 +16,9 @@ from torch import Tensor
 from edgec.backends.coreml.activation_ranges import activation_ranges
 from edgec.errors import InputError
 from edgec.exporter.parity.half_range import LIMIT
+from edgec.exporter.parity.half_run import outputs_in_half
 from edgec.exporter.parity.made_inputs import Stress
+from edgec.ir.float_islands import is_kept
 from edgec.ir.program import Program
 
 _GIVE = "if the app never passes such values, say what it does pass: --inputs"
@@ -52,13 +54,17 @@ def check_stress(
         masked = any(bool(value.isinf().any()) for value in wanted if value.is_floating_point())
         largest = max(activation_ranges(program, [each.inputs]).values(), default=0.0)
         if not masked and (largest <= LIMIT or each.moderate):
-            raise InputError(
-                what="the artifact gives NaN or infinities where the model gives numbers",
-                where=f"made inputs {each.name}",
-                why=f"no value of the model is larger than {largest:,.0f} there, and sums in float16 end at 65,504",
-                fix=_FIX,
-                code="E830",
-            )
+            raise _not_finite(each, outputs_in_half(program.graph, each.inputs, is_kept)[1], largest)
+
+
+def _not_finite(stress: Stress, layer: str, largest: float) -> InputError:
+    return InputError(
+        what="the artifact gives NaN or infinities where the model gives numbers",
+        where="; ".join(filter(None, (stress.name, layer and f"first in {layer}"))),
+        why=f"no value of the model is larger than {largest:,.0f} there, and sums in float16 end at 65,504",
+        fix=f"keep it in float32 (--keep-float {layer}), or {_FIX}" if layer else _FIX,
+        code="E830",
+    )
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _SCALES = (0.01, 0.03, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 64.0)
 # Shift and scale hardly depend on each other behind a convolution.
 _ROUNDS = 2
 # Values of one channel hardly ever lie further from the running mean, and logarithms of its spread hardly further off.
-_TYPICAL = 1.0
+TYPICAL = 1.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Typical:
     @property
     def line(self) -> str:
         """In words, for the ladder."""
-        near = "typical" if self.distance <= _TYPICAL else "not typical: give real ones with --inputs"
+        near = "typical" if self.distance <= TYPICAL else "not typical: give real ones with --inputs"
         told = f"mean {self.shift:g} and spread {self.scale:g}, from the running statistics of {self.layer}"
         return f"{told} ({near}, {self.distance:.2g} deviations)"
 
@@ -59,7 +59,7 @@ def typical_values(model: nn.Module, call: Callable[[float, float], Sequence[Ten
 
     def at(shift: float, scale: float) -> Typical | None:
         seen = _first_seen(model, call(shift, scale))
-        if seen is None or not _trained(seen.norm):
+        if seen is None or not is_trained(seen.norm):
             return None
         return Typical(shift, scale, seen.name, _distance(seen.value, seen.norm))
 
@@ -102,19 +102,23 @@ def _stop(name: str) -> Callable[[nn.Module, Any], None]:
     return stop
 
 
-def _trained(norm: _BatchNorm) -> bool:
-    """Whether running statistics are other than those that a new layer has."""
+def is_trained(norm: _BatchNorm) -> bool:
+    """Whether a batch norm has running statistics, other than those of a new layer."""
     mean, variance = norm.running_mean, norm.running_var
-    assert mean is not None and variance is not None
-    return bool(mean.any()) or not bool((variance == 1).all())
+    return mean is not None and variance is not None and (bool(mean.any()) or not bool((variance == 1).all()))
 
 
 def _distance(value: Tensor, norm: _BatchNorm) -> float:
-    """How far the channels of a value lie from running statistics: root mean square of deviations, capped at 100."""
+    """How far the channels of a value lie from running statistics."""
     rows = value.transpose(0, 1).reshape(value.shape[1], -1).double()
+    return deviations(rows.mean(1), rows.var(1, correction=0), norm)
+
+
+def deviations(mean: Tensor, variance: Tensor, norm: _BatchNorm) -> float:
+    """How far channels' means and variances lie from running statistics: root mean square, at most 100."""
     assert norm.running_mean is not None and norm.running_var is not None
     known = norm.running_var.double() + norm.eps
-    off = (rows.mean(1) - norm.running_mean.double()) / known.sqrt()
-    wider = (rows.var(1, correction=0) + norm.eps).log() / 2 - known.log() / 2
+    off = (mean - norm.running_mean.double()) / known.sqrt()
+    wider = (variance + norm.eps).log() / 2 - known.log() / 2
     squares = (off.square() + wider.square()).nan_to_num(1e4, 1e4).clamp(max=1e4)
     return float(squares.mean().sqrt())

@@ -15,6 +15,8 @@ from edgec.passes.compress.rounding.weight_grid import GPTQ
 
 # What a module is advised: look-up tables and few bits need weights that a network for sound or faces does not have.
 _OF_MODULES = ("8bit", "float")
+# Vendors' own tools compute no finer there either: values of 16 bits, integers as weights.
+_FIXED = "qnn"
 _FLOAT_ALREADY = "a pass or the lowering is at fault, not the model, and nothing was rounded: report it"
 
 
@@ -64,5 +66,10 @@ def _fix(recipe: Recipe, target: Target, module: bool) -> str:
     if names:
         return f"use --recipe {' or '.join(names)}, which has more bits here"
     if module:
-        return f"no recipe has more bits on {target.name}: give real inputs, which it is then judged on (--inputs)"
+        own = (
+            "export for a CPU, where layers may stay float (--target android-cpu), or "
+            if target.backend == _FIXED
+            else ""
+        )
+        return f"no recipe has more bits on {target.name}: {own}give real inputs, which it is then judged on (--inputs)"
     return f"no recipe has more bits on {target.name}: calibrate on your own text (--calibrate)"

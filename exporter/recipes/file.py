@@ -87,6 +87,7 @@ _TOP: dict[str, ValueCheck] = {
     "kernels": _KERNELS,
     "allow_block_scales": _TRUTH,
     "keep_stored": _TRUTH,
+    "keep_float": ("a list of texts", lambda value: isinstance(value, list) and all(isinstance(e, str) for e in value)),
     "early_exit": _whole(1),
 }
 

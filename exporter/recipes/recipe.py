@@ -44,6 +44,8 @@ class Recipe:
         allow_block_scales: allow integers with a scale per block of a row where they are reported to be wrong.
         keep_stored: keep the integers, scales and minimums of a quantised checkpoint where kernels read them bit for
             bit and no rule says otherwise; ``weights``, ``lm_head`` and ``embedding`` are for the rest.
+        keep_float: layers of a non-decoder model that compute in float32 where the target computes in float16: patterns
+            on a module's path, or on PATH:OPERATOR.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
         accepted: those of them that the caller gave for this export; where looser, they hold for lowering, too.
         on: the recipe on backends that express it differently.
@@ -70,6 +72,7 @@ class Recipe:
     kernels: str = "edgec"
     allow_block_scales: bool = False
     keep_stored: bool = False
+    keep_float: tuple[str, ...] = ()
     budgets: Mapping[str, float] = field(default_factory=dict)
     accepted: Mapping[str, float] = field(default_factory=dict)
     on: Mapping[str, Recipe] = field(default_factory=dict)

@@ -27,6 +27,7 @@ def recipe_text(recipe: Recipe) -> str:
 
 def _lines(recipe: Recipe) -> Iterator[str]:
     top = {"description": recipe.description, "algorithm": recipe.algorithm, "prepare": list(recipe.prepare)}
+    top |= {"keep_float": list(recipe.keep_float)}
     blocks = recipe.allow_block_scales or None
     flags = {"allow_block_scales": blocks, "keep_stored": recipe.keep_stored or None}
     yield from _pairs({**top, "kernels": recipe.kernels, "early_exit": recipe.early_exit, **flags})

@@ -26,6 +26,7 @@ from edgec.exporter.resolve.adapters import check_adaptable, check_modules, read
 from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
+from edgec.exporter.resolve.float_layers import check_kept_layers, with_kept_layers
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
 from edgec.exporter.resolve.recipe_choice import (
@@ -101,6 +102,9 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     further: tuple[Recipe, ...] = ()
     if source.kind == "module" and names_no_recipe(options):
         recipe, further = default_of_module(asked, options)
+    recipe = with_kept_layers(recipe, options)
+    further = tuple(with_kept_layers(each, options) for each in further)
+    kept = check_kept_layers(recipe, source.kind, form_of(asked))
     recipe = as_stored(as_recorded(recipe, source.config), source, form_of(asked), options)
     loops = False
     noted = check_requantise(options, recipe, source, form_of(asked))
@@ -123,8 +127,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         from edgec.exporter.gguf_file.description import describe_model
 
         describe_model(request.source, request.tokenizer)
-    if progress and noted:
-        progress.note(noted)
+    for each in filter(None, (noted, kept)):
+        (progress or Progress()).note(each)
     request = replace(request, further_recipes=further, loops=loops)
     request = replace(
         request, loras=loras, emulation=choose_emulation(request, options.emulate, progress or Progress())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,9 @@ from edgec.exporter.sources.model_folder import read_json
 from edgec.exporter.sources.plain_files import is_plain
 from edgec.exporter.sources.rotation_limits import rotated_alike
 from edgec.ir.program import Dynamic
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.model_source import ModelSource
 
 _TEXT_LENGTH = 128
 # Where a config states no limit, as T5's; and the most that are planned for unless asked.
@@ -223,3 +226,16 @@ def _pair(size: Any) -> tuple[int, int]:
     if isinstance(size, (list, tuple)):
         return int(size[0]), int(size[-1])
     return (int(size), int(size)) if size else (_IMAGE_SIZE, _IMAGE_SIZE)
+
+
+def not_taken(source: ModelSource, reason: str) -> InputError:
+    """The error for a model that fails on its example inputs, whoever made them."""
+    if source.hf_config is not None:
+        return no_inputs(source.hf_config.model_type, source.path, reason)
+    return InputError(
+        what=f"The module of the factory {source.source} fails on its example inputs.",
+        where=source.source,
+        why=reason,
+        fix="Return example inputs that the module's forward takes, in its order.",
+        code="E108",
+    )

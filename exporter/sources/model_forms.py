@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
+from zipfile import ZipFile, is_zipfile
 
 from edgec.errors import InputError
 from edgec.exporter.sources.model_folder import CONFIG
@@ -13,6 +14,16 @@ from edgec.exporter.sources.model_folder import CONFIG
 ADAPTER_CONFIG = "adapter_config.json"
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
+_STATE = (
+    "weights alone",
+    'module = Network(...); module.load_state_dict(torch.load("{file}", weights_only=True))',
+    "torch.save keeps tensors by name, or a reference to a class, and no code of the network",
+)
+_TORCHSCRIPT = (
+    "a TorchScript",
+    'module = torch.jit.load("{file}")',
+    "a script says neither the shapes of its inputs nor an example of them",
+)
 # A name that ends like a file is a mistyped path, not a hub id.
 _FILE_SUFFIXES = (".json", ".safetensors", ".gguf", ".onnx", ".pte", ".py", ".edgec", *PICKLE_SUFFIXES)
 
@@ -53,6 +64,8 @@ def no_such_path(model: str) -> InputError:
 
 def refuse_file(file: Path) -> InputError:
     """The error for a single file that is not a model description."""
+    if file.suffix in PICKLE_SUFFIXES:
+        return _weights_alone(file)
     advice = {
         ".safetensors": "Pass the folder that holds it together with config.json.",
         ".py": "Pass package.module:factory, for example my_model:make.",
@@ -66,6 +79,27 @@ def refuse_file(file: Path) -> InputError:
         fix=advice.get(file.suffix, "Pass one of those."),
         code="E145",
     )
+
+
+def _weights_alone(file: Path) -> InputError:
+    """The error for a file that ``torch.save`` or ``torch.jit.save`` wrote; it is not unpickled."""
+    kind, read, why = _TORCHSCRIPT if _is_script(file) else _STATE
+    return InputError(
+        what=f"{file.name} holds {kind}, and a MODEL is a network with an example of its inputs.",
+        where=str(file),
+        why=why,
+        fix=f"write my_model.py with: def make(): {read.format(file=file.name)}; return module.eval(), "
+        "(torch.zeros(SHAPE),) - and pass my_model:make, from its folder (docs/modules.md)",
+        code="E885",
+    )
+
+
+def _is_script(file: Path) -> bool:
+    """Whether a file is an archive of TorchScript, which has its code beside the tensors."""
+    if not is_zipfile(file):
+        return False
+    with ZipFile(file) as archive:
+        return any("/code/" in name for name in archive.namelist())
 
 
 def refuse_foreign_folder(folder: Path) -> None:

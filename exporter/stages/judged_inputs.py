@@ -12,9 +12,14 @@ from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.capture.returned import returned_of
 from edgec.exporter.parity.carried_states import carried_states, with_states
-from edgec.exporter.parity.made_inputs import Stress, made_inputs
+from edgec.exporter.parity.made_inputs import Stress, louder, made_inputs
+from edgec.exporter.parity.norm_distances import norm_distances
 from edgec.exporter.sources.factory import Example
 from edgec.exporter.sources.given_inputs import GivenInputs, bind_inputs
+from edgec.runtime_py.prepared_inputs import spread
+
+_STRESSED, _LOOKED_AT = 2, 16
+"""Of the given inputs, those that are tried four times as large, too, and those that batch norms are asked about."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,18 @@ def judged_inputs(
     rows, count = bind_inputs(given, list(names) or names_of_inputs(model, examples), examples)
     calls, outputs = _followed(runs, rows, examples, first, given)
     all_of = f"{count}" if count == len(calls) else f"{len(calls)} of {count}"
-    return JudgedInputs(calls, outputs, (), f"judged on {all_of} given inputs ({given.place.name})", given=True)
+    stress = louder(spread(calls, _STRESSED), runs.outputs)
+    note = f"judged on {all_of} given inputs ({given.place.name}{_like_training(model, calls)})"
+    return JudgedInputs(calls, outputs, stress, note, given=True)
+
+
+def _like_training(model: nn.Module, calls: Sequence[Example]) -> str:
+    """How far given inputs are from what the network's batch norms saw in training; empty where none tells."""
+    found = norm_distances(model, spread(calls, _LOOKED_AT))
+    if found is None:
+        return ""
+    said = "typical of training" if found.typical else "not typical of training: check the app's preprocessing"
+    return f"; {said}, {found.line}"
 
 
 def _followed(

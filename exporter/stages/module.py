@@ -33,8 +33,7 @@ from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.example_inputs import no_inputs
-from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.example_inputs import not_taken
 from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, save_facts
@@ -45,9 +44,11 @@ from edgec.exporter.stages.module_measure import module_budget, module_measure
 from edgec.exporter.stages.module_orders import module_passes
 from edgec.exporter.stages.rewriting import rewrite
 from edgec.exporter.stages.standard_facts import standard_facts
+from edgec.exporter.stages.unrolled_layers import unrolled_line
 from edgec.exporter.stages.wider_layers import wider_line
 from edgec.ir.program import Dynamic, Program
 from edgec.ir.quantized_form import decisions_of
+from edgec.ir.weight_decision import Decision
 from edgec.passes.contract import Pass, run_passes
 from edgec.passes.graph.calibration import Calibration
 
@@ -92,8 +93,20 @@ class ModuleStages:
         eager = Stage("eager module", joined_outputs(judged.outputs))
         done = rewrite(lambda: self.capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
-        wider = wider_line(decisions_of(done.program.graph))
+        if unrolled := self.unrolled():
+            progress.note(unrolled)
+        notes = "; ".join(filter(None, (notes, unrolled)))
+        wider = wider_line((*decisions_of(done.program.graph), *self.left_in_float()))
         replace(done.noted(notes), judged_on=judged.note, wider=wider).save(folder)
+
+    def unrolled(self) -> str:
+        """Which recurrent layers the lowering will write out step by step, in words."""
+        assert self.program is not None
+        return "" if self.request.loops else unrolled_line(self.program.graph)
+
+    def left_in_float(self) -> list[Decision]:
+        """Layers whose weights no pass of this target rounds, although the recipe rounds weights."""
+        return []
 
     def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
@@ -111,7 +124,7 @@ class ModuleStages:
         except EdgecError:
             raise
         except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
-            raise _not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
+            raise not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
 
     def judged(self, model: torch.nn.Module | None = None) -> JudgedInputs:
         """The inputs that this model is judged on; made or bound on the first call."""
@@ -294,16 +307,3 @@ class ModuleStages:
         from edgec.backends.xnnpack.static_lowering import lower_static
 
         return lower_static(program).artifact
-
-
-def _not_taken(source: ModelSource, reason: str) -> InputError:
-    """The error for a model that fails on its example inputs, whoever made them."""
-    if source.hf_config is not None:
-        return no_inputs(source.hf_config.model_type, source.path, reason)
-    return InputError(
-        what=f"The module of the factory {source.source} fails on its example inputs.",
-        where=source.source,
-        why=reason,
-        fix="Return example inputs that the module's forward takes, in its order.",
-        code="E108",
-    )

@@ -46,6 +46,7 @@ from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.five_dimensions import FiveDimensions
 from edgec.passes.static.fp16_safe_mean import Fp16SafeMean
 from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.static.keep_float import KeepFloat
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.merge_dimensions import MergeDimensions
 from edgec.passes.static.mrope_tables import MropeTables
@@ -294,4 +295,5 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         # A fixed-point range from -45,000 on would leave scores no resolution; there -40,000 is narrowed later.
         FiniteMask(blind_rows=not form.calibrated),
         NarrowInputs(),
+        *([KeepFloat(recipe.keep_float)] if form.half and recipe.keep_float else []),
     ]

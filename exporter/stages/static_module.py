@@ -17,10 +17,12 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.compiled import Rewrite
+from edgec.exporter.stages.float_layers import float_layers
 from edgec.exporter.stages.module import ModuleStages
 from edgec.exporter.stages.pass_orders import static_module_passes
 from edgec.exporter.stages.static_lowering import lower_artifact, lower_methods
 from edgec.ir.program import Program
+from edgec.ir.weight_decision import Decision
 from edgec.passes.contract import Pass
 
 METHOD = "main"
@@ -39,6 +41,16 @@ class StaticModuleStages(ModuleStages):
         """The passes of this model, in order."""
         return static_module_passes(self.request.recipe, self.request.form)
 
+    def unrolled(self) -> str:
+        """Nothing: a converter that knows no recurrent layers gets others, and ONNX has operators for them."""
+        return ""
+
+    def left_in_float(self) -> list[Decision]:
+        """Convolutions and recurrent layers: static forms round linear layers alone, but for those in fixed point."""
+        assert self.program is not None
+        form = self.request.form
+        return [] if form.calibrated else float_layers(self.program, self.request.recipe, 16 if form.half else 32)
+
     def varying(self) -> None:
         """Nothing varies: texts are padded to the longest."""
 
@@ -51,19 +63,23 @@ class StaticModuleStages(ModuleStages):
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact on the inputs that the model is judged on, and compare."""
-        form, loose = self.request.form, rounds_weights(self.request.recipe)
+        form = self.request.form
         if not form.executed:
             return []
         function = function_of(artifact, form)
-        own = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
-        note = self.backend.EXECUTED_BY
-        budget = accepting(own, self.request.recipe)
-        compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
+        compare = self.compare(self.backend.EXECUTED_BY)
         final = Stage(rewrite.final, logits["final"])
         rung = self.executed_rung(artifact, final, self.executed(function), compare)
         if form.half and rung.passed:
             check_stress(self.judged().stress, self.rewritten(progress), function)
         return [rung]
+
+    def compare(self, note: str = "") -> Callable[[Stage, Stage], Rung]:
+        """How an output of the artifact is compared with that of its graph."""
+        half, loose = self.request.form.half, rounds_weights(self.request.recipe)
+        own = ROUNDED_MODULE if loose else HALF_MODULE if half else FLOAT_LOWERING
+        budget = accepting(own, self.request.recipe)
+        return partial(lowering_rung, budget=budget, rounded=loose or half, note=note)
 
     def _function(self, program: Program, folder: Path) -> Callable[[Sequence[Tensor]], Sequence[Tensor]]:
         form = self.request.form

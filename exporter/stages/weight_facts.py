@@ -16,6 +16,7 @@ from edgec.errors import BudgetError
 from edgec.exporter.stages.active_share import active_shares
 from edgec.exporter.stages.compiled import WeightFact, dtype_name
 from edgec.ir.attributes import attribute
+from edgec.ir.float_islands import kept_constants
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of, parameter_name
 from edgec.ir.weight_decision import Decision
@@ -156,15 +157,18 @@ _HALF_BITS, _FLOAT_BITS = 16, 32
 def static_weight_facts(methods: Mapping[str, Program], half: bool = True, index_bits: int = 0) -> list[WeightFact]:
     """Every constant of the methods, counted once, as floats (``half``: float16), packed integers and indices.
 
+    Floats that only layers in float32 read are float32.
+
     Pieces and views of a matrix count as what they are taken from: a matrix that two methods cut in the same way is
     stored once.
     """
     held: dict[str, dict[str, WeightFact]] = {}
     for program in methods.values():
-        states = {state.buffer for state in program.interface.states}
+        states, kept = {state.buffer for state in program.interface.states}, kept_constants(program.graph)
         for node in program.graph.graph.nodes:
             if node.op == "get_attr" and node.users and str(node.target) not in states:
-                fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS, index_bits)
+                narrow = half and node.target not in kept
+                fact = _fact(program, node, _HALF_BITS if narrow else _FLOAT_BITS, index_bits)
                 held.setdefault(original(fact.name), {})[fact.name] = fact
     return [_join(name, list(parts.values())) for name, parts in sorted(held.items())]
 

@@ -28,6 +28,7 @@ class MilFunction:
         inputs: what it takes.
         outputs: what it gives; shapes as declared.
         states: what it reads and writes.
+        operators: by MIL's name, as ``accumulate`` says; ``wide``: the same where values are float32.
     """
 
     name: str
@@ -38,6 +39,7 @@ class MilFunction:
     constants: Constants
     operators: Mapping[str, Operator]
     accumulate: Accumulate
+    wide: Mapping[str, Operator]
 
     def fresh_state(self) -> MilState:
         """States as they are before the first call: zeros of the declared shapes."""
@@ -116,8 +118,8 @@ class _Values:
         if step.operator in STATE_OPERATORS:
             self._execute_state(step)
             return
-        operator = self._function.operators[step.operator]
         inputs = {name: self.get(argument) for name, argument in step.inputs.items()}
+        operator = self._operator(step, inputs)
         given = {name: _widened(value) for name, value in inputs.items()} if operator.computes else inputs
         try:
             result = operator.run(**given)
@@ -126,6 +128,12 @@ class _Values:
             raise
         except Exception as cause:
             raise failed(step, self._function.name, inputs, cause) from cause
+
+    def _operator(self, step: MilStep, inputs: Mapping[str, Any]) -> Operator:
+        """An operator of this program; one that gets float32 values adds in float32, too."""
+        tensors = [value for value in inputs.values() if isinstance(value, Tensor) and value.dim()]
+        wide = any(value.dtype is torch.float32 for value in tensors)
+        return (self._function.wide if wide else self._function.operators)[step.operator]
 
     def _keep(self, step: MilStep, results: Sequence[Tensor]) -> None:
         for (name, kind), result in zip(step.outputs, results, strict=True):

@@ -82,7 +82,8 @@ def _function(
     outputs = tuple(feature(output, graph.types[output]) for output in graph.outputs)
     states = tuple(feature(state, kind) for state, kind in graph.states.items())
     inputs = input_features(graph, described)
-    return MilFunction(name, inputs, outputs, states, graph, constants, operators, accumulate)
+    wide = operator_table("float32")
+    return MilFunction(name, inputs, outputs, states, graph, constants, operators, accumulate, wide)
 
 
 def _check_operators(graph: Graph, operators: Mapping[str, Operator], function: str) -> None:

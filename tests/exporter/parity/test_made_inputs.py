@@ -36,7 +36,7 @@ def test_a_batch_norm_tells_what_training_saw(shift: float, scale: float) -> Non
     # Statistics of 15 images of 768 values: within a tenth of their spread.
     assert abs(float(drawn.mean()) - shift) < 0.15 * scale and abs(float(drawn.std()) / scale - 1) < 0.15
     assert "running statistics of 1" in found.note and "typical" in found.note and "not typical" not in found.note
-    assert [each.name for each in found.stress] == ["times 4"]
+    assert [each.name for each in found.stress] == ["made inputs times 4"]
 
 
 def test_statistics_of_a_new_layer_say_nothing() -> None:

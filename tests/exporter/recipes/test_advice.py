@@ -52,7 +52,10 @@ def test_other_refusals_are_left_alone() -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "target", "words"),
-    [("4bit", "iphone", "use --recipe 8bit or float:"), ("8bit", "snapdragon-8-elite", "--inputs")],
+    [
+        ("4bit", "iphone", "use --recipe 8bit or float:"),
+        ("8bit", "snapdragon-8-elite", "--target android-cpu), or give real inputs"),
+    ],
 )
 def test_a_module_is_advised_bits_that_networks_keep(recipe: str, target: str, words: str) -> None:
     phone = load_target(target)

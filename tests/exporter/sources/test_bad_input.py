@@ -145,6 +145,8 @@ CASES: dict[str, tuple[str, Make]] = {
     "an adapter without settings": ("E692", lambda f: _write(f / "m", adapter_config__json="{}")),
     "a bundle": ("E145", lambda f: _write(f / "m.edgec", manifest__json="{}")),
     "a weight file alone": ("E145", lambda f: str(write_llama(f / "m") / "model.safetensors")),
+    "a state dict": ("E885", lambda f: _saved(f / "net.pt")),
+    "a checkpoint of another name": ("E885", lambda f: _write(f / "m", x__ckpt=b"\x80\x02}q\x00.") + "/x.ckpt"),
     "a Python file": ("E145", lambda f: _write(f / "m", x__py="") + "/x.py"),
 }
 
@@ -152,6 +154,19 @@ CASES: dict[str, tuple[str, Make]] = {
 @pytest.mark.parametrize(("code", "make"), CASES.values(), ids=CASES)
 def test_a_bad_model_is_refused(code: str, make: Make, tmp_path: Path) -> None:
     assert _refusal(make(tmp_path), tmp_path).code == code
+
+
+def _saved(file: Path) -> str:
+    torch.save({"weight": torch.zeros(2)}, file)
+    return str(file)
+
+
+def test_a_file_of_weights_brings_the_factory_that_reads_it(tmp_path: Path) -> None:
+    said = _refusal(_saved(tmp_path / "net.pt"), tmp_path)
+    assert 'load_state_dict(torch.load("net.pt", weights_only=True))' in said.fix and "my_model:make" in said.fix
+    torch.jit.script(torch.nn.ReLU()).save(str(tmp_path / "script.pt"))
+    said = _refusal(str(tmp_path / "script.pt"), tmp_path)
+    assert 'torch.jit.load("script.pt")' in said.fix and "TorchScript" in said.what
 
 
 def test_a_mistyped_path_brings_the_nearest_name(tmp_path: Path) -> None:
