@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from edgec.errors import InputError
-from edgec.exporter.resolve.planned_source import local_source
+from edgec.exporter.resolve.planned_source import planned_source
 from edgec.exporter.sources.parameters import read_config
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_forms import write_forms
@@ -64,8 +64,8 @@ def test_a_base_is_found_beside_the_adapter_and_planned(tiny_folder: Path, tmp_p
     (tmp_path / "base").symlink_to(tiny_folder)
     folder = _adapter(tmp_path / "lora", "../base")
     assert read_config(folder)["model_type"] == "llama"
-    source = local_source(str(folder))
-    assert source is not None and source.tokenizer_files
+    source = planned_source(str(folder))
+    assert source.tokenizer_files
     assert {file.resolve().parent for file in source.tokenizer_files} == {tiny_folder.resolve()}
 
 
