@@ -6,7 +6,9 @@ import hashlib
 import math
 import mmap
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,11 +84,8 @@ def read_layout(artifact: Path) -> ArtifactLayout:
     Raises:
         InputError: E139, the file is not an ExecuTorch program.
     """
-    try:
-        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _layout(data)
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise _unreadable(artifact, error) from error
+    with _mapped(artifact) as data:
+        return _layout(data)
 
 
 def read_packed(artifact: Path) -> Iterator[tuple[PackedText, bytes]]:
@@ -95,17 +94,13 @@ def read_packed(artifact: Path) -> Iterator[tuple[PackedText, bytes]]:
     Raises:
         InputError: E139, the file is not an ExecuTorch program, or a text names data that it does not have.
     """
-    try:
-        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            pieces = _parse(data)[1]
-            places = {entry.key: entry.segment_index for entry in pieces.program.named_data or []}
-            texts = [
-                text for delegate, blob in _blobs(pieces) if delegate.id in OWN_DELEGATES for text in packed_texts(blob)
-            ]
-            for text in dict.fromkeys(texts):
-                yield text, pieces.segment(places[text.key])
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise _unreadable(artifact, error) from error
+    with _mapped(artifact) as data:
+        pieces = _parse(data)[1]
+        texts = [
+            text for delegate, blob in _blobs(pieces) if delegate.id in OWN_DELEGATES for text in packed_texts(blob)
+        ]
+        for text in dict.fromkeys(texts):
+            yield text, pieces.named(text.key)
 
 
 def read_named(artifact: Path, keys: Collection[str]) -> Iterator[tuple[str, bytes]]:
@@ -114,12 +109,18 @@ def read_named(artifact: Path, keys: Collection[str]) -> Iterator[tuple[str, byt
     Raises:
         InputError: E139, the file is not an ExecuTorch program, or it has no data of one of the names.
     """
+    with _mapped(artifact) as data:
+        pieces = _parse(data)[1]
+        for key in keys:
+            yield key, pieces.named(key)
+
+
+@contextmanager
+def _mapped(artifact: Path) -> Iterator[mmap.mmap]:
+    """A file in memory; what its reader stumbles over is a damaged artifact."""
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            pieces = _parse(data)[1]
-            places = {entry.key: entry.segment_index for entry in pieces.program.named_data or []}
-            for key in keys:
-                yield key, pieces.segment(places[key])
+            yield data
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise _unreadable(artifact, error) from error
 
@@ -166,6 +167,14 @@ class _Pieces:
     def segment(self, index: int) -> bytes:
         segment = self.program.segments[index]
         return self.data[self.base + segment.offset : self.base + segment.offset + segment.size]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {entry.key: entry.segment_index for entry in self.program.named_data or []}
+
+    def named(self, key: str) -> bytes:
+        """The named data of a key; raises KeyError where there is none."""
+        return self.segment(self._places[key])
 
     def stored(self, key: str, place: str, content: bytes) -> StoredBytes:
         return StoredBytes(key, place, len(content), hashlib.sha256(content).hexdigest())

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.errors import BudgetError
+from edgec.exporter.parity.stored_weights import other_weights
 from edgec.ir.attributes import attribute
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
@@ -53,7 +53,7 @@ def check_stored_tables(artifact: Path, methods: Mapping[str, Program]) -> int:
                 if isinstance(node.args[0], Node) and node.args[0].op == "get_attr":
                     name = str(node.args[0].target)
                     if name not in names and not all(_found(each, held) for each in _tensors(program.graph, node)):
-                        raise _missing(name)
+                        raise other_weights(name)
                     names.add(name)
     return len(names)
 
@@ -103,13 +103,3 @@ def _packed(value: Tensor, bits: int) -> bytes:
         return ((codes[::2] & 15) | (codes[1::2] << 4)).tobytes()
     each = (codes[:, None] >> np.arange(bits, dtype=np.uint8)) & 1
     return np.packbits(each.reshape(-1), bitorder="little").tobytes()
-
-
-def _missing(name: str) -> BudgetError:
-    return BudgetError(
-        "The artifact stores other weights than its graph has.",
-        where=name,
-        why="its integers, or its scales or tables, are in none of the artifact's files",
-        fix="report this: the conversion of the matrix is at fault, not your model",
-        code="E840",
-    )

@@ -46,7 +46,7 @@ def check_stored_weights(
     for text, data in read_packed(artifact):
         program, constant = constants[text.key]
         if not _equal(text, data, program, constant):
-            raise _another(constant.name)
+            raise other_weights(constant.name)
         count += 1
     return count + _check_plain(artifact, programs, stored)
 
@@ -67,7 +67,7 @@ def _check_plain(
     for key, data in read_named(artifact, plain):
         for constant, value in plain[key]:
             if not torch.equal(_VALUES[constant.encoding](data, value), value):
-                raise _another(constant.name)
+                raise other_weights(constant.name)
     return sum(value.dtype == torch.int8 for (_, value), *_ in plain.values())
 
 
@@ -90,12 +90,13 @@ _VALUES: Mapping[str, Callable[[bytes, Tensor], Tensor]] = {
 }
 
 
-def _another(name: str) -> BudgetError:
+def other_weights(name: str) -> BudgetError:
+    """The error for a matrix that an artifact stores otherwise than its graph, or not at all (E840)."""
     return BudgetError(
         "The artifact stores other weights than its graph has.",
         where=name,
-        why="integers, scales and minimums were read back and compared, to the bit",
-        fix="report this: the layout of the matrix is at fault, not your model",
+        why="integers, scales, minimums and tables were read back and compared, to the bit",
+        fix="report this: the layout or the conversion of the matrix is at fault, not your model",
         code="E840",
     )
 
