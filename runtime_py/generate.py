@@ -105,7 +105,7 @@ class Generation:
             text that matches; None where the text is not whole.
         reasoning: what a message says before its answer, where its chat template tells the two apart.
         tool_calls: the calls of tools in a message.
-        stopped_by: the stop string that ended the text, which is no part of it.
+        stopped_by: the stop string that ended the text, which does not belong to it.
     """
 
     text: str

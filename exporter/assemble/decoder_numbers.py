@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 def decoder_numbers(request: ExportRequest) -> DecoderNumbers | None:
     """Layers and parameters as the artifact has them; None for models that are not plain decoders."""
-    source, spec = request.source, request.spec
+    source = request.source
     if source.kind != DECODER:
         return None
+    spec = request.spec
     listed = listed_parameters(source.build_on("meta"), source.config)
     boundary = recipe_widths(request.recipe).kv_boundary
     if boundary is not None:

@@ -11,7 +11,7 @@ from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.serve.hosted import Answer, Written
 from edgec.runtime_py.serve.probabilities import ChosenToken
 
-Part = tuple[int, Written | None]
+AnswerPart = tuple[int, Written | None]
 """The place of an answer, and a piece of it; None: it is whole."""
 
 
@@ -50,14 +50,14 @@ class AnswerGroup:
         """Every whole answer, once all were read."""
         return [self.result(place) for place in range(len(self._answers))]
 
-    async def read(self) -> AsyncIterator[Part]:
+    async def read(self) -> AsyncIterator[AnswerPart]:
         """The pieces of all answers as they come; raises what the first that fails raises, and stops the others."""
         if len(self._answers) == 1:
             async for written in self._answers[0].read():
                 yield 0, written
             yield 0, None
             return
-        queue: asyncio.Queue[Part | BaseException] = asyncio.Queue()
+        queue: asyncio.Queue[AnswerPart | BaseException] = asyncio.Queue()
         readers = [asyncio.create_task(_hand(place, one, queue)) for place, one in enumerate(self._answers)]
         try:
             left = len(readers)

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
 from edgec.runtime_py.serve.adapters import ServedModel
-from edgec.runtime_py.serve.answer_group import AnswerGroup, Part
+from edgec.runtime_py.serve.answer_group import AnswerGroup, AnswerPart
 from edgec.runtime_py.serve.hosted import Gone
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.preparing import until_gone
@@ -88,7 +88,7 @@ class EventStream:
 
 
 async def _events(
-    group: AnswerGroup, prepared: Prepared, first: Part | None, rest: AsyncIterator[Part]
+    group: AnswerGroup, prepared: Prepared, first: AnswerPart | None, rest: AsyncIterator[AnswerPart]
 ) -> AsyncIterator[bytes]:
     """The events of a request's answers; an error on the way is the last one."""
     shapes = prepared.shapes
@@ -110,7 +110,7 @@ async def _events(
 
 
 async def _every_chunk(
-    group: AnswerGroup, prepared: Prepared, first: Part | None, rest: AsyncIterator[Part]
+    group: AnswerGroup, prepared: Prepared, first: AnswerPart | None, rest: AsyncIterator[AnswerPart]
 ) -> AsyncIterator[dict[str, Any]]:
     for shape in prepared.shapes:
         for chunk in shape.first():
@@ -122,7 +122,7 @@ async def _every_chunk(
             yield chunk
 
 
-def _chunks(group: AnswerGroup, prepared: Prepared, part: Part) -> Iterator[dict[str, Any]]:
+def _chunks(group: AnswerGroup, prepared: Prepared, part: AnswerPart) -> Iterator[dict[str, Any]]:
     """The chunks of a part of the answers."""
     place, written = part
     if written is not None:

@@ -54,14 +54,14 @@ class ToolResultBlock(Strict):
     cache_control: Any = None
 
 
-Block = Annotated[TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")]
+AnthropicBlock = Annotated[TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")]
 
 
 class AnthropicMessage(Strict):
     """What somebody said, in blocks."""
 
     role: Literal["user", "assistant"]
-    content: str | list[Block]
+    content: str | list[AnthropicBlock]
 
 
 class AnthropicTool(Strict):
@@ -75,7 +75,7 @@ class AnthropicTool(Strict):
     strict: bool | None = None
 
 
-class ToolChoice(Strict):
+class AnthropicToolChoice(Strict):
     """Which tools may be called."""
 
     type: Literal["auto", "any", "tool", "none"]
@@ -104,7 +104,7 @@ class AnthropicBody(Strict):
     top_p: float | None = None
     top_k: int | None = None
     tools: list[AnthropicTool] = Field(default=[])
-    tool_choice: ToolChoice | None = None
+    tool_choice: AnthropicToolChoice | None = None
     thinking: Thinking | None = None
 
 
@@ -173,7 +173,7 @@ def _tool(tool: AnthropicTool) -> dict[str, Any]:
     return {"type": "function", "function": described}
 
 
-def _choice(choice: ToolChoice) -> str | dict[str, Any]:
+def _choice(choice: AnthropicToolChoice) -> str | dict[str, Any]:
     if choice.type == "tool":
         if choice.name is None:
             raise malformed_body("it names no tool", "tool_choice")

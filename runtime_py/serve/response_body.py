@@ -82,7 +82,7 @@ class ReasoningItem(Strict):
     encrypted_content: str | None = None
 
 
-Item = MessageItem | CallItem | OutputItem | ReasoningItem
+ResponseItem = MessageItem | CallItem | OutputItem | ReasoningItem
 
 
 class TextFormat(Strict):
@@ -120,7 +120,7 @@ class ResponseBody(Strict):
     """The body of /v1/responses."""
 
     model: str = Field(max_length=256)
-    input: str | Annotated[list[Item], Field(max_length=_MOST_ITEMS)]
+    input: str | Annotated[list[ResponseItem], Field(max_length=_MOST_ITEMS)]
     instructions: str | None = Field(default=None, max_length=_MOST_TEXT)
     previous_response_id: str | None = Field(default=None, max_length=256)
     store: bool = True
@@ -144,7 +144,7 @@ def chat_of(body: ResponseBody, earlier: Sequence[Said] = ()) -> ChatBody:
     """The chat that a body stands for, after the messages of an earlier response.
 
     Raises:
-        RequestError: E632, an item that has no place; E633, a tool that is no function.
+        RequestError: E632, an item that has no place; E633, a tool that is not a function.
     """
     begin = [] if body.instructions is None else [Said(role="system", content=body.instructions)]
     given: dict[str, Any] = {
@@ -202,7 +202,7 @@ def _text(content: str | Sequence[TextPart]) -> str:
 def _tool(tool: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """A function's description as chats have it: inside an object of its own."""
     if tool.get("type") != "function":
-        raise unsupported("tools", f"{str(tool.get('type'))!r:.60} is no function; functions alone are taken")
+        raise unsupported("tools", f"{str(tool.get('type'))!r:.60} is not a function; functions alone are taken")
     names = ("name", "description", "parameters", "strict")
     return {"type": "function", "function": {name: tool[name] for name in names if tool.get(name) is not None}}
 
