@@ -62,6 +62,7 @@ def circle(graph: Mapping[str, tuple[str, ...]]) -> list[str]:
     return []
 
 
+@pytest.mark.long
 def test_each_layer_imports_only_from_those_before_it() -> None:
     assert not list(upward(imports(PACKAGE)))
 

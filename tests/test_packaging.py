@@ -70,6 +70,7 @@ def in_tree() -> set[str]:
     return named | {f"edgec/example/{path.name}" for path in (ROOT / "examples" / "tiny-stories").iterdir()}
 
 
+@pytest.mark.long
 def test_the_wheel_holds_the_tree(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if name.startswith("edgec/")}
     assert packed == in_tree()

@@ -83,6 +83,7 @@ def reference(shop: Workshop, model: Model) -> Any:
         return built(torch.tensor([TOKENS])).logits[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [TINY, ROTATED, *HYBRIDS], ids=lambda model: model.name)
 def test_a_converted_model_gives_the_same_logits(model: Model, shop: Workshop) -> None:
     import torch
@@ -93,6 +94,7 @@ def test_a_converted_model_gives_the_same_logits(model: Model, shop: Workshop) -
     torch.testing.assert_close(actual, expected, atol=4e-3 * expected.abs().max().item(), rtol=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("preset", ["preset", "equal"])
 def test_quantised_forms_are_near_and_differ_in_the_vocabulary(preset: str, shop: Workshop) -> None:
     import torch
@@ -106,6 +108,7 @@ def test_quantised_forms_are_near_and_differ_in_the_vocabulary(preset: str, shop
     assert made.cost is None
 
 
+@pytest.mark.long
 def test_an_artifact_is_made_once(shop: Workshop) -> None:
     subject = llama(TINY, "q", "equal")
     first = shop.made(subject)

@@ -49,6 +49,7 @@ def test_a_template_without_end_is_stopped(name: str) -> None:
     assert render_messages(_tokenizer("{{ messages|length }}"), TALK) == "2"
 
 
+@pytest.mark.long
 def test_a_loop_is_stopped_by_the_processor_time_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_template, "SECONDS", 1)
     with pytest.raises(InputError) as caught:

@@ -153,6 +153,7 @@ def test_published_expressions_are_known(tmp_path: Path, expression: str) -> Non
     assert check_files(tokenizer_folder(tmp_path / "t", pre_tokenizer=split(expression)), {}) is Opening.KNOWN
 
 
+@pytest.mark.long
 def test_what_files_say_in_other_ways_is_opened_first_elsewhere(tmp_path: Path) -> None:
     folder = tokenizer_folder(tmp_path / "t")
     assert check_files(folder, {}) is Opening.KNOWN

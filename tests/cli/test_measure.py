@@ -61,6 +61,7 @@ def test_eval_measures_a_text(tmp_path: Path) -> None:
     assert (tmp_path / "e.json").exists() and (tmp_path / "e.svg").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [[], ["--text", "x", "--tasks", "y"]])
 def test_eval_wants_a_text_or_tasks(options: list[str]) -> None:
     error = invoke(evaluate, str(built()[1]), *options).exception

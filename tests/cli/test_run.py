@@ -35,6 +35,7 @@ def answers(*arguments: str, text: str | None = None) -> list[dict[str, object]]
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_raw_text_goes_to_stdout_and_timings_to_stderr(bundle: Path) -> None:
     result = invoke(str(bundle), "-p", PROMPT, "--raw", "--max-new-tokens", "12")
     assert result.exit_code == 0

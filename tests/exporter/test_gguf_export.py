@@ -15,6 +15,7 @@ from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_forms import q4_k_m, write_forms
 
 
+@pytest.mark.long
 def test_a_folder_becomes_a_verified_file(tiny_folder: Path, tmp_path: Path) -> None:
     bundle = edgec.export(tiny_folder, format="gguf", out=tmp_path / "out.edgec")
     manifest = read_manifest(bundle)
@@ -51,6 +52,7 @@ def test_two_exports_give_the_same_bytes(tiny_folder: Path, tmp_path: Path) -> N
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.long
 def test_a_gguf_file_comes_out_as_it_went_in(tmp_path: Path) -> None:
     file = write_forms(tmp_path / "tiny.gguf", q4_k_m, {"tie_word_embeddings": True})
     bundle = edgec.export(file, format="gguf", requantise="never", out=tmp_path / "out.edgec")

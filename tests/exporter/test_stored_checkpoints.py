@@ -157,6 +157,7 @@ def test_a_mixed_file_with_a_tied_head_is_kept_and_its_table_stored_once(tmp_pat
     assert table.buffers == head.buffers and table.name == head.name
 
 
+@pytest.mark.long
 def test_queries_and_keys_are_in_the_order_of_the_model(tmp_path: Path) -> None:
     file = write_forms(tmp_path / "tiny.gguf", lambda name: "Q4_1")
     program, source, _ = _rounded(file)
@@ -167,6 +168,7 @@ def test_queries_and_keys_are_in_the_order_of_the_model(tmp_path: Path) -> None:
     assert _same(program, source)
 
 
+@pytest.mark.long
 def test_gates_and_ups_of_experts_are_kept_joined(tmp_path: Path) -> None:
     changes = {"moe_intermediate_size": 256}
     file = write_forms(tmp_path / "tiny.gguf", _without_routers("Q4_K"), changes, family="qwen3moe")

@@ -60,6 +60,7 @@ def test_of_gguf_only_the_groups_of_four_bits_are_held() -> None:
         assert [name for name, scheme in HELD_SCHEMES.items() if held(scheme, support.stored)] == ["Q4_0"]
 
 
+@pytest.mark.long
 def test_a_matrix_with_groups_of_128_has_each_scale_twice_on_snapdragon(tmp_path: Path) -> None:
     meant = written(tmp_path / "model", gptq_of(4, 128, True))
     program, fates = graph_of(tmp_path / "model", target=QNN)

@@ -122,6 +122,7 @@ def test_the_words_are_those_of_transformers_about_one_image_and_about_two(expor
     assert exported.unsure < MOST_UNSURE and compared >= FEWEST.get(family, 10)
 
 
+@pytest.mark.long
 def test_an_image_that_lies_across_two_calls_has_each_row_at_its_place(exported: Fixed) -> None:
     family, image = exported.family, picture(seed=5)
     if family in ("gemma3", "paligemma", "qwen3_5"):

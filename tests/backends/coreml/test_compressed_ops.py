@@ -64,6 +64,7 @@ def test_a_package_holds_the_form_and_computes_the_graphs_numbers(form: Form, tm
     torch.testing.assert_close(_executed(package, given), wanted(program, given), atol=TOLERANCE, rtol=TOLERANCE)
 
 
+@pytest.mark.long
 def test_the_file_holds_packed_indices(tmp_path: Path) -> None:
     sizes = {}
     for form in (form for form in FORMS if form.name in ("lut2", "lut3", "lut4", "lut6", "sparse")):

@@ -84,6 +84,7 @@ def test_convolutions_are_delegated_beside_edgecs_kernels(recipe: str, tmp_path:
     assert not any("conv" in name or "norm" in name or "pool" in name for name in done.lowered.operators)
 
 
+@pytest.mark.long
 def test_products_are_counted_for_each_layer(tmp_path: Path) -> None:
     module, calls = made("pitch")
     done = executed(module, calls, "float", False, tmp_path)

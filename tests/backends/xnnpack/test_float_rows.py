@@ -48,6 +48,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_one_float_convolution_among_integers_is_executed(name: str, target: str, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def _same_bytes(
     assert len(list(shelf.iterdir())) == len(large) > 0, "equal matrices are one file"
 
 
+@pytest.mark.long
 def test_small_data_stays_in_memory(tmp_path: Path) -> None:
     lower_methods({"forward": quantised("llama", MIXED)}, block_rows=HOST, shelf=tmp_path)
     assert not list(tmp_path.iterdir())

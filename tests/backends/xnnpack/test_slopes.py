@@ -52,6 +52,7 @@ def test_slopes_of_any_rank_are_lowered(shape: tuple[int, ...], channels: int, t
     torch.testing.assert_close(executed(module, x, tmp_path)[0], module(x), atol=1e-6, rtol=0)
 
 
+@pytest.mark.long
 def test_a_face_detector_is_lowered(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, x = Detector(), torch.randn(1, 3, 12, 12)

@@ -78,6 +78,7 @@ def test_the_target_has_every_source_of_the_engine_and_the_kernels(tmp_path: Pat
     assert "import ExecuTorch" not in "\n".join(sources(package).values())
 
 
+@pytest.mark.long
 def test_the_package_names_the_target_its_headers_and_what_it_links(tmp_path: Path) -> None:
     package = package_of(tmp_path)
     manifest = text(package, "Package.swift")

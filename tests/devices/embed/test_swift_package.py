@@ -85,6 +85,7 @@ def test_typed_functions_take_turns(tmp_path: Path) -> None:
     assert "predict(exclusively2: [Float])" in "\n".join(sources(named).values())
 
 
+@pytest.mark.long
 def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> None:
     used: set[str] = set()
     for kind in FORMATS:

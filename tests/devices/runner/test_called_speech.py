@@ -35,6 +35,7 @@ def called(bundle: Path) -> Iterator[CalledSpeech]:
     speech.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("own", "options"),
     [

@@ -134,6 +134,7 @@ def fill(case: Case, width: int, kernel: Kernels | EmulatedKernels) -> tuple[Ten
     return cache, grid
 
 
+@pytest.mark.long
 @PROPERTY
 @given(case=CASES)
 def test_caches_have_the_references_bits_and_attention_its_values(

@@ -67,6 +67,7 @@ def read(library: ctypes.CDLL, text: str, bytes: int = BYTES) -> int:
     return int(library.test_read_region(content, ctypes.c_int64(len(content)), ctypes.c_int64(bytes)))
 
 
+@pytest.mark.long
 def test_a_whole_text_is_read(library: ctypes.CDLL) -> None:
     assert read(library, GOOD) == 8
     assert read(library, GOOD.replace("block_rows 16", "block_rows 8")) == 8

@@ -41,6 +41,7 @@ def difference(made: np.ndarray, wanted: Any) -> int:
     return int(np.abs(made.astype(int) - np.asarray(wanted)).max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", range(6))
 def test_images_are_scaled_to_the_bytes_of_pillow(program: SightProgram, how: int, tmp_path: Path) -> None:
     for size in SIZES:

@@ -79,6 +79,7 @@ def _first(output: object) -> torch.Tensor:
     return value.double()
 
 
+@pytest.mark.long
 def test_the_result_keeps_within_the_limit_and_one_layer_fewer_does_not(program: Program) -> None:
     every = divergences(program)
     for limit in (nats * 1.01 for nats in every.values()):

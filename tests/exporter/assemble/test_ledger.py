@@ -59,6 +59,7 @@ def _rows(ledger: Ledger) -> dict[str, LedgerRow]:
     return {row.name: row for row in ledger.rows}
 
 
+@pytest.mark.long
 def test_every_byte_belongs_to_something(artifact: Path) -> None:
     layout = read_layout(artifact)
     stored = sum(run.bytes for run in layout.stored)

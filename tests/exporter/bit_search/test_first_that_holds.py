@@ -46,6 +46,7 @@ def test_a_default_that_misses_its_budget_gives_way_to_float(tmp_path: Path) -> 
     assert "8bit misses its budget" in (tmp_path / "x.edgec" / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_a_named_recipe_is_refused_with_the_budget_that_decides(tmp_path: Path) -> None:
     with pytest.raises(BudgetError) as refused:
         export(CANCELLING, recipe="8bit", out=tmp_path / "x.edgec")

@@ -35,6 +35,7 @@ def test_the_programs_compute_what_transformers_computes(family: str) -> None:
     torch.testing.assert_close(logits, wanted, atol=TOLERANCE * float(wanted.abs().max()), rtol=0)
 
 
+@pytest.mark.long
 def test_a_decoder_layer_attends_twice_and_computes_no_keys_of_the_encoder() -> None:
     programs = captured_encoder_decoder("t5")
     calls = [AttentionCall.of(node) for node in nodes_of(programs.forward.graph, OPERATOR)]

@@ -70,6 +70,7 @@ def _tokens(count: int = TOKENS) -> Tensor:
     return torch.randint(3, 128, (1, count), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @torch.no_grad()
 def test_logits_equal_eager_beyond_the_window(captured: Captured) -> None:
@@ -79,6 +80,7 @@ def test_logits_equal_eager_beyond_the_window(captured: Captured) -> None:
     torch.testing.assert_close(captured.program.graph(tokens, torch.arange(TOKENS)), expected, atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_greedy_generation_is_transformers_own(captured: Captured) -> None:
     prompt = _tokens(5)

@@ -70,6 +70,7 @@ class ByLength(torch.nn.Module):
         return cos * scale, sin * scale
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("largest", [True, False], ids=["largest", "smallest"])
 def test_code_of_its_own_is_refused_for_the_contexts_that_it_mixes(largest: bool) -> None:
     def change(model: Any) -> None:

@@ -74,6 +74,7 @@ def _logits(source: ModelSource) -> torch.Tensor:
     return logits
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_floats_come_back_and_compute_the_same(family: Family, tmp_path: Path) -> None:
@@ -107,6 +108,7 @@ def test_integers_are_read_back_to_the_bit(name: str, recipe: str, tmp_path: Pat
     assert resolve(str(file)).weights is not None
 
 
+@pytest.mark.long
 def test_the_default_recipe_has_the_k_types_where_rows_hold_their_blocks(tmp_path: Path) -> None:
     request = _request(_folder(tmp_path, FAMILIES["llama"], **WIDE), recipe="4bit")
     types = {

@@ -69,6 +69,7 @@ def test_an_export_that_does_not_run_it_says_why(tiny_folder: Path, tmp_path: Pa
     assert "--no-emulate" in (bundle / "report.html").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_runner")
 def test_other_logits_end_the_export_each_time(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

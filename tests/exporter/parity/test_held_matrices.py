@@ -32,6 +32,7 @@ def reads(program: Program) -> int:
     return len(nodes_of(program.graph, *_READS))
 
 
+@pytest.mark.long
 def test_the_numbers_are_the_same(programs: dict[str, Program]) -> None:
     assert reads(programs["decode"]) > 10
     once = hold_matrices(programs)

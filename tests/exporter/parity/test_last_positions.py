@@ -23,6 +23,7 @@ def source_of(name: str, folder: Path, context: int) -> ModelSource:
     return resolve_options(options).request.source
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("context", [FIRST, CONTEXT])
 def test_the_set_of_the_context_passes_and_the_other_does_not(context: int, tmp_path: Path) -> None:
     source = source_of("longrope beside the parameters", tmp_path, context)

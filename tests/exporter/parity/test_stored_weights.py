@@ -37,6 +37,7 @@ def written(lowered: Lowered, folder: Path) -> Path:
     return folder / "model.pte"
 
 
+@pytest.mark.long
 def test_every_matrix_and_the_token_table_are_read_back(lowered: tuple[Program, Lowered], tmp_path: Path) -> None:
     program, made = lowered
     count = check_stored_weights(written(made, tmp_path), {"forward": program}, made.stored_by_method)
@@ -75,6 +76,7 @@ def standard() -> tuple[Program, Lowered]:
     return program, lower_methods({"forward": program})
 
 
+@pytest.mark.long
 def test_what_xnnpack_stores_is_read_back(standard: tuple[Program, Lowered], tmp_path: Path) -> None:
     program, made = standard
     count = check_stored_weights(written(made, tmp_path), {"forward": program}, made.stored_by_method)

@@ -69,6 +69,7 @@ def test_a_4b_checkpoint_takes_at_most_half_more_than_its_file_and_the_tools() -
     assert 2.2e9 < size < 2.3e9 and forecast_peak_bytes(source, kept) <= 1.5 * size + 1.5e9
 
 
+@pytest.mark.long
 def test_what_is_rounded_again_or_left_in_float_takes_memory() -> None:
     source, _ = _stored("qwen3-4b", 36)
     recipe, floats = (for_backend(load_recipe(name), "xnnpack") for name in ("4bit", "float"))

@@ -90,6 +90,7 @@ def test_a_recipe_costs_what_its_documentation_says(name: str, ratio: float, kl:
     assert perplexity < ratio and divergence < kl
 
 
+@pytest.mark.long
 def test_the_default_algorithm_beats_plain_rounding() -> None:
     divergences = {name: _measured(Quantize((), FOUR, EIGHT, name))[1] for name in ("rtn", "mse")}
     assert divergences["mse"] < 0.9 * divergences["rtn"]

@@ -79,6 +79,7 @@ def test_what_is_left_out_is_freed() -> None:
     assert change.effect is Effect.SEMANTIC
 
 
+@pytest.mark.long
 def test_a_cache_goes_on_top() -> None:
     cached = run_pass(run_pass(captured("gemma3"), EarlyExit(2)), KvCache(CONTEXT, 16))
     assert {state.layer for state in cached.interface.states} == {0, 1}

@@ -62,6 +62,7 @@ def test_layers_share_one_bias_for_the_slots_and_the_bias_of_zeros_is_gone() -> 
     assert not nodes_of(program.graph, OPERATOR)
 
 
+@pytest.mark.long
 def test_an_encoder_keeps_its_bias_and_numbers() -> None:
     captured, source = captured_encoder_decoder("t5").encode, example_source("t5", 17)
     program = run_passes(captured, [RemoveNoops(), EncoderAttention()])

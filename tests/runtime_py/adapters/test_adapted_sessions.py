@@ -62,6 +62,7 @@ def passes(reference: Tensor, executed: Tensor) -> bool:
     return lowering_rung(Stage("torch", reference), Stage("artifact", executed), ROUNDED_LOWERING, rounded=True).passed
 
 
+@pytest.mark.long
 def test_outputs_equal_torchs_within_the_lowering_budget(
     four_bits: Path, tiny_folder: Path, adapters: tuple[Path, Path]
 ) -> None:

@@ -87,6 +87,7 @@ def test_outputs_of_a_method_without_state_are_not_copied(tmp_path: Path) -> Non
     assert 2 * lent.nbytes <= taken < 2.5 * lent.nbytes
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_compiler")
 def test_a_bundle_with_standard_operators_needs_no_compiler(tiny_bundle: Path) -> None:
     model = load(tiny_bundle)

@@ -100,6 +100,7 @@ def test_answers_together_are_those_alone_to_the_last_bit(server: Running, model
     assert max(steps) == 1
 
 
+@pytest.mark.long
 def test_a_beginning_that_another_answer_is_reading_is_copied(
     server: Running, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ def both(encoder: Model, model: Model) -> Iterator[Running]:
         yield made
 
 
+@pytest.mark.long
 def test_vectors_are_those_of_the_python_api(both: Running, encoder: Model) -> None:
     client, texts = both.client(), [text_of(3), text_of(9)]
     # Without a format the client asks for base64, and unpacks it.

@@ -171,6 +171,7 @@ def affine(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return edgec.load(open_bundle(folder))
 
 
+@pytest.mark.long
 def test_a_model_that_is_no_decoder_runs_by_names(affine: Model) -> None:
     x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 4, dtype=np.float32)
     out = affine.run(y=y, x=x)

@@ -144,6 +144,7 @@ def test_the_text_is_the_same_token_for_token(made: Made, sampling: Sampling) ->
         assert one.counts.drafted > 0 and len(wanted) == CONTEXT - len(prompt) + 1
 
 
+@pytest.mark.long
 def test_without_the_hidden_states_of_a_text_it_is_silent(made: Made) -> None:
     of = made.stepper()
     drafter, executor = made.drafts(of)

@@ -94,6 +94,7 @@ def test_a_model_loses_less(name: str, cached: bool) -> None:
     assert decided == {"mse, gptq"}
 
 
+@pytest.mark.long
 def test_states_are_left_as_they_were() -> None:
     program = run_pass(uneven("llama"), KvCache(64, 12))
     after = run_pass(program, Quantize(default=FOUR, algorithm="gptq", calibration=calibration()))

@@ -104,6 +104,7 @@ def test_an_intact_bundle_sealed_anew_passes(phone_bundle: Bundles, tmp_path: Pa
     assert verify(same, threads=1).passed
 
 
+@pytest.mark.long
 def test_without_a_new_seal_the_checksum_catches_it(phone_bundle: Bundles, tmp_path: Path) -> None:
     intact = phone_bundle("mlpackage")
     copy = tmp_path / "copy.edgec"
