@@ -52,6 +52,7 @@ def other(program: Program, place: tuple[int, ...]) -> Program:
     return Program(graph, program.interface, program.spec, program.history)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("place", [(0,), (-1,)], ids=["an integer", "a scale or table"])
@@ -63,6 +64,7 @@ def test_a_matrix_is_found_in_a_package_and_another_is_not(name: str, place: tup
     assert caught.value.code == "E840"
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("rounding", ["4-bit groups", "4-bit channels"])
 def test_matrices_are_found_as_onnx_turns_them(rounding: str) -> None:
