@@ -93,7 +93,7 @@ def _one(server: Running, client: openai.OpenAI, place: int) -> None:
             list(client.completions.create(model=server.name, prompt="Once", max_tokens=3, stream=True, logprobs=2))
         case 3:
             with pytest.raises(openai.BadRequestError):
-                chat(model=server.name, messages=ASK, n=3)
+                chat(model=server.name, messages=ASK, n=300)
         case _:
             server.sent({"max_tokens": 5}).close()
 
