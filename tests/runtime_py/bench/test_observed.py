@@ -238,7 +238,8 @@ def _as_record(file: Path, row: Mapping[str, str], target: str) -> Path:
     )
     reads = QWEN.model_copy(update={"numbers": numbers, "read_bytes": int(float(row["weight_bytes"]))})
     prompt, decode = int(float(row["prompt_tokens"] or 256)), float(row["decode_tokens_per_s"])
-    return measured(file, decode, target, reads, name=row["decoder"], prompt_tokens=prompt)
+    # Fine-tunes of one decoder are bundles of their own.
+    return measured(file, decode, target, reads, name=row["model"], prompt_tokens=prompt)
 
 
 def _error(known: list[Observation], asked: Sequence[Observation]) -> float:
