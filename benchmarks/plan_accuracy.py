@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log
 
@@ -129,7 +129,12 @@ def table(scores: dict[str, Score]) -> str:
         "one share per unit",
         "its own share",
     )
-    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, scores.values())])
+    return _markdown(heads, map(_cells, scores.values()))
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (heads, *rows)]
+    return "\n".join([lines[0], "|---" * len(heads) + "|", *lines[1:]])
 
 
 def goal_of(name: str) -> float | None:
@@ -138,20 +143,23 @@ def goal_of(name: str) -> float | None:
     return GOALS.get(words[0]) if len(words) <= len(("decode", "cpu")) else None
 
 
-def _line(score: Score) -> str:
-    goal = goal_of(score.name)
-    cells = (
+def _shown_goal(name: str) -> str:
+    goal = goal_of(name)
+    return f"{goal:.0%}" if goal else ""
+
+
+def _cells(score: Score) -> Sequence[object]:
+    return (
         score.name,
         score.rows,
         score.devices,
         f"{score.median_error:.1%}",
-        f"{goal:.0%}" if goal else "",
+        _shown_goal(score.name),
         f"{score.coverage:.0%}",
         f"×/÷ {score.median_factor:.2f}",
         f"{score.plain_error:.1%}",
         "" if score.own_error is None else f"{score.own_error:.1%}",
     )
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 @dataclass(frozen=True)
@@ -203,20 +211,19 @@ def _asked_score(name: str, asked: Sequence[Observation], given: Sequence[Answer
 def asked_table(scores: Sequence[AskedScore]) -> str:
     """Plan's answers as a Markdown table."""
     heads = ("asked", "rows", "answered", "median error", "goal", "80 % range held", "typical range")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for score in scores:
-        goal = goal_of(score.name)
-        cells = (
-            score.name,
-            score.rows,
-            score.answered,
-            f"{score.median_error:.1%}",
-            f"{goal:.0%}" if goal else "",
-            f"{score.coverage:.0%}",
-            f"×/÷ {score.median_factor:.2f}",
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+    return _markdown(heads, map(_asked_cells, scores))
+
+
+def _asked_cells(score: AskedScore) -> Sequence[object]:
+    return (
+        score.name,
+        score.rows,
+        score.answered,
+        f"{score.median_error:.1%}",
+        _shown_goal(score.name),
+        f"{score.coverage:.0%}",
+        f"×/÷ {score.median_factor:.2f}",
+    )
 
 
 def by_chip(leave_out: str = "device") -> str:

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from edgec.bundle.tried_recipe import TriedRecipe
 from edgec.errors import EdgecError
+from edgec.exporter.parity.refusals import JUDGED
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import CompiledModel
     from edgec.exporter.progress import Progress
     from edgec.exporter.request import ExportRequest
     from edgec.exporter.stage_cache import StageCache
-
-# What the ladder refuses: a difference that is too large, a lost channel, other integers.
-_JUDGED = ("E201", "E202", "E203")
 
 
 def compile_first_that_holds(
@@ -46,7 +44,7 @@ def compile_first_that_holds(
             following = _following(request, missed, progress)
             if following is None:
                 raise _named(request, missed) from missed
-            why = missed.why if missed.code in _JUDGED else f"{missed.what}, in {missed.where}"
+            why = missed.why if missed.code in JUDGED else f"{missed.what}, in {missed.where}"
             tried = TriedRecipe(recipe=request.recipe.name, missed=why)
             progress.note(f"{tried.line}: trying {following.recipe.name}")
             request = replace(following, tried=(*request.tried, tried))
@@ -61,7 +59,7 @@ def _following(request: ExportRequest, missed: EdgecError, progress: Progress) -
         kept = with_float_layers(request, progress)
         if kept is not None:
             return replace(request, recipe=kept)
-    if missed.code not in _JUDGED or not request.further_recipes:
+    if missed.code not in JUDGED or not request.further_recipes:
         return None
     finer = () if request.tried else finer_recipes(request, progress)
     following, *others = (*finer, *request.further_recipes)

@@ -26,7 +26,7 @@ from edgec.exporter.parity.half_run import errors_in_half, named, outputs_in_hal
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.output_form import OutputForm, forms_of
 from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
-from edgec.exporter.parity.refusals import used_share
+from edgec.exporter.parity.refusals import JUDGED, used_share
 from edgec.ir.node_layers import layer_of
 from edgec.runtime_py.prepared_inputs import spread
 
@@ -43,7 +43,7 @@ _ENOUGH = 0.5
 _MOST = 0.25
 ROUNDS = 2
 """How often layers are looked for: an artifact may still be off where the graph's float16 is not."""
-_OVERFLOW, _JUDGED = "E830", ("E201", "E202", "E203")
+_OVERFLOW = "E830"
 
 
 def may_keep(request: ExportRequest, error: EdgecError) -> bool:
@@ -51,7 +51,7 @@ def may_keep(request: ExportRequest, error: EdgecError) -> bool:
     form = request.form
     if request.source.kind != "module" or not (form.half and form.static and form.executed):
         return False
-    missed = isinstance(error, BudgetError) and error.code in _JUDGED and error.where.startswith("stage artifact")
+    missed = isinstance(error, BudgetError) and error.code in JUDGED and error.where.startswith("stage artifact")
     return missed or error.code == _OVERFLOW
 
 

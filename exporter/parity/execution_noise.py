@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -30,6 +30,9 @@ from edgec.ir.experts import EXPERTS
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import QUANTIZE
 from edgec.passes.contract import clone, nodes_of
+
+if TYPE_CHECKING:
+    from edgec.backends.forms import Form
 
 aten = torch.ops.aten
 SHARE = 1e-6
@@ -144,3 +147,10 @@ def noise_note(noise: Noise | None) -> str:
 ROUNDED = Second(moved, f"activations moved by {SHARE:g}")
 HALF = Second(in_half, "values rounded to float16")
 HALF_SUMS = Second(in_half_sums, "values and sums of products rounded to float16")
+
+
+def second_execution(form: Form) -> Second:
+    """How an artifact of a form may rightly differ from its graph: by what its runtime rounds."""
+    if not (form.static and form.half):
+        return ROUNDED
+    return HALF_SUMS if form.half_sums else HALF

@@ -13,6 +13,8 @@ from edgec.errors import BudgetError
 # In units of logits; a rung that allows rounding compares top tokens at a wider margin.
 EXACT_EPSILON = 1e-3
 AT_LEAST = frozenset({"top1_agreement", "equal_share"})
+JUDGED = ("E201", "E202", "E203")
+"""What the ladder refuses: a difference that is too large, a lost channel, other integers."""
 MORE_BITS = "choose a recipe with more bits, or keep sensitive layers in float by a rule"
 WRONG = "a pass or the lowering is at fault, not the model: export with --recipe float, and report it"
 _ROUNDED = (

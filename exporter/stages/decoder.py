@@ -13,7 +13,7 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
-from edgec.exporter.parity.execution_noise import HALF, HALF_SUMS, ROUNDED, noise_note
+from edgec.exporter.parity.execution_noise import noise_note, second_execution
 from edgec.exporter.parity.further import FurtherFigures
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung, quality_rung
 from edgec.exporter.parity.last_positions import last_positions, last_rung
@@ -174,10 +174,9 @@ def _with_executions(measure: Measure, request: ExportRequest, passes: Sequence[
     if request.source.trained and probe.further and any(each.effect is Effect.APPROXIMATE for each in passes):
         measure = replace(measure, further=lambda program: run_program(program, probe.further, probe.further_plan))
     form = request.form
-    second = (HALF_SUMS if form.half_sums else HALF) if form.half and form.static else ROUNDED
-    rounds = request.form.static or rounds_values(request.recipe)
+    rounds = form.static or rounds_values(request.recipe)
     measure = replace(measure, locates_quality=not request.spends_bits)
-    return replace(measure, second=second if rounds and request.form.executed else None)
+    return replace(measure, second=second_execution(form) if rounds and form.executed else None)
 
 
 def logits_measure(

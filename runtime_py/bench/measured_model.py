@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from edgec.bundle.entry_points import StateInfo
 from edgec.bundle.manifest import Manifest
 from edgec.devices.prediction.footprint import OWN_KERNELS
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
-from edgec.runtime_py.bench.record import MeasuredModel
+from edgec.runtime_py.bench.record import KvBits, MeasuredModel
 
-KvBits = Literal[4, 8, 16, 32]
 _BITS: dict[str, KvBits] = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8}
 _GRIDS, _PAIRS = "_grid", "uint8"
 

@@ -70,6 +70,9 @@ class Comparability(RecordPart):
     shown: PlainText | None = None
 
 
+KvBits = Literal[4, 8, 16, 32]
+
+
 class MeasuredModel(RecordPart):
     """What decides how fast the bundle's decoder runs.
 
@@ -85,7 +88,7 @@ class MeasuredModel(RecordPart):
     numbers: DecoderNumbers
     read_bytes: Bytes
     kernels: PlainText
-    kv_bits: Literal[4, 8, 16, 32]
+    kv_bits: KvBits
     state_bytes: Bytes
     call_tokens: AnswerCount
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
+from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.serve.adapters import ServedModel
 from edgec.runtime_py.serve.answer_group import AnswerGroup, AnswerPart
 from edgec.runtime_py.serve.hosted import Gone
@@ -32,7 +33,7 @@ _DONE: Final = b"data: [DONE]\n\n"
 class Prepared:
     """A request that is ready for its turn: what is to be computed, and how each answer is written.
 
-    ``each``: answers of one prompt; ``told``: whether a stream ends with its usage.
+    ``each``: answers of one prompt; ``usage``: makes a stream's last chunk of all answers; None: it has none.
     """
 
     offer: ServedModel
@@ -40,7 +41,7 @@ class Prepared:
     shapes: Sequence[AnswerShape]
     each: int = 1
     stream: bool = False
-    told: bool = False
+    usage: Callable[[Sequence[Generation]], dict[str, Any]] | None = None
 
 
 async def answered(request: Request, limits: ServeLimits, prepared: Prepared) -> Any:
@@ -103,8 +104,8 @@ async def _events(
             _LOG.exception("an answer failed")
         yield event(shapes[0].fault(as_body(error)[1]))
         return
-    if prepared.told:
-        yield event(shapes[0].usage(group.results))
+    if prepared.usage is not None:
+        yield event(prepared.usage(group.results))
     if not shapes[0].named:
         yield _DONE
 

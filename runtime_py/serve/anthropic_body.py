@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from edgec.runtime_py.serve.bodies import Called, CalledFunction, ChatBody, Said, Strict
+from edgec.runtime_py.serve.bodies import (
+    MOST_MESSAGES,
+    MOST_STOPS,
+    MOST_TEXT,
+    Called,
+    CalledFunction,
+    ChatBody,
+    Said,
+    Strict,
+)
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
-
-_MOST_TEXT: Final = 4 << 20
-_MOST_MESSAGES: Final = 4096
-_MOST_STOPS: Final = 16
 
 
 class TextBlock(Strict):
     """A piece of text; where it is cached is the server's own choice."""
 
     type: Literal["text"]
-    text: str = Field(max_length=_MOST_TEXT)
+    text: str = Field(max_length=MOST_TEXT)
     cache_control: Any = None
     citations: Any = None
 
@@ -29,7 +34,7 @@ class ThinkingBlock(Strict):
     """What the model thought; a signature says nothing here."""
 
     type: Literal["thinking"]
-    thinking: str = Field(max_length=_MOST_TEXT)
+    thinking: str = Field(max_length=MOST_TEXT)
     signature: str = ""
 
 
@@ -95,10 +100,10 @@ class AnthropicBody(Strict):
     """The body of /v1/messages."""
 
     model: str = Field(max_length=256)
-    messages: list[AnthropicMessage] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    messages: list[AnthropicMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: int | None = Field(default=None, ge=1)
     system: str | list[TextBlock] = ""
-    stop_sequences: list[str] = Field(default=[], max_length=_MOST_STOPS)
+    stop_sequences: list[str] = Field(default=[], max_length=MOST_STOPS)
     stream: bool = False
     temperature: float | None = Field(default=None, ge=0, le=1)
     top_p: float | None = None

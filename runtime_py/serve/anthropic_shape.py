@@ -93,10 +93,6 @@ class BlockShape:
         yield {"type": "message_delta", "delta": _ended(made), "usage": _usage(made)}
         yield {"type": "message_stop"}
 
-    def usage(self, made: Sequence[Generation]) -> dict[str, Any]:
-        """The event message_delta has the usage already."""
-        raise NotImplementedError
-
     def fault(self, error: dict[str, Any]) -> dict[str, Any]:
         """The event of an error."""
         return blocks_error(_SERVERS, error)

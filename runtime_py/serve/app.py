@@ -164,7 +164,8 @@ class Server:
 
     async def _responses(self, request: Request) -> Any:
         body = await self._body(request, ResponseBody)
-        offer, model = self._offer(body.model), self._offer(body.model).hosted.model
+        offer = self._offer(body.model)
+        model = offer.hosted.model
         before = self._kept.get(body.previous_response_id).messages if body.previous_response_id else ()
         chat = chat_of(body, before)
         wanted = await self._preparing.made(request, chat, partial(wanted_message, model, chat))
@@ -251,4 +252,4 @@ def _choices(
     """A request of OpenAI's older paths: every answer is a choice of one object."""
     shapes = [replace(shape, index=place) for place in range(len(wanted))]
     told = body.stream_options is not None and body.stream_options.include_usage
-    return Prepared(offer, wanted, shapes, body.n, body.stream, told)
+    return Prepared(offer, wanted, shapes, body.n, body.stream, shape.usage if told else None)

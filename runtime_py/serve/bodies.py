@@ -12,10 +12,10 @@ from pydantic_core import PydanticCustomError
 from edgec.bundle.limited_json import first_fault, parse_json
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
 
-_MOST_TEXT: Final = 4 << 20
-_MOST_MESSAGES: Final = 4096
+MOST_TEXT: Final = 4 << 20
+MOST_MESSAGES: Final = 4096
 _MOST_TEXTS: Final = 2048
-_MOST_STOPS: Final = 16
+MOST_STOPS: Final = 16
 BodyT = TypeVar("BodyT", bound="Strict")
 HINTS: Final = (
     *("metadata", "prediction", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "store", "user"),
@@ -55,8 +55,8 @@ class StreamOptions(Strict):
 
 
 def _few_strings(stop: str | list[str] | None) -> str | list[str] | None:
-    if isinstance(stop, list) and len(stop) > _MOST_STOPS:
-        raise PydanticCustomError("too_many", "at most {most} strings are taken", {"most": _MOST_STOPS})
+    if isinstance(stop, list) and len(stop) > MOST_STOPS:
+        raise PydanticCustomError("too_many", "at most {most} strings are taken", {"most": MOST_STOPS})
     return stop
 
 
@@ -78,22 +78,22 @@ class GenerationBody(Strict):
     n: int = Field(default=1, ge=1, le=_MOST_ANSWERS)
     stop: Annotated[str | list[str] | None, AfterValidator(_few_strings)] = None
     max_tokens: int | None = Field(default=None, ge=1)
-    regex: str | None = Field(default=None, max_length=_MOST_TEXT)
-    grammar: str | None = Field(default=None, max_length=_MOST_TEXT)
+    regex: str | None = Field(default=None, max_length=MOST_TEXT)
+    grammar: str | None = Field(default=None, max_length=MOST_TEXT)
 
 
 class ContentPart(Strict):
     """A part of a message's content."""
 
     type: Literal["text"]
-    text: str = Field(max_length=_MOST_TEXT)
+    text: str = Field(max_length=MOST_TEXT)
 
 
 class CalledFunction(Strict):
     """What a call names, its arguments as JSON."""
 
     name: str = Field(max_length=256)
-    arguments: str = Field(max_length=_MOST_TEXT)
+    arguments: str = Field(max_length=MOST_TEXT)
 
 
 class Called(Strict):
@@ -139,7 +139,7 @@ class ResponseFormat(Strict):
 class ChatBody(GenerationBody):
     """The body of /v1/chat/completions."""
 
-    messages: list[Said] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    messages: list[Said] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_completion_tokens: int | None = Field(default=None, ge=1)
     tools: list[dict[str, JsonValue]] | None = None
     tool_choice: str | dict[str, JsonValue] | None = None

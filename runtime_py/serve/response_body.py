@@ -7,12 +7,14 @@ messages of /v1/chat/completions, after those of an earlier response where ``pre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.serve.bodies import (
+    MOST_MESSAGES,
+    MOST_TEXT,
     Called,
     CalledFunction,
     ChatBody,
@@ -24,8 +26,6 @@ from edgec.runtime_py.serve.bodies import (
 )
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
 
-_MOST_TEXT: Final = 4 << 20
-_MOST_ITEMS: Final = 4096
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
@@ -33,8 +33,8 @@ class TextPart(Strict):
     """A part of an item's content; annotations and probabilities of an earlier answer say nothing to a model."""
 
     type: Literal["input_text", "output_text", "text", "reasoning_text", "summary_text", "refusal"]
-    text: str = Field(default="", max_length=_MOST_TEXT)
-    refusal: str = Field(default="", max_length=_MOST_TEXT)
+    text: str = Field(default="", max_length=MOST_TEXT)
+    refusal: str = Field(default="", max_length=MOST_TEXT)
     annotations: list[Any] = Field(default=[])
     logprobs: list[Any] = Field(default=[])
 
@@ -56,7 +56,7 @@ class CallItem(Strict):
     type: Literal["function_call"]
     call_id: str = Field(max_length=256)
     name: str = Field(max_length=256)
-    arguments: str = Field(max_length=_MOST_TEXT)
+    arguments: str = Field(max_length=MOST_TEXT)
     id: str | None = None
     status: str | None = None
 
@@ -120,8 +120,8 @@ class ResponseBody(Strict):
     """The body of /v1/responses."""
 
     model: str = Field(max_length=256)
-    input: str | Annotated[list[ResponseItem], Field(max_length=_MOST_ITEMS)]
-    instructions: str | None = Field(default=None, max_length=_MOST_TEXT)
+    input: str | Annotated[list[ResponseItem], Field(max_length=MOST_MESSAGES)]
+    instructions: str | None = Field(default=None, max_length=MOST_TEXT)
     previous_response_id: str | None = Field(default=None, max_length=256)
     store: bool = True
     stream: bool = False

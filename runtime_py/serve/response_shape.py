@@ -158,10 +158,6 @@ class ResponseShape:
         status = _status(made)
         yield self._event(status, response=self._kept(status, self._done, made))
 
-    def usage(self, made: Sequence[Generation]) -> dict[str, Any]:
-        """The last event has the usage already."""
-        raise NotImplementedError
-
     def fault(self, error: dict[str, Any]) -> dict[str, Any]:
         """The event of an error."""
         held = error["error"]

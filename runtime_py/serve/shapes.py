@@ -39,9 +39,6 @@ class AnswerShape(Protocol):
     def last(self, made: Generation) -> Iterator[dict[str, Any]]:
         """The chunks after all pieces, which say why the answer ended."""
 
-    def usage(self, made: Sequence[Generation]) -> dict[str, Any]:
-        """The chunk that counts the tokens of all answers."""
-
     def fault(self, error: dict[str, Any]) -> dict[str, Any]:
         """The chunk of an error, of the object that whole answers have of it."""
 

@@ -16,7 +16,7 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.folder import read_manifest
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.execution import run_artifact, run_program
-from edgec.exporter.parity.execution_noise import HALF, HALF_SUMS, ROUNDED, Noise
+from edgec.exporter.parity.execution_noise import Noise, second_execution
 from edgec.exporter.parity.ladder import Stage, executed_budget, lowering_rung
 from edgec.exporter.parity.own_roundings import rung_with_roundings
 from edgec.exporter.parity.probe_calls import text_calls
@@ -72,9 +72,8 @@ def rounded(folder: Path, **options: Any) -> Rounded:
     captured = capture_request(request, stream_weights(request.source), Progress())
     program = with_floats(run_passes(captured, stages.passes(), in_place=True))
     run = partial(run_program, tokens=request.probe.tokens, plan=request.probe.plan)
-    second = (HALF_SUMS if request.form.half_sums else HALF) if request.form.half else ROUNDED
     logits = run(program)
-    return Rounded(request, program, logits, second.noise(program, logits, run))
+    return Rounded(request, program, logits, second_execution(request.form).noise(program, logits, run))
 
 
 @pytest.fixture(scope="module")
