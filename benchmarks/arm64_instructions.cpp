@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "linear/kernel.h"
+#include "kernels/linear/kernel.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 """Instructions of the linear kernels of arm64, counted in an emulator: python -m benchmarks.arm64_instructions.
 
-qemu executes a small program (arm64_instructions.cpp) with the kernels of ``devices/runner/kernels/linear``, and a
+qemu executes a small program (arm64_instructions.cpp) with the kernels of ``engine/kernels/linear``, and a
 plugin of qemu (arm64_instructions.c) counts the instructions of each multiplication. An emulator's times say nothing
 about a phone, and a count is not a time either: none is claimed. A count shows whether a change to a kernel saves work,
 and how near it comes to its design. The compiler is aarch64-linux-gnu-g++, or the one that CXX_ARM64 names.
@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgec.devices.qemu.emulator import find_emulator
-from edgec.devices.runner.abi import ARM64, find_compiler
-from edgec.devices.runner.build import FLAGS, SOURCES
+from edgec.engine.compile.abi import ARM64, find_compiler
+from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
 from edgec.errors import ToolError
 
 PROGRAM, PLUGIN = (Path(__file__).with_suffix(suffix) for suffix in (".cpp", ".c"))
@@ -150,7 +150,7 @@ def _compiled(folder: Path) -> _Programs:
         raise _missing("No C compiler is installed.", "PATH", "looked for cc, gcc and clang", "Debian: apt install gcc")
     built = _Programs(folder / "kernels", folder / "plugin.so")
     sources = [*sorted((KERNELS / "linear").glob("*.cpp")), PROGRAM]
-    _compile([find_compiler(ARM64), *FLAGS, *ARM64.flags, "-static", f"-I{KERNELS}", *sources, "-o", built.program])
+    _compile([find_compiler(ARM64), *FLAGS, *ARM64.flags, "-static", *INCLUDES, *sources, "-o", built.program])
     _compile([host, "-O2", "-shared", "-fPIC", "-fvisibility=hidden", PLUGIN, "-o", built.plugin])
     return built
 

@@ -228,7 +228,7 @@ def _megabytes(size: int | None) -> str:
 
 
 def _in_own_process(arguments: Sequence[str]) -> dict[str, Any]:
-    from edgec.devices.runner.build import build_runner
+    from edgec.engine.compile.build import build_runner
 
     with TemporaryDirectory() as folder:
         copytree(build_runner().folder.parent, f"{folder}/runner")

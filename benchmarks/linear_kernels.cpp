@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "linear/kernel.h"
+#include "kernels/linear/kernel.h"
 
 namespace {
 

@@ -29,7 +29,7 @@ READ = "read"
 class Scheme:
     """How values become codes: value = step * code - offset, times the scale of its group (0: of its row).
 
-    ``scales`` names what stands beside the codes, minimums included (devices/runner/kernels/linear/matrix.h).
+    ``scales`` names what stands beside the codes, minimums included (engine/kernels/linear/matrix.h).
     """
 
     name: str
@@ -137,12 +137,12 @@ def measure(rounds: int, shapes: Sequence[Shape] = SHAPES, schemes: Sequence[Sch
 
 def _compiled(folder: Path) -> Path:
     from benchmarks.harness.processes import run
-    from edgec.devices.runner.abi import NATIVE, find_compiler
-    from edgec.devices.runner.build import FLAGS, SOURCES
+    from edgec.engine.compile.abi import NATIVE, find_compiler
+    from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
 
     kernels, program = SOURCES / "kernels", folder / "linear_kernels"
     sources = sorted((kernels / "linear").glob("*.cpp"))
-    run([find_compiler(NATIVE), *FLAGS, f"-I{kernels}", SOURCE, *sources, "-o", program])
+    run([find_compiler(NATIVE), *FLAGS, *INCLUDES, SOURCE, *sources, "-o", program])
     return program
 
 

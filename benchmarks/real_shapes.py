@@ -131,7 +131,7 @@ def measured(shape: Shape, folder: Path) -> Row:
 
 def _running_bytes(bundle: Path, vocab_size: int) -> int:
     """The most memory of the runner, which reads a prompt and writes some tokens, beyond that before the load."""
-    from edgec.devices.runner.build import build_runner
+    from edgec.engine.compile.build import build_runner
 
     tokens = ",".join(str(token * 7919 % vocab_size) for token in range(PROMPT))
     command = [str(build_runner().runner), "--bundle", str(bundle), "--tokens", tokens]

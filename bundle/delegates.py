@@ -5,7 +5,7 @@ flatbuffer are read (executorch/backends/xnnpack/serialization/schema.fbs), by h
 ExecuTorch wheel, and decompiling with flatc writes numbers that are not JSON.
 
 edgec's delegate is text, written by ``backends/edgec_linear/text.py`` and read on the device by
-``devices/runner/kernels/region/region_text.cpp``, which checks it whole; here only its matrices are of interest.
+``engine/kernels/region/region_text.cpp``, which checks it whole; here only its matrices are of interest.
 """
 
 from __future__ import annotations

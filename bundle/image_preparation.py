@@ -1,7 +1,7 @@
 """How images become the tiles of a vision-language model, and what their places in a prompt look like, as data.
 
 A bundle has it as ``images/preparation.json``: made at export from transformers' own processor and compared with it,
-read by the runner and by apps (``devices/runner/sight``). Python itself goes on using the processor.
+read by the runner and by apps (``engine/vision``). Python itself goes on using the processor.
 
     image -> [grid: scaled, cut into parts] -> tiles of bytes [H, W, 3] -> (byte * scale - mean) / std, [3, H, W]
 """

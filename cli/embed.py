@@ -38,7 +38,7 @@ def embed(
 
     edgec embed Qwen3-0.6B-android-cpu.edgec --platform android --tools tools.json
     """
-    from edgec.devices.embed.console import print_embedded
+    from edgec.apps.embed.console import print_embedded
     from edgec.devices.phone_file import added_phone
     from edgec.exporter.apps import embed as write
 

@@ -43,10 +43,10 @@ def runner(
     edgec runner build --aar NameKit --executorch ~/executorch
     """
     if aar is not None:
-        from edgec.devices.embed.console import build_aar
+        from edgec.apps.embed.console import build_aar
 
         build_aar(aar, out, executorch, json)
         return
-    from edgec.devices.runner.console import build
+    from edgec.engine.compile.console import build
 
     build(abi, wheel, json)

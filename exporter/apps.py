@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgec.apps.embed import embed as packages
+from edgec.apps.embed.embed import Embedded
 from edgec.bundle.tools import Given
-from edgec.devices.embed import embed as packages
-from edgec.devices.embed.embed import Embedded
 from edgec.exporter.schemas.held_calls import hold_calls
 from edgec.quiet import quiet
 
@@ -37,7 +37,7 @@ def embed(
         The package's path and what it needs.
 
     Raises:
-        InputError: see `edgec.devices.embed.embed`; E613 to E615, E620, a tool's schema cannot be enforced in the
+        InputError: see `edgec.apps.embed.embed`; E613 to E615, E620, a tool's schema cannot be enforced in the
             model's notation of calls; E762, not by an app's engine; E763, the notation's markers end texts; E617, the
             tokenizer has no bytes; E625, it does not write the markers of reasoning.
         ToolError: E600, the library that checks signatures is not installed; E619, llguidance is not, which calls need.

@@ -1,6 +1,6 @@
 """Attention in encoder-decoder models, as lowered programs call it: without causal order, or with biased scores.
 
-The C++ kernels (``devices/runner/kernels/encoder_attention.cpp``) compute the same, under ``edgec::NAME.out``.
+The C++ kernels (``engine/kernels/encoder_attention.cpp``) compute the same, under ``edgec::NAME.out``.
 
     edgec::encoder_attention  q [1, S, H, D], keys [1, T, G, D], values [1, T, G, Dv], bias [1, H, S, T] or None
                               -> [1, S, H, Dv]: every query sees every key

@@ -70,7 +70,7 @@ LINEAR_KERNELS = (
     *(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=bits == 8, activation_group=32) for bits in (2, 3, 4, 8)),
     *LIFTED_KERNELS,
 )
-"""What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
+"""What edgec's own linear kernels read (engine/kernels/linear/matrix.h)."""
 STORED_KERNELS = (
     *(KernelGrid(s.bits, (s.group_size,), 0, False, 32, s.symmetric, s.stored) for s in HELD_SCHEMES.values()),
     *(KernelGrid(form.bits, HELD_GROUPS, 1, False, 32, form.symmetric, name) for name, form in PACKED_FORMS.items()),

@@ -1,6 +1,6 @@
 """edgec's own operators, which lowered decoders call: their schemas, and their meaning in plain torch.
 
-The C++ kernels in ``devices/runner/kernels`` compute the same for ExecuTorch, under ``edgec::NAME.out``.
+The C++ kernels in ``engine/kernels`` compute the same for ExecuTorch, under ``edgec::NAME.out``.
 
     edgec::rms_norm          x [..., D], weight [D] or None                         -> [..., D]
     edgec::rope              x [1, S, H, D], cos and sin [1, S, R], R <= D          -> [1, S, H, D]

@@ -1,6 +1,6 @@
 """LSTM and GRU over a whole sequence, one direction of one layer at a time, as lowered modules call them.
 
-The C++ kernels (``devices/runner/kernels/recurrent_layers.cpp``) compute the same, under ``edgec::NAME.out``.
+The C++ kernels (``engine/kernels/recurrent_layers.cpp``) compute the same, under ``edgec::NAME.out``.
 
     edgec::lstm  given [B, T, 4 H], hidden and cell [B, H], weight [4 H, H], scale?, backwards  -> [B, T + 1, H]
     edgec::gru   given [B, T, 3 H], hidden [B, H], weight [3 H, H], bias [3 H]?, scale?, backwards -> [B, T, H]

@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from rich.text import Text
 
 from edgec.bundle.atomic import existing_parent, free_bytes
-from edgec.devices.runner.abi import find_compiler
-from edgec.devices.runner.build import find_build
+from edgec.engine.compile.abi import find_compiler
+from edgec.engine.compile.build import find_build
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.installation import CACHE_FIX, cache_root
 from edgec.runtime_py.engines.executorch_binding import runtime

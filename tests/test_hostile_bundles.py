@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from edgec.apps.embed.embed import embed
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import read_golden
-from edgec.devices.embed.embed import embed
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.sources.tokenizer import load_tokenizer
 from edgec.runtime_py.model import Model, load

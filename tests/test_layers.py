@@ -12,9 +12,9 @@ import pytest
 from edgec.exporter.provenance import direct_imports
 
 PACKAGE = Path(__file__).parents[1] / "src" / "edgec"
-LAYERS = ("ir", "bundle", "passes", "devices", "backends", "runtime_py", "exporter", "cli")
+LAYERS = ("ir", "bundle", "passes", "engine", "devices", "apps", "backends", "runtime_py", "exporter", "cli")
 # What stands beside the order: these read bundles, and know nothing of graph rewrites.
-STRANGERS = {"runtime_py": ("passes",), "devices": ("passes",)}
+STRANGERS = {"runtime_py": ("passes",), "devices": ("passes",), "engine": ("passes",), "apps": ("passes",)}
 # Names that are programs', not models'.
 PROGRAMS = ("llama.cpp", "llama-cli")
 # By which transformers calls a decoder; a backend that spells one has learnt a model family.
@@ -107,7 +107,11 @@ def planted(tmp_path: Path) -> Path:
     """A package with one module per layer, each importing the one before it."""
     for index, layer in enumerate(LAYERS):
         (tmp_path / layer).mkdir()
-        below = f"from edgec.{LAYERS[index - 1]}.thing import x\n" if index > 0 and layer != "devices" else ""
+        below = (
+            f"from edgec.{LAYERS[index - 1]}.thing import x\n"
+            if index > 0 and layer not in ("engine", "devices", "apps")
+            else ""
+        )
         (tmp_path / layer / "thing.py").write_text(below)
     (tmp_path / "__init__.py").write_text("")
     return tmp_path

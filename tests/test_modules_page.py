@@ -15,7 +15,7 @@ from benchmarks.real_networks.made_inputs import image
 from benchmarks.real_networks.network import FOLDER, seeded
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.input_preparation import ImagePreparation, read_preparations
-from tests.devices.embed.swift_syntax import faults
+from tests.apps.swift_syntax import faults
 from tests.test_readme import ROOT, blocks
 
 PAGE = (ROOT / "docs" / "modules.md").read_text()

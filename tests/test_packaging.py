@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from edgec.cli.app import COMMANDS
-from edgec.devices.runner.build import build_runner
+from edgec.engine.compile.build import build_runner
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "edgec"

@@ -1,4 +1,4 @@
-"""Matrices of few bits in the order in which edgec's kernels read them (devices/runner/kernels/linear/matrix.h).
+"""Matrices of few bits in the order in which edgec's kernels read them (engine/kernels/linear/matrix.h).
 
     codes [N, K], scales [N, G]      ==>      blocks of 16 rows (x86) or 8 (arm64), one after the other:
                                               per group:  codes, slice by slice of 32 values | bfloat16 scales

@@ -1,4 +1,4 @@
-"""Matrices of few bits read back from an artifact's bytes, as devices/runner/kernels/linear/matrix.h lays them out.
+"""Matrices of few bits read back from an artifact's bytes, as engine/kernels/linear/matrix.h lays them out.
 
 Written apart from layout.py and scale_forms.py, which write those bytes: what both get wrong in the same way is left to
 the comparison of logits.

@@ -1,4 +1,4 @@
-"""How the scales and minimums of a matrix are stored beside its codes (devices/runner/kernels/linear/matrix.h).
+"""How the scales and minimums of a matrix are stored beside its codes (engine/kernels/linear/matrix.h).
 
 A value is ``whole number * scale + minimum``, with a scale and perhaps a minimum for each group. Which form holds
 them is read off the numbers: the graph says float32, and what a checkpoint or an algorithm put on a grid of fewer bits

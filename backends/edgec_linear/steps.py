@@ -1,4 +1,4 @@
-"""A cluster of nodes as the steps that edgec's backend runs (devices/runner/kernels/region/region.h).
+"""A cluster of nodes as the steps that edgec's backend runs (engine/kernels/region/region.h).
 
     norm -> quantize -> linear gate, up -> silu(gate) * up -> quantize -> linear down -> + residual
         ==>

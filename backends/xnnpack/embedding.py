@@ -138,7 +138,7 @@ def _packed_delegate(
 
 
 def _blob(table: EmbeddingTable, stored: list[DelegateConstant]) -> bytes:
-    """The delegate's description, as text that ``devices/runner/kernels/embedding_backend.cpp`` reads."""
+    """The delegate's description, as text that ``engine/kernels/embedding_backend.cpp`` reads."""
     rows, width = table.parts[0][2].shape
     scales = stored[1].key if len(stored) > 1 else ""
     fields = {"edgec.embedding": 1, "bits": table.bits, "rows": rows, "width": width, "group": table.group}

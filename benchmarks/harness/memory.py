@@ -66,7 +66,7 @@ def _in_runner(bench: Bench, subject: Subject) -> dict[str, Any]:
 
 def run_runner(bench: Bench, subject: Subject, prompt: int, new: int) -> Done:
     """Run ``edgec-runner`` on a subject's bundle."""
-    from edgec.devices.runner.build import build_runner
+    from edgec.engine.compile.build import build_runner
 
     ids = ",".join(str((7 * i + 3) % int(subject.model.config["vocab_size"])) for i in range(prompt))
     packed = bench.shop.cache / "packed"

@@ -38,7 +38,7 @@ def _limits(bench: Bench) -> Fields:
 
 def _engine(bench: Bench) -> Fields:
     """Compile the engine before anything is timed, so that no export includes it."""
-    from edgec.devices.runner.build import build_runner
+    from edgec.engine.compile.build import build_runner
 
     build_runner(announce=bench.say)
     return {}

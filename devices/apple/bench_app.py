@@ -11,8 +11,8 @@ from edgec.devices.apple.xcrun import call, has_xcode, no_xcode
 from edgec.errors import InputError, ToolError
 
 if TYPE_CHECKING:
+    from edgec.apps.embed.written_package import AppPackage
     from edgec.bundle.folder import Bundle
-    from edgec.devices.embed.written_package import AppPackage
 
 BUILD_S: Final = 3600.0
 GIVEN: Final = "EDGEC_BENCH_APP"
@@ -33,7 +33,7 @@ def package_of(bundle: Bundle) -> AppPackage:
     Raises:
         InputError: E460 the bundle is not for iOS, E462 to E465 no app can be made of it.
     """
-    from edgec.devices.embed.swift_package import swift_package
+    from edgec.apps.embed.swift_package import swift_package
 
     return swift_package(bundle)
 
@@ -67,8 +67,8 @@ def bench_app(package: AppPackage, sdk: str, folder: Path, where: str) -> BenchA
 
 
 def _built(package: AppPackage, sdk: str, folder: Path, where: str) -> Path:
-    from edgec.devices.embed.written_package import write_package
-    from edgec.devices.embed.xcode_project import BENCH
+    from edgec.apps.embed.written_package import write_package
+    from edgec.apps.embed.xcode_project import BENCH
 
     write_package(package, folder / "package")
     platform = {"iphoneos": "generic/platform=iOS", "iphonesimulator": "generic/platform=iOS Simulator"}[sdk]

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgec.devices.runner.build import RunnerBuild, start_line
+from edgec.engine.compile.build import RunnerBuild, start_line
 from edgec.errors import ToolError
 
 EMULATOR = "qemu-aarch64"

@@ -19,7 +19,7 @@ from edgec.errors import InputError
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
-    from edgec.devices.runner.build import RunnerBuild
+    from edgec.engine.compile.build import RunnerBuild
 
 
 class QemuTransport:
@@ -67,8 +67,8 @@ class QemuTransport:
 
     @cached_property
     def _build(self) -> RunnerBuild:
-        from edgec.devices.runner.abi import ARM64
-        from edgec.devices.runner.build import build_runner
+        from edgec.engine.compile.abi import ARM64
+        from edgec.engine.compile.build import build_runner
 
         return build_runner(announce=self._say, abi=ARM64)
 

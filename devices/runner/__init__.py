@@ -1,1 +1,1 @@
-"""The engine and the standalone runner in C++, and the Python that builds them, starts them and reads their output."""
+"""The standalone runner on a device: what travels there, how it is started, and how its output is read."""

@@ -36,8 +36,8 @@ def arm64_runner(say: Say) -> RunnerPackage:
     Raises:
         ToolError: E301, E311, E312, E571: it cannot be built.
     """
-    from edgec.devices.runner.abi import ARM64
-    from edgec.devices.runner.build import build_runner, start_line
+    from edgec.engine.compile.abi import ARM64
+    from edgec.engine.compile.build import build_runner, start_line
 
     build = build_runner(announce=say, abi=ARM64)
     files = {path.name: path for path in build.files}

@@ -10,8 +10,8 @@ import platform
 from typing import TYPE_CHECKING, Final
 
 from edgec.devices.qemu.emulator import find_emulator
-from edgec.devices.runner.abi import ARM64
-from edgec.devices.runner.build import build_runner, find_build
+from edgec.engine.compile.abi import ARM64
+from edgec.engine.compile.build import build_runner, find_build
 from edgec.errors import InputError, ToolError
 from edgec.exporter.parity.emulated import Emulation, emulated_calls, fed_tokens
 from edgec.exporter.progress import Progress

@@ -12,8 +12,8 @@ from edgec.bundle.end_tokens import with_tokenizer_ends
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
 from edgec.bundle.prefix import read_system_prompt
-from edgec.devices.runner.build import build_runner, find_build
 from edgec.devices.targets import DEFAULT_TARGET, Target, known_name, load_target
+from edgec.engine.compile.build import build_runner, find_build
 from edgec.errors import InputError, ToolError
 from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.options import ExportOptions

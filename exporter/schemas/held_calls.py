@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from edgec.apps.embed.held_calls import VOCABULARY, HeldCalls
 from edgec.bundle.folder import Bundle
 from edgec.bundle.schemas import token_bytes
 from edgec.bundle.tools import Tool
-from edgec.devices.embed.held_calls import VOCABULARY, HeldCalls
 from edgec.errors import InputError
 from edgec.exporter.schemas.lark import lark_grammar, tokens_in
 from edgec.exporter.schemas.messages import UNUSED_BYTES, compile_message

@@ -3,7 +3,7 @@
 A state has edges for bytes, and calls: follow another state to a final one, then go on at a third. The file is little-
 endian: the letters EDGECGR1; the numbers of states, edges and calls (uint32); where each state's edges end, and where
 its calls end (uint32); whether each state is final (uint8); the edges (uint8 first and last byte, uint32 target); the
-calls (uint32 callee, uint32 next). The text begins at state 0. `devices/runner/engine/structure_file.cpp` reads it.
+calls (uint32 callee, uint32 next). The text begins at state 0. `engine/core/structure_file.cpp` reads it.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class EngineModel:
         return EngineSession(self, profile)
 
     def step(self, sessions: Sequence[EngineSession], inputs: Sequence[Sequence[Array]]) -> list[Array]:
-        """Execute a decoder's method for several of its sessions in one call (``edgec_model_step`` of c_api.h).
+        """Execute a decoder's method for several of its sessions in one call (``edgec_model_step`` of engine.h).
 
         Args:
             sessions: different ones of this model.

@@ -13,7 +13,7 @@ from edgec.bundle.tensor_file import FloatTensor
 from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.engine_library import library
 
-# As c_api.h names the formats of numbers.
+# As engine.h names the formats of numbers.
 _DTYPES = {"F16": 5, "F32": 6, "BF16": 15}
 
 

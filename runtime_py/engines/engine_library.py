@@ -1,4 +1,4 @@
-"""edgec's engine as a library: compiled for this machine at its first use, with the interface of ``c_api.h``."""
+"""edgec's engine as a library: compiled for this machine at its first use, with the interface of ``engine.h``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
-from edgec.devices.runner.build import build_runner
+from edgec.engine.compile.build import build_runner
 from edgec.errors import ToolError
 
 ABI_VERSION: Final = 2
@@ -19,19 +19,19 @@ _Result = TypeVar("_Result")
 
 
 class RawTensor(Structure):
-    """``EdgecTensor`` of c_api.h."""
+    """``EdgecTensor`` of engine.h."""
 
     _fields_: ClassVar = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("sizes", c_int64 * MAX_RANK)]
 
 
 class RawRun(Structure):
-    """``EdgecRun`` of c_api.h."""
+    """``EdgecRun`` of engine.h."""
 
     _fields_: ClassVar = [("session", c_void_p), ("token_count", c_int64), ("row_count", c_int64)]
 
 
 class RawInfo(Structure):
-    """``EdgecModelInfo`` of c_api.h."""
+    """``EdgecModelInfo`` of engine.h."""
 
     _fields_: ClassVar = [
         *((name, c_int64) for name in ("load_ns", "state_bytes", "scratch_bytes", "packed_bytes")),

@@ -1,7 +1,7 @@
 """The cache of packed weights: two files per artifact, CPU and ExecuTorch, the least recently used ones removed.
 
 XNNPACK multiplies weights in an order that suits the CPU. Packing them takes most of a load, so it is done once and the
-result mapped from a file; ``devices/runner/engine/packed_file.h`` says when a file is trusted. Matrices of edgec's own
+result mapped from a file; ``engine/core/packed_file.h`` says when a file is trusted. Matrices of edgec's own
 kernels that are made for another processor family lie in a second file, ``….laid.packed``.
 """
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from edgec.bundle.folder import Bundle
 from edgec.devices.qemu.emulator import CPU, EMULATOR, qemu_line
-from edgec.devices.runner.abi import ARM64
-from edgec.devices.runner.build import build_runner
+from edgec.engine.compile.abi import ARM64
+from edgec.engine.compile.build import build_runner
 from edgec.errors import InputError
 
 Floats = NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""A bundle's preparation of images, carried out with Pillow as ``devices/runner/sight`` does it.
+"""A bundle's preparation of images, carried out with Pillow as ``engine/vision`` does it.
 
 An export compares it with transformers' processor, so that what a bundle says of its images is what its model expects.
 """

@@ -11,9 +11,9 @@ from edgec.bundle.folder import write_bundle
 from edgec.bundle.golden import golden_bytes
 from edgec.bundle.manifest import Manifest
 from edgec.cli.app import run_cli
+from tests.apps.android_bundles import EXAMPLE, TOKENIZER, artifact_files
+from tests.apps.ios_bundles import GOLDEN, decoder_manifest
 from tests.bundle.bundle_samples import FILES, sample_manifest
-from tests.devices.embed.android_bundles import EXAMPLE, TOKENIZER, artifact_files
-from tests.devices.embed.ios_bundles import GOLDEN, decoder_manifest
 
 ANDROID_FILES: dict[str, bytes | Path] = {f"tokenizer/{name}": EXAMPLE / name for name in TOKENIZER}
 ANDROID_FILES["golden.json"] = golden_bytes(GOLDEN)

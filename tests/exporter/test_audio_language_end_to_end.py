@@ -13,9 +13,9 @@ import torch
 from typer.testing import CliRunner
 
 import edgec
+from edgec.apps.embed.embed import embed
 from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
-from edgec.devices.embed.embed import embed
 from edgec.devices.job import Job
 from edgec.errors import InputError
 from edgec.exporter.report.headline import next_commands

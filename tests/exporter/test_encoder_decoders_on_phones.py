@@ -11,10 +11,10 @@ import torch
 from typer.testing import CliRunner
 
 import edgec
+from edgec.apps.embed.embed import embed
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import Golden, read_golden
 from edgec.cli.app import app
-from edgec.devices.embed.embed import embed
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Progress

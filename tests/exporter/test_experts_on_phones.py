@@ -12,7 +12,7 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.emulated import EmulatedRunner
-from tests.devices.runner.test_kernels import CAN_EMULATE
+from tests.engine.test_kernels import CAN_EMULATE
 from tests.families import Family, save
 
 FAMILIES = (

@@ -14,7 +14,7 @@ from edgec.bundle.folder import read_manifest
 from edgec.runtime_py.chat import chat_tokens
 from edgec.runtime_py.model import Model
 from tests.conftest import SYSTEM_PROMPT as SYSTEM
-from tests.devices.runner.test_runner import run_runner
+from tests.engine.test_runner import run_runner
 from tests.families import Family, save
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 from tests.state_families import STATE_FAMILIES

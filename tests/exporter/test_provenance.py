@@ -10,7 +10,7 @@ from edgec.exporter import provenance as module
 from edgec.exporter.provenance import EXECUTION, direct_imports, file_of, imported_modules, source_digest
 from edgec.exporter.stages.protocol import LOWERING
 
-APP_TEMPLATES = "edgec.devices.embed"
+APP_TEMPLATES = "edgec.apps.embed"
 
 
 def test_a_stage_depends_on_passes_and_backends() -> None:
@@ -44,7 +44,7 @@ def test_no_stage_depends_on_what_only_shows_or_measures() -> None:
 
 def test_the_state_of_a_prompt_depends_on_the_engine_that_computed_it() -> None:
     every = imported_modules(("edgec.exporter.stages.prefix",))
-    assert {"edgec.runtime_py.engines.engine", "edgec.devices.runner.build"} <= every
+    assert {"edgec.runtime_py.engines.engine", "edgec.engine.compile.build"} <= every
 
 
 def test_an_edit_changes_the_digest_of_those_who_import_it_only(

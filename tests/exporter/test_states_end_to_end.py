@@ -25,7 +25,7 @@ from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.verify.emulated import EmulatedRunner
-from tests.devices.runner.test_kernels import CAN_EMULATE
+from tests.engine.test_kernels import CAN_EMULATE
 from tests.exporter.test_families_end_to_end import greedy, greedy_in_bundle
 from tests.families import Family, save
 from tests.runtime_py.speculation.simulated import Always, Replay

@@ -1,4 +1,4 @@
-"""Codes and sizes of packed matrices; tests/devices/runner/test_linear_kernels.py reads their bytes with kernels."""
+"""Codes and sizes of packed matrices; tests/engine/test_linear_kernels.py reads their bytes with kernels."""
 
 from __future__ import annotations
 

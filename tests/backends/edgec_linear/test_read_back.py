@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from edgec.backends.edgec_linear.layout import BlockRows, pack_matrix
 from edgec.backends.edgec_linear.read_back import read_back
-from tests.devices.runner.test_linear_kernels import CASES, FORMS, Case, case_of, drawn
+from tests.engine.test_linear_kernels import CASES, FORMS, Case, case_of, drawn
 from tests.example_counts import examples
 
 

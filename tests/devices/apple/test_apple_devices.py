@@ -26,9 +26,9 @@ from edgec.devices.transport import Conditions, connect
 from edgec.errors import EdgecError, InputError
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.bench.record import RepetitionRecord, read_records
+from tests.apps.ios_bundles import GOLDEN, decoder_manifest
 from tests.devices.apple import apple_answers as answers
 from tests.devices.apple.app_result import app_result
-from tests.devices.embed.ios_bundles import GOLDEN, decoder_manifest
 
 BIN = Path(__file__).parent / "bin"
 IOS, SIM = f"ios:{answers.UDID}", f"sim:{answers.SIMULATOR}"

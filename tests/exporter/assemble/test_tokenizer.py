@@ -15,7 +15,7 @@ from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.sources.model_folder import tokenizer_files
 from edgec.exporter.sources.tokenizer import load_tokenizer
-from tests.devices.embed.tokenizer_samples import sample
+from tests.apps.tokenizer_samples import sample
 from tests.vision_words import tokenizer
 
 TEXT = "what is this"

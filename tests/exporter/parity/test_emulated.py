@@ -13,7 +13,7 @@ import pytest
 import edgec
 from edgec.bundle.findings import Rung
 from edgec.bundle.folder import read_manifest
-from edgec.devices.runner.build import RunnerBuild, build_runner
+from edgec.engine.compile.build import RunnerBuild, build_runner
 from edgec.errors import BudgetError
 from edgec.exporter.parity.emulated import STAGE
 from edgec.exporter.report.summary import summary_json

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from edgec.devices.runner.build import RunnerBuild
 from edgec.devices.targets import load_target
+from edgec.engine.compile.build import RunnerBuild
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity.emulated import Emulation, emulated_calls, fed_tokens

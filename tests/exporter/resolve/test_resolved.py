@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from edgec.devices.runner.build import RunnerBuild
 from edgec.devices.targets import load_target
+from edgec.engine.compile.build import RunnerBuild
 from edgec.errors import ToolError
 from edgec.exporter.assemble.assemble import _generation_config
 from edgec.exporter.options import ExportOptions

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from edgec.apps.embed.held_calls import VOCABULARY, HeldCalls
 from edgec.bundle.schemas import MAGIC
 from edgec.bundle.tools import Given, tools_of
-from edgec.devices.embed.held_calls import VOCABULARY, HeldCalls
 from edgec.errors import InputError
 from edgec.exporter.schemas.held_calls import held_calls
 from edgec.exporter.schemas.messages import UNUSED_BYTES

@@ -16,12 +16,12 @@ import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.schemas import MOST_SCHEMA_BYTES
 from edgec.cli.app import app
-from edgec.devices.runner.build import build_runner
+from edgec.engine.compile.build import build_runner
 from edgec.errors import InputError
 from edgec.exporter.schemas.shipped import _stored, schema_files
 from edgec.runtime_py.structured.shipped import shipped_schema, shipped_structure
 from edgec.runtime_py.structured.wanted import wanted
-from tests.devices.runner.test_structured_text import PERSON
+from tests.engine.test_structured_text import PERSON
 from tests.exporter.schemas.walker import matcher_of
 from tests.runtime_py.structured.steppers import EXAMPLE
 

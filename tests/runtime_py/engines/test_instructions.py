@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgec.bundle.folder import open_bundle
-from edgec.devices.runner.build import build_runner
+from edgec.engine.compile.build import build_runner
 from edgec.errors import InputError
 from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.instructions import kernel_text, linear_kernel, linear_kernels

@@ -16,10 +16,10 @@ from typing import Any, Final
 import pytest
 from tokenizers import AddedToken
 
+from edgec.apps.embed.call_spans import PROBE, call_span, probe_call, probe_result
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.notations import CALL_FORMS, call_form, thinking_form
-from edgec.devices.embed.call_spans import PROBE, call_span, probe_call, probe_result
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.messages.dialect import Dialect, Wish
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK

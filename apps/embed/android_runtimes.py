@@ -1,0 +1,177 @@
+"""The dependencies and templates that an Android app needs to run an artifact, by its format and backend."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edgec.apps.embed.app_facts import AppFacts
+from edgec.bundle.manifest import Manifest
+from edgec.errors import InputError
+
+_NEVER_RUN = """
+This artifact has never been executed: its graphs were compared up to the last pass, and golden.json holds token ids but
+no outputs. On the first device, compare its answers with those of a bundle for `android-cpu`.
+"""
+_HEXAGON = """
+The contexts are made for one chip (`model.qnn/soc_model.txt`). An app that links this module must unpack its native
+libraries (`packaging { jniLibs { useLegacyPackaging = true } }` in its `android` block); it needs API level 27. Plug-in
+and Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
+"""
+_UNFIT = "no app glue fits this bundle"
+_SENSES_FIX = "export it for a CPU, with edgec's own kernels"
+_COMPILED = """
+## Engine
+
+The artifact needs edgec's kernels. The app compiles them and edgec's engine from `model/src/main/cpp`, with the NDK
+and CMake that `model/build.gradle.kts` names, together with ExecuTorch's runtime and those of its operators that the
+artifact uses. CMake fetches ExecuTorch from GitHub at the tag of the bundle's version, or takes a checkout with its
+submodules, in a folder named `executorch`: `-PexecutorchRoot=FOLDER`. ExecuTorch's build needs a Python with torch:
+activate edgec's environment, or give `-Ppython=FILE`.
+
+`edgec runner build --aar FOLDER` compiles the engine once, with the NDK in `ANDROID_NDK_HOME`;
+`-PengineArchive=FILE.aar` then takes it from there.
+
+edgec's tests compile this project for 64-bit Arm Linux, against ExecuTorch's published libraries, and run it in
+emulation. No NDK has compiled it.
+"""
+_JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0")
+_STATIC = {"ModelDecoder": "DecoderStatic"}
+_TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "HeldState": "HeldState"}
+_ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "HeldState": "OnnxState"}
+_TORCH_ENCODER = {"ModelRuntime": "ModelRuntime", "ModelEncoder": "EncoderTorch"}
+_ONNX_ENCODER = {"ModelRuntime": "OnnxRuntime", "ModelEncoder": "EncoderOnnx"}
+_ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
+_ORT_CLASSES = ("ai.onnxruntime",)
+# QNN version that each plug-in was built with (``onnxruntime_qnn.build_and_package_info``; its release notes).
+_QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
+
+
+@dataclass(frozen=True)
+class AndroidRuntime:
+    """One way to run artifacts in an app.
+
+    Attributes:
+        dependencies: Maven coordinates; {NAME} is the version of one of the manifest's tools.
+        templates: file name in the app -> name of the Kotlin template.
+        note: a paragraph for the README.
+        kept: packages whose classes native code looks up by name.
+        absent: packages that the archives refer to but do not contain.
+        minimum_sdk: the oldest API level, where it is higher than that of every app.
+        accelerated: models run on Hexagon through ONNX Runtime's plug-in.
+        uncompressed: extensions of files that the runtime maps into memory.
+        compiled: the app compiles edgec's engine and kernels (``engine_project``).
+        encoder: as ``templates``, for sentence encoders; empty where apps cannot hold them.
+        hearing: likewise, for models that transcribe speech.
+        sight: in addition to ``templates``, for models that see.
+    """
+
+    dependencies: tuple[str, ...]
+    templates: Mapping[str, str]
+    note: str = ""
+    kept: tuple[str, ...] = ("org.pytorch.executorch", "com.facebook.jni", "com.facebook.soloader")
+    absent: tuple[str, ...] = ("com.facebook.infer.annotation", "javax.annotation")
+    minimum_sdk: int = 0
+    accelerated: bool = False
+    uncompressed: tuple[str, ...] = ("pte",)
+    compiled: bool = False
+    encoder: Mapping[str, str] = field(default_factory=dict)
+    hearing: Mapping[str, str] = field(default_factory=dict)
+    sight: Mapping[str, str] = field(default_factory=dict)
+
+    def sources(self, facts: AppFacts) -> Mapping[str, str]:
+        """The templates for a bundle: file name in the app -> name of the Kotlin template."""
+        if facts.hearing is not None:
+            return self.hearing
+        if facts.encoder is not None:
+            return self.encoder
+        return {**self.templates, **(self.sight if facts.sight is not None else {})}
+
+
+def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
+    return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), templates, note, encoder=_TORCH_ENCODER)
+
+
+_DYNAMIC = {"ModelRuntime": "ModelRuntime", "ModelDecoder": "DecoderDynamic"}
+RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
+    ("pte", "xnnpack"): _executorch("executorch-android", _DYNAMIC),
+    ("pte", "vulkan"): _executorch("executorch-android-vulkan", _TORCH_STATIC, _NEVER_RUN),
+    ("pte", "qnn_delegate"): _executorch("executorch-android-qnn", _TORCH_STATIC, _NEVER_RUN),
+    ("onnx", "onnx"): AndroidRuntime(
+        (_ORT,),
+        _ONNX_STATIC,
+        kept=_ORT_CLASSES,
+        absent=(),
+        uncompressed=("onnx", "bin"),
+        encoder=_ONNX_ENCODER,
+    ),
+    ("qnn", "qnn"): AndroidRuntime(
+        (
+            _ORT,
+            "com.qualcomm.qti:onnxruntime-android-qnn:{onnxruntime-qnn}",
+            "com.qualcomm.qti:qnn-runtime:{qnn}",
+        ),
+        _ONNX_STATIC,
+        _HEXAGON,
+        kept=_ORT_CLASSES,
+        absent=(),
+        minimum_sdk=27,
+        accelerated=True,
+        uncompressed=("onnx", "bin"),
+        encoder=_ONNX_ENCODER,
+    ),
+}
+"""(format, backend) -> the runtime that runs its artifacts."""
+_OWN = AndroidRuntime(
+    (),
+    {
+        **{"NativeEngine": "NativeEngine", "EngineSchemas": "EngineSchemas"},
+        **{"ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
+    },
+    _COMPILED,
+    kept=(),
+    absent=(),
+    compiled=True,
+    hearing={"NativeEngine": "NativeSpeech", "SpeechRuntime": "SpeechRuntime"},
+    sight={"NativeSight": "NativeSight", "Session": "SightSession"},
+)
+
+
+def runtime_of(facts: AppFacts) -> AndroidRuntime:
+    """The runtime that runs a bundle's artifact: edgec's engine where the artifact needs its kernels.
+
+    Raises:
+        InputError: E464, there is none.
+    """
+    form, backend = place = str(facts.manifest.format), facts.target.backend
+    if place not in RUNTIMES:
+        why = f"there is no Kotlin glue for {form} made by {backend}"
+        raise InputError(_UNFIT, facts.manifest.name, why, "use --target android-cpu", "E464")
+    if not facts.own_kernels and (facts.hearing or facts.sight):
+        why = f"only edgec's engine {'transcribes' if facts.hearing else 'sees'}"
+        raise InputError(_UNFIT, facts.manifest.name, why, _SENSES_FIX, "E464")
+    if not facts.own_kernels:
+        return RUNTIMES[place]
+    if place != ("pte", "xnnpack"):
+        why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
+        raise InputError(_UNFIT, facts.manifest.name, why, "export it with --kernels standard", "E464")
+    if facts.encoder is not None:
+        why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which apps call for language models only"
+        raise InputError(_UNFIT, facts.manifest.name, why, "export it with --kernels standard", "E464")
+    return _OWN
+
+
+def dependencies(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:
+    """The Maven coordinates for Gradle, in the versions that the artifact was made with; ``+`` means any."""
+    known = defaultdict(lambda: "+", {**manifest.tools, manifest.runtime.name: manifest.runtime.version})
+    plug_in = ".".join(known["onnxruntime-qnn"].split(".")[:2])
+    known["qnn"] = _QNN_OF_PLUG_IN.get(plug_in, "+")
+    return [_plain(each.format_map(known)) for each in runtime.dependencies]
+
+
+def _plain(text: str) -> str:
+    """Drop characters that no coordinate has: the manifest is untrusted, and this text becomes source code."""
+    return "".join(
+        character for character in text if character.isascii() and (character.isalnum() or character in ".-+:")
+    )

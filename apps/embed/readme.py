@@ -1,0 +1,306 @@
+"""The README of a Swift package: how to embed it, what is checked, and what is still unconfirmed."""
+
+from __future__ import annotations
+
+from edgec.apps.embed.app_facts import AppFacts
+from edgec.apps.embed.app_settings import entitlements, needs_more_memory
+from edgec.apps.embed.glue import Glue, executorch_branch
+from edgec.apps.embed.image_sections import swift_image_section
+from edgec.apps.embed.readme_sections import (
+    hearing_readme_values,
+    key_section,
+    swift_reply_section,
+    swift_schema_section,
+)
+from edgec.apps.embed.swift_engine import c_target
+from edgec.apps.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
+from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.installation import __version__
+
+_BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
+_ENGINE = """
+## Engine
+
+The artifact needs edgec's kernels: `Sources/@@module@@Engine` holds them and edgec's engine as C++, over the runtime
+of ExecuTorch's package (branch `@@branch@@`). Xcode compiles them with the package, which must be a local one (`-O3`
+is an unsafe flag to SwiftPM). Should the compiler not find `executorch/runtime/...` (on a disk that tells capital
+letters apart it may not), put a checkout of ExecuTorch at the same version at
+`Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
+on Linux; no one has linked them with ExecuTorch's frameworks yet.
+"""
+_SENSES = """
+## @@sense@@
+
+Core ML runs the functions @@functions@@. `Sources/@@target@@` @@does@@: C++ of
+edgec's engine without its kernels or any library. Xcode compiles it with the package, which must be a local one (`-O3`
+is an unsafe flag to SwiftPM).
+"""
+_ADAPTERS = """
+`try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for this bundle, from the
+next answer on; nil takes it away.
+"""
+_OWN_ADAPTERS = """
+## Adapters
+
+The artifact has functions under the adapters {names}: `try await model.useAdapter(named: "{first}")` uses one from
+the next answer on, over the same weights; nil uses none. `ModelFacts.adapters` has the names.
+"""
+_ACCEPTED = (
+    "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
+    "  `LoadOptions.acceptedTexts`"
+)
+_TEXTS = """## Texts
+
+A text has at most {most:,} tokens (`EncoderLimits.mostTokens`). A longer one throws `EdgecError.textTooLong`, unless
+`embed(text, truncate: true)` cuts it as the model's tokenizer does. What the model's authors put before a text
+(`EncoderLimits.prompts`) is named with `promptName`; without a name it is `defaultPrompt`, if there is one. Mask,
+pooling and length of the vector are the model's own, as in `edgec run --embed` with the same bundle.
+"""
+_FOUNDATION = """
+## Foundation Models
+
+From iOS 27 on, this model can answer in the place of the system's own (built with Xcode 27; older ones skip it):
+
+```swift
+import FoundationModels
+
+let session = LanguageModelSession(model: FoundationModel(try await EdgecModel.load()))
+let answer = try await session.respond(to: "Hello")
+```
+
+`FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes
+the same. A session's tools have to be those of this package, by their names; images are refused.
+"""
+_ANSWERED = "; after an answer `lastTimings` holds the time to its first token and tokens/s"
+_TRANSCRIBED = """let heard = try await model.transcribe(samples, sampleRate: SpeechLimits.samplingRate)
+print(heard.text, heard.timings.speed)
+for try await segment in model.segments(file: url) {  // a WAV file, segment by segment
+    print(segment.start, segment.text)
+}"""
+_SPEECH = """## Speech
+
+The text is that of `edgec run --audio` with the same bundle, @@cut@@. A sound has one channel
+of @@sampling_rate@@ samples a second in -1..1 and lasts at most four hours (`SpeechLimits`); nothing is resampled.
+`TranscriptionOptions` has language, task, timestamps and the tokens of a window. @@languages@@
+Cancelling the task, or leaving the loop, stops before the next token. A sound that cannot be used is
+`EdgecError.soundRefused`, which says what is wrong; `languageUnknown` and `transcriptionRefused` are the others.
+
+The app states in its Info.plist why it records (`NSMicrophoneUsageDescription`), and asks for it:
+
+```swift
+guard await AVAudioApplication.requestRecordPermission() else { return }
+try AVAudioSession.sharedInstance().setCategory(.record, mode: .measurement)
+```
+
+`AVAudioEngine` then gives buffers at the microphone's own rate; `AVAudioConverter` to one channel of `Float` at
+`SpeechLimits.samplingRate` makes of them what `transcribe` reads.
+"""
+_SAMPLE = """## Sample
+
+`Sample/EdgecChat.xcodeproj` is a conversation on one screen: progress of the first start, timings with each answer,
+unloading, memory warnings, heat, background. `ChatModel.swift` is the part to copy; its logic was run on Linux over a
+scripted model, the screen was only compiled over stand-ins.
+
+"""
+_PICTURES = "A button chooses pictures for the next message; that was only compiled.\n\n"
+_TRANSCRIBE = """## Sample
+
+`Sample/EdgecTranscribe.xcodeproj` records, or takes a WAV file of the Files app, and shows each segment as it comes;
+with the steps of the first start, unloading, memory warnings, heat, background. `TranscribeModel.swift` is the part to
+copy. It was compiled over stand-ins for Apple's frameworks and never run.
+
+"""
+
+
+def readme(facts: AppFacts, glue: Glue) -> str:
+    """The text of a package's README.md."""
+    manifest = facts.manifest
+    values = {
+        "module": module_name(facts),
+        "title": plain(manifest.name),
+        "format_text": plain(str(manifest.format)),
+        "recipe_text": plain(manifest.recipe_name),
+        "edgec_version": __version__,
+        "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
+        "model_class": "EdgecModel" if facts.hearing is None else "EdgecTranscriber",
+        "answered": _ANSWERED if facts.texts is not None else "",
+        "example": _example(facts),
+        "minimum_os": ".".join(map(str, glue.minimum_os)),
+        "digest_text": plain(manifest.digest),
+        "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
+        "golden": _golden(facts),
+        "engine": _engine(facts, glue),
+        "images": swift_image_section(facts),
+        "schemas": swift_schema_section(facts),
+        "replies": swift_reply_section(facts),
+        "foundation": _FOUNDATION if facts.has_chat_template else "",
+        "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
+        "sample": _sample(facts),
+        "limits": _limits(facts),
+        "delivery": _delivery(facts),
+        "bench": _bench(facts),
+        "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
+    }
+    return fill(load("edgec.apps.swift", "README.md"), values)
+
+
+def _sample(facts: AppFacts) -> str:
+    if facts.hearing is not None:
+        return _TRANSCRIBE
+    return "" if facts.texts is None else _SAMPLE + (_PICTURES if facts.sight is not None else "")
+
+
+def _engine(facts: AppFacts, glue: Glue) -> str:
+    """What the package compiles of edgec's engine, and where adapters come from."""
+    if not glue.engine:
+        return _sense(facts, glue) + _own_adapters(facts)
+    text = fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
+    return text + _ADAPTERS if facts.texts is not None else text
+
+
+def _sense(facts: AppFacts, glue: Glue) -> str:
+    """What the package compiles of edgec's engine where Core ML runs the artifact."""
+    made = c_target(facts, glue)
+    if made is None:
+        return ""
+    names = [f"`{method.name}`" for method in facts.manifest.methods]
+    values = {
+        "sense": "Eyes" if facts.sight is not None else "Ears",
+        "functions": f"{', '.join(names[:-1])} and {names[-1]}",
+        "target": made.module,
+        "does": made.sense,
+    }
+    return fill(_SENSES, values)
+
+
+def _own_adapters(facts: AppFacts) -> str:
+    names = [adapter.name for adapter in facts.manifest.adapters]
+    return _OWN_ADAPTERS.format(names=", ".join(names), first=names[0]) if names else ""
+
+
+def _branch(facts: AppFacts) -> str:
+    return plain(executorch_branch(facts.manifest.runtime.version))
+
+
+def plain(text: str) -> str:
+    """The text without characters that could end a one-line code span."""
+    return "".join(character if character.isprintable() and character != "`" else "?" for character in text)
+
+
+def _steps(facts: AppFacts, glue: Glue) -> list[str]:
+    module, steps = module_name(facts), []
+    if glue.products:
+        steps.append("Keep `-all_load` in the app's linker flags: ExecuTorch's backends register themselves at start.")
+    if needs_more_memory(facts):
+        steps.append(
+            f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements: the model may need more "
+            "memory than the system grants an app."
+        )
+    elif entitlements(facts) is not None:
+        steps.append(f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements.")
+    if facts.in_asset_pack:
+        steps.append("Deliver the model as an asset pack, see below.")
+    return steps
+
+
+def _example(facts: AppFacts) -> str:
+    if facts.hearing is not None:
+        return _TRANSCRIBED
+    if facts.encoder is not None:
+        return 'let vectors = try await model.embed(["A red ball.", "The big dog."])  // an [Float] each'
+    if facts.texts is None:
+        return "// One `predict` function per method of the model: see EdgecModule.swift."
+    call = 'messages: [ChatMessage(.user, "Hello")]' if facts.texts.chat_template else 'prompt: "Once upon a time"'
+    return f'for try await piece in model.generate({call}) {{\n    print(piece, terminator: "")\n}}'
+
+
+def _golden(facts: AppFacts) -> str:
+    if facts.hearing is not None:
+        return f"token ids of texts in many scripts, and the tokens after a made-up sound;\n{_ACCEPTED}"
+    if facts.encoder is not None:
+        return f"token ids of texts in many scripts, and values of a vector;\n{_ACCEPTED}"
+    if facts.texts is None:
+        return "values of the outputs for inputs that every language can compute alike"
+    return (
+        "token ids of texts in many scripts, the chat template where there is one, and a greedy continuation;\n"
+        f"{_ACCEPTED}"
+    )
+
+
+def _limits(facts: AppFacts) -> str:
+    limits = facts.limits
+    if facts.hearing is not None:
+        return fill(_SPEECH, hearing_readme_values(facts.hearing))
+    if facts.encoder is not None:
+        return _TEXTS.format(most=facts.encoder.most_tokens)
+    if limits is None or facts.texts is None:
+        return "## Limits\n\nShapes are fixed; each parameter's documentation states its own.\n"
+    lines = [f"Prompt and answer share a context of {limits.context:,} tokens (`ModelLimits`)."]
+    if facts.texts.system_prompt is not None:
+        lines.append(
+            "The bundle's system prompt begins every conversation; its KV state is computed in the first one\nand "
+            "kept. This package does not read the state in `prefix/`."
+        )
+    return "## Limits\n\n" + "\n".join(lines) + "\n"
+
+
+def _delivery(facts: AppFacts) -> str:
+    if not facts.in_asset_pack:
+        return f"## Delivery\n\nThe bundle ({facts.shipped_bytes / 1e6:,.1f} MB) is a resource of the package.\n"
+    return (
+        f"## Delivery\n\nThe bundle has {facts.shipped_bytes / 1e6:,.0f} MB, more than an app should hold, so it is "
+        "an asset pack that\nthe system downloads with the app (Background Assets, iOS 26 or newer):\n\n"
+        "1. `cd AssetPack && xcrun ba-package package Manifest.json --output-path model.aar` (Xcode 26:\n"
+        "   `xcrun ba-package Manifest.json -o model.aar`), then upload the archive to App Store Connect.\n"
+        "2. Add a Background Download extension (Xcode's template: Apple-Hosted, Managed) and an app group that app\n"
+        "   and extension share.\n"
+        "3. Merge `Config/BackgroundAssets-Info.plist` into the app's Info.plist; replace the group's name there and\n"
+        "   in the entitlements.\n\n"
+        f"While developing, or below iOS 26, give `LoadOptions(bundle:)` the folder `{bundle_folder(facts)}`.\n"
+    )
+
+
+def _bench(facts: AppFacts) -> str:
+    if facts.texts is None:
+        return ""
+    return (
+        "## Measure\n\n`Bench/EdgecBench.xcodeproj` is an app that reads `Documents/job.json` (see `Bench/job.json`;\n"
+        "`device` is the address that edgec uses) and writes `Documents/result.jsonl`, the records of `edgec bench`.\n"
+        "Put the job there and fetch the result with Finder, or:\n\n"
+        "    xcrun devicectl device copy to --device UDID --domain-type appDataContainer \\\n"
+        f"        --domain-identifier org.example.{module_name(facts)}.bench \\\n"
+        "        --source Bench/job.json --destination Documents/job.json\n\n"
+        "Without a job the app writes `Documents/error.txt`."
+        f"{_BENCH_FOLDER if facts.in_asset_pack else ''}\n"
+    )
+
+
+def _open(facts: AppFacts, glue: Glue) -> list[str]:
+    lines = ["that the sources compile and link", f"memory in use, {_speed(facts)}"]
+    if facts.target.unit == "npu":
+        lines.append("that the Neural Engine executes the operators that edgec made for it")
+    if glue.products:
+        lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
+    if facts.has_tokenizer:
+        lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
+    if facts.has_chat_template:
+        lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
+    if facts.sight is not None:
+        lines.append("that ImageIO and vImage give images their colours, which were read over stand-ins alone")
+        if not glue.engine:
+            lines.append("that Core ML runs `see` beside the decoder, whose calls a stand-in compared with Python's")
+    if facts.hearing is not None and not glue.engine:
+        lines.append("that Core ML runs the functions, whose calls a stand-in compared with Python's")
+    if glue.static and not glue.methods_share_state and facts.texts is not None:
+        lines.append(
+            "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"
+            "  this package feeds every token through decode and the time to first token grows with the prompt"
+        )
+    return lines
+
+
+def _speed(facts: AppFacts) -> str:
+    """What is measured of a kind of model."""
+    if facts.hearing is not None:
+        return "seconds of sound for each second of work, and recording"
+    return "time per text" if facts.encoder is not None else "time to first token, tokens per second"

@@ -1,0 +1,203 @@
+"""The Swift package for an iOS bundle: sources, settings and a bench app, by their paths inside the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from edgec.apps.embed.app_facts import AppFacts, app_facts
+from edgec.apps.embed.app_settings import (
+    asset_pack_manifest,
+    background_assets_plist,
+    bench_entitlements,
+    entitlements,
+    xcconfig,
+)
+from edgec.apps.embed.glue import Glue, glue_for
+from edgec.apps.embed.held_calls import FOLDER, HoldCalls
+from edgec.apps.embed.readme import readme
+from edgec.apps.embed.sample_pieces import MICROPHONE, swift_sources
+from edgec.apps.embed.swift_engine import c_target_files
+from edgec.apps.embed.swift_values import bundle_folder, swift_values
+from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.apps.embed.written_package import AppPackage
+from edgec.apps.embed.xcode_project import BENCH, xcode_project
+from edgec.bundle.folder import Bundle
+from edgec.bundle.prefix import Files
+from edgec.bundle.signing_keys import PublicKey
+from edgec.bundle.tools import Tool
+from edgec.installation import __version__
+
+_TEMPLATES = "edgec.apps.swift"
+_DOWNLOAD = ("BundleDownload", "DownloadFolder", "PartFetch", "PartsList")
+_SIGNED = ("BundleFit", "PinnedKey", "SignatureFile", "SignedBundle")
+_SHARED = (
+    *("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime"),
+    *_DOWNLOAD,
+    *_SIGNED,
+)
+_REPLIES = (
+    *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
+    *("HeldCalls", "PromptDates", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
+)
+_DECODER = (
+    *_REPLIES,
+    "DecoderFacts",
+    "Sampling",
+    "Schemas",
+    "Scores",
+    "TextStream",
+    "Timings",
+    "Tokenization",
+    "GoldenReplay",
+    "GoldenText",
+    "EdgecModel",
+)
+_SIGHT = (
+    *("ImageDecoder", "ImageHeader", "ImageReader", "Images"),
+    *("SeenImage", "SightCall", "SightFacts", "SightSession"),
+)
+_ENGINE_SIGHT = ("Sight",)
+_STATIC_SIGHT = ("EngineCall", "ImagePreparation", "SightStatic")
+_MODULE = ("EdgecModule", "GoldenFunctions")
+_ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
+_HEARING = (
+    "EdgecTranscriber",
+    "GoldenSpeech",
+    "GoldenText",
+    "SpeechFacts",
+    "SpeechRuntime",
+    "TextStream",
+    "Transcript",
+)
+_BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
+_JOB = {
+    "device": "ios:UDID",
+    "prompt_tokens": 128,
+    "new_tokens": 64,
+    "warmups": 3,
+    "repetitions": 5,
+    "loads": 3,
+    "sustained_seconds": 0,
+}
+
+
+def swift_package(
+    bundle: Bundle, key: PublicKey | None = None, tools: Sequence[Tool] = (), hold: HoldCalls | None = None
+) -> AppPackage:
+    """The Swift package for an iOS bundle.
+
+    Args:
+        bundle: opened.
+        key: by which the app loads other bundles, too.
+        tools: what a language model may call.
+        hold: compiles what edgec's engine holds calls to.
+
+    Raises:
+        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
+            typed function, E469 a number without a literal, E741 a sentence encoder's tokenizer that the app cannot
+            follow, E755 a text that the app's engine cannot write, E760 or E761 tools that do not fit, E770 or E780
+            images that the app cannot prepare, and what ``hold`` raises.
+    """
+    facts = app_facts(bundle, "ios", key, tools, hold)
+    glue = glue_for(facts)
+    module = module_name(facts)
+    texts: Files = {
+        "Package.swift": _source("Package.swift", facts, glue),
+        "README.md": readme(facts, glue).encode(),
+        **{f"Sources/{module}/{name}.swift": _source(f"{name}.swift", facts, glue) for name in _sources(facts, glue)},
+        **_settings(facts, glue),
+        **c_target_files(facts, glue),
+        **_apps(facts, glue),
+    }
+    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in facts.shipped_names}
+    return AppPackage(
+        platform="ios",
+        module=module,
+        files={**texts, **shipped, **_held(facts)},
+        format=str(facts.manifest.format),
+        minimum_os=f"{glue.minimum_os[0]}.{glue.minimum_os[1]}",
+        needed_bytes=facts.needed_bytes,
+        asset_pack=facts.in_asset_pack,
+        entitled=entitlements(facts) is not None,
+        key_sha256=key.fingerprint if key else None,
+    )
+
+
+def _held(facts: AppFacts) -> Files:
+    """What calls are held to, by its paths inside the package."""
+    held, folder = facts.replies.held, f"Sources/{module_name(facts)}/Resources/{FOLDER}"
+    return {} if held is None else {f"{folder}/{name}": content for name, content in held.files.items()}
+
+
+def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
+    where = "AssetPack" if facts.in_asset_pack else "Resources"
+    engine = ("EngineCall",) if glue.engine else ()
+    if facts.hearing is not None:
+        executes = ("SpeechEngine",) if glue.engine else (glue.runtime, "SpeechCoreML")
+        return (*_SHARED, where, "EngineCall", *_HEARING, *executes)
+    if facts.texts is not None:
+        own: tuple[str, ...] = (*_DECODER, glue.decoder, *_session(facts, glue))
+    else:
+        own = _MODULE if facts.encoder is None else _ENCODER
+    if facts.has_chat_template:
+        own = (*own, "FoundationModel")
+    return (*_SHARED, where, glue.runtime, *engine, *(["EngineSchema"] if glue.engine else []), *own)
+
+
+def _session(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
+    """What feeds the decoder: text alone, or images as well."""
+    if facts.sight is None:
+        return ("Session",)
+    return (*_SIGHT, *(_ENGINE_SIGHT if glue.engine else _STATIC_SIGHT))
+
+
+def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
+    return fill(load(_TEMPLATES, name), swift_values(facts, glue)).encode()
+
+
+def _resource_folder(facts: AppFacts) -> str:
+    place = "AssetPack" if facts.in_asset_pack else f"Sources/{module_name(facts)}/Resources"
+    return f"{place}/{bundle_folder(facts)}"
+
+
+def _settings(facts: AppFacts, glue: Glue) -> Files:
+    module, rights = module_name(facts), entitlements(facts)
+    files: Files = {f"Config/{module}.xcconfig": xcconfig(facts, glue).encode()}
+    if rights is not None:
+        files[f"Config/{module}.entitlements"] = rights
+    if facts.in_asset_pack:
+        files["AssetPack/Manifest.json"] = asset_pack_manifest(facts)
+        files["Config/BackgroundAssets-Info.plist"] = background_assets_plist(facts)
+    return files
+
+
+def _apps(facts: AppFacts, glue: Glue) -> Files:
+    """The apps next to the package, and the job of the one that measures."""
+    sources = swift_sources(facts)
+    sample = _app("Sample", *sources, facts, glue) if sources is not None else {}
+    if facts.texts is None:
+        return sample
+    job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
+    return {"Bench/job.json": job.encode(), **_app("Bench", BENCH, _BENCH, facts, glue), **sample}
+
+
+def _app(folder: str, app: str, names: Sequence[str], facts: AppFacts, glue: Glue) -> Files:
+    """An app in a folder of the package: sources, project, entitlements where needed."""
+    module, rights = module_name(facts), bench_entitlements(facts)
+    sources = [f"{name}.swift" for name in names]
+    project = xcode_project(
+        app,
+        module,
+        sources,
+        f"../Config/{module}.xcconfig",
+        glue.minimum_os,
+        entitlements=f"{app}.entitlements" if rights is not None else None,
+        folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
+        stated=MICROPHONE if facts.hearing is not None else {},
+    )
+    return {
+        f"{folder}/{app}.xcodeproj/project.pbxproj": project,
+        **({f"{folder}/{app}.entitlements": rights} if rights is not None else {}),
+        **{f"{folder}/{app}/{name}": _source(name, facts, glue) for name in sources},
+    }

@@ -1,1 +1,0 @@
-"""Templates of the Swift package; ``@@name@@`` is filled in by edgec.devices.embed.swift_package."""

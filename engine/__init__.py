@@ -1,0 +1,1 @@
+"""edgec's engine in C++: kernels, core, runner, vision and audio; ``compile`` builds it."""

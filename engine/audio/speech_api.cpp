@@ -1,0 +1,139 @@
+#include "edgec/audio.h"
+
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "hearing.h"
+
+using edgec::runner::Refusal;
+using edgec::runner::SpeechSegment;
+using edgec::runner::TokenLogits;
+using edgec::runner::Transcription;
+using edgec::runner::TranscriptionRequest;
+using edgec::runner::require;
+using edgec::runner::stated;
+
+namespace {
+
+TranscriptionRequest request_of(const EdgecHearingOptions* options) {
+  TranscriptionRequest asked;
+  if (options == nullptr) return asked;
+  if (options->language != nullptr) asked.language = options->language;
+  if (options->task != nullptr) asked.task = options->task;
+  if (options->timestamps < EDGEC_TIMESTAMPS_IF_KNOWN || options->timestamps > EDGEC_TIMESTAMPS_ON ||
+      options->most_tokens < 0) {
+    throw std::invalid_argument("an option is out of range");
+  }
+  if (options->timestamps != EDGEC_TIMESTAMPS_IF_KNOWN) asked.timestamps = options->timestamps == EDGEC_TIMESTAMPS_ON;
+  asked.new_tokens = options->most_tokens;
+  return asked;
+}
+
+// Begin the sound that `read` gives at the model's rate.
+template <typename Read>
+int begun(EdgecHearing* hearing, const EdgecHearingOptions* options, const Read& read, char* error, size_t capacity) {
+  const auto begin = [&] {
+    require(hearing, "the bundle");
+    hearing->sound.reset();
+    const TranscriptionRequest asked = request_of(options);
+    std::vector<float> samples = read(hearing->facts.sound.sampling_rate);
+    hearing->sound.emplace(hearing->facts, hearing->ear, *hearing->model, std::move(samples), asked);
+  };
+  return stated<Refusal>(begin, error, capacity);
+}
+
+// Do the next step of a sound; returns what it did.
+EdgecHearingProgress advanced(EdgecHearing& hearing) {
+  if (!hearing.sound) return EDGEC_HEARING_DONE;
+  std::optional<SpeechSegment> next = hearing.sound->take();
+  if (!next) {
+    if (!hearing.sound->step()) return EDGEC_HEARING_DONE;
+    next = hearing.sound->take();
+  }
+  if (!next) return EDGEC_HEARING_WORKED;
+  hearing.segment = std::move(*next);
+  return EDGEC_HEARING_SEGMENT;
+}
+
+}  // namespace
+
+void edgec_hearing_close(EdgecHearing* hearing) {
+  delete hearing;
+}
+
+int edgec_hearing_begin(
+    EdgecHearing* hearing, const float* samples, int64_t count, int64_t rate, const EdgecHearingOptions* options,
+    char* error, size_t capacity) {
+  const auto read = [&](int64_t wanted) {
+    if (count > 0) require(samples, "the samples");
+    return edgec::runner::checked_sound(samples, count, rate, wanted);
+  };
+  return begun(hearing, options, read, error, capacity);
+}
+
+int edgec_hearing_begin_file(
+    EdgecHearing* hearing, const char* path, const EdgecHearingOptions* options, char* error, size_t capacity) {
+  const auto read = [&](int64_t wanted) {
+    require(path, "the sound's path");
+    return edgec::runner::read_sound(path, wanted);
+  };
+  return begun(hearing, options, read, error, capacity);
+}
+
+int edgec_hearing_step(EdgecHearing* hearing, int32_t* progress, EdgecSegment* segment, char* error, size_t capacity) {
+  const auto step = [&] {
+    require(hearing, "the bundle");
+    require(progress, "the progress");
+    require(segment, "the segment");
+    *progress = advanced(*hearing);
+    const SpeechSegment& last = hearing->segment;
+    const bool given = *progress == EDGEC_HEARING_SEGMENT;
+    *segment = given ? EdgecSegment{last.start_s, last.end_s, last.tokens.data(), last.tokens.size()} : EdgecSegment{};
+  };
+  const int status = stated<Refusal>(step, error, capacity);
+  if (status != EDGEC_OK && hearing != nullptr) hearing->sound.reset();
+  return status;
+}
+
+void edgec_hearing_summary(const EdgecHearing* hearing, EdgecHearingSummary* summary) {
+  if (summary == nullptr) return;
+  *summary = {"", -1, 0, 0, 0, 0};
+  if (hearing == nullptr || !hearing->sound) return;
+  const Transcription& sound = *hearing->sound;
+  const auto& stamps = sound.timestamps();
+  const auto& times = sound.times();
+  *summary = {sound.language().c_str(), stamps ? stamps->first : -1, sound.sound_s(), times.features_ms,
+              times.encode_ms,          times.write_ms};
+}
+
+int edgec_hearing_read(EdgecHearing* hearing, const float* source, size_t count, char* error, size_t capacity) {
+  const auto read = [&] {
+    require(hearing, "the bundle");
+    require(source, "the source");
+    hearing->sound.reset();
+    hearing->model->read(source, hearing->ear.sizes(count));
+  };
+  return stated<Refusal>(read, error, capacity);
+}
+
+int edgec_hearing_feed(
+    EdgecHearing* hearing, const int64_t* tokens, size_t count, int64_t start, const float** logits, size_t* vocabulary,
+    char* error, size_t capacity) {
+  const auto feed = [&] {
+    require(hearing, "the bundle");
+    require(tokens, "the tokens");
+    require(logits, "the logits");
+    require(vocabulary, "the vocabulary's size");
+    hearing->sound.reset();
+    const auto fed = static_cast<int64_t>(count);
+    if (start < 0 || fed > hearing->facts.context || start > hearing->facts.context - fed) {
+      throw std::invalid_argument("the positions lie outside the context");
+    }
+    const TokenLogits last = hearing->model->feed(tokens, fed, start);
+    *logits = last.data;
+    *vocabulary = static_cast<size_t>(last.vocabulary);
+  };
+  return stated<Refusal>(feed, error, capacity);
+}

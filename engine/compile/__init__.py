@@ -1,0 +1,1 @@
+"""The engine and the runner compiled for this machine or for a phone."""

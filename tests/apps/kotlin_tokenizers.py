@@ -1,0 +1,59 @@
+"""The generated tokenizers in a separate process: compiled once, then queried line by line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from edgec.apps.embed.gradle_modules import TOKENIZER
+from edgec.apps.embed.template_text import fill, load
+from edgec.apps.embed.tokenizer_plan import tokenizer_plan
+from tests.apps.kotlin_compiler import STAND_INS, compiled
+from tests.apps.tokenizer_samples import sample
+
+_PACKAGE = "dev.edgec.samples"
+_MODELS = ("BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel")
+_SHARED = (*(name for name in TOKENIZER if name != "TokenizerSteps"), *_MODELS, "TextStream", "EdgecException")
+
+
+class KotlinTokenizers:
+    """The process of the compiled Kotlin tokenizers; every answer is JSON."""
+
+    def __init__(self, names: Iterable[str], folder: Path) -> None:
+        sources = [self._source(folder, name, {}, name) for name in _SHARED]
+        for name in names:
+            sample(name).save(str(folder / f"{name}.json"))
+            values = dict(tokenizer_plan(folder / f"{name}.json").values)
+            sources.append(self._source(folder, "TokenizerSteps", values, f"Steps_{name}"))
+        main = (STAND_INS / "TokenizerMain.kt.txt").read_text().replace("PACKAGE", _PACKAGE)
+        plans = "\n".join(f'    "{name}" to Steps_{name},' for name in names)
+        (folder / "Main.kt").write_text(main.replace("PLANS", plans))
+        classes = compiled([STAND_INS / "JsonReader.kt", *sources, folder / "Main.kt"], folder / "classes")
+        line = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, f"{_PACKAGE}.MainKt"]
+        self._process = subprocess.Popen(
+            [*line, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    @staticmethod
+    def _source(folder: Path, template: str, values: dict[str, str], name: str) -> Path:
+        known = {"banner": "", "package": _PACKAGE, **values}
+        text = fill(load("edgec.apps.android", f"{template}.kt"), known)
+        path = folder / f"{name}.kt"
+        path.write_text(text.replace("object TokenizerSteps", f"object {name}"))
+        return path
+
+    def ask(self, name: str, **request: Any) -> Any:
+        """The answer to a request, see TokenizerMain."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"name": name, **request}) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "the Kotlin ended: see its message above"
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()

@@ -1,0 +1,173 @@
+"""The CMake project in an Android app: every source, a bundle's text that stays inside, the same API in Kotlin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from edgec.apps.embed import app_facts, engine_project
+from edgec.apps.embed.gradle_modules import gradle_modules
+from edgec.apps.embed.written_package import AppPackage, write_package
+from edgec.bundle.manifest import Manifest, Runtime
+from edgec.engine.compile.build import SOURCES
+from edgec.errors import InputError
+from tests.apps.android_bundles import CPU, GPU, ONNX, android_bundle
+
+CPP = "model/src/main/cpp"
+KOTLIN = Path(app_facts.__file__).parent / "kotlin"
+HEADER = b"12345678eh00\x20\0\0\0"
+OPERATORS = ["aten::mul.out", "aten::sym_size.int", "edgec::rope.out", "executorch_prim::add.Scalar"]
+OWN = CPU.model_copy(
+    update={"runtime": Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=OPERATORS)}
+)
+
+
+def runtime(*operators: str, version: str = "1.5.1") -> Runtime:
+    """An ExecuTorch runtime with edgec's own operator and these."""
+    names = ["edgec::rope.out", *operators]
+    return Runtime(name="executorch", version=version, backends=["XnnpackBackend"], operators=names)
+
+
+def text(package: AppPackage, path: str) -> str:
+    """The content of a written file."""
+    content = package.files[path]
+    assert isinstance(content, bytes)
+    return content.decode()
+
+
+def kotlin(package: AppPackage, name: str) -> str:
+    """The source of the model's Kotlin file ``name``."""
+    return text(package, next(path for path in package.files if path.endswith(f"/{name}.kt")))
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> AppPackage:
+    return gradle_modules(android_bundle(tmp_path / "bundle", OWN))
+
+
+def test_the_project_compiles_every_source_of_the_engine_and_the_kernels(package: AppPackage) -> None:
+    there = {
+        path
+        for name in ("core", "kernels", "include")
+        for path in (SOURCES / name).rglob("*")
+        if path.suffix in (".cpp", ".h")
+    }
+    wanted = {path.relative_to(SOURCES).as_posix() for path in there}
+    carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
+    assert carried == wanted and len(wanted) > 50
+    listed = re.findall(r"^  edgec/(\S+\.cpp)$", text(package, f"{CPP}/CMakeLists.txt"), re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in wanted if name.endswith(".cpp"))
+    included = set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/edgec_jni.cpp")))
+    for header in ("edgec_jni.h", "edgec_decoder_jni.h"):
+        included |= set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/{header}")))
+    assert included <= carried | {"edgec_jni.h", "edgec_decoder_jni.h"}
+
+
+def test_the_written_sources_are_those_of_the_runner(package: AppPackage, tmp_path: Path) -> None:
+    write_package(package, tmp_path / "out")
+    for name in ("include/edgec/engine.h", "kernels/linear/dotprod.cpp"):
+        assert (tmp_path / "out" / CPP / "edgec" / name).read_bytes() == (SOURCES / name).read_bytes()
+
+
+def test_the_build_states_pages_version_and_operators(package: AppPackage) -> None:
+    project = text(package, f"{CPP}/CMakeLists.txt")
+    assert "-Wl,-z,max-page-size=16384" in project and "-O3 -ffp-contract=off" in project
+    assert "CMAKE_CXX_VISIBILITY_PRESET hidden" in project and "CMAKE_CXX_STANDARD 17" in project
+    assert 'EDGEC_EXECUTORCH_VERSION "1.5.1"' in project
+    # ExecuTorch's core has the operators on sizes and numbers, and edgec's sources its own.
+    assert re.findall(r"^  (\w+::\S+)$", project, re.MULTILINE) == ["aten::mul.out"]
+    assert "set(EDGEC_XNNPACK OFF)" in project and "set(EDGEC_QUANTIZED_OPERATORS OFF)" in project
+    gradle = text(package, "model/build.gradle.kts")
+    assert "-DANDROID_STL=c++_static" in gradle and 'path = file("src/main/cpp/CMakeLists.txt")' in gradle
+    assert re.search(r'ndkVersion = "28\.[\d.]+"', gradle) and 'abiFilters += "arm64-v8a"' in gradle
+    assert "org.pytorch" not in gradle and not [path for path in package.files if b"@@" in content(package, path)]
+
+
+def content(package: AppPackage, path: str) -> bytes:
+    """The bytes of a file that is written, not copied."""
+    given = package.files[path]
+    return given if isinstance(given, bytes) else b""
+
+
+def test_kotlin_c_and_r8_name_the_same_functions(package: AppPackage) -> None:
+    declared = set(re.findall(r"external fun (\w+)\(", kotlin(package, "NativeEngine")))
+    defined = set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/edgec_jni.cpp")))
+    texts = {"openSchema", "beginText", "maskLogits", "takeToken", "closeText", "closeSchema"}
+    assert declared == defined == {"open", "forward", "state", "reset", "useAdapter", "close"} | texts
+    project, place = text(package, f"{CPP}/CMakeLists.txt"), package.module.replace(".", "_")
+    assert f"EDGEC_JNI_PREFIX=Java_{place}_NativeEngine_" in project
+    assert f'EDGEC_JNI_FAILURE="{package.module.replace(".", "/")}/EngineFailed"' in project
+    library = re.search(r'System\.loadLibrary\("(\w+)"\)', kotlin(package, "NativeEngine"))
+    assert library is not None and f"add_library({library[1]} SHARED" in project
+    assert f'targets += "{library[1]}"' in text(package, "model/build.gradle.kts")
+    rules = text(package, "model/consumer-rules.pro").splitlines()
+    for name in engine_project.NATIVE_CLASSES:
+        assert f"-keep class {package.module}.{name} {{ *; }}" in rules
+
+
+def interface(source: str) -> set[str]:
+    """The public declarations of a Kotlin file, on one line each."""
+    found = re.findall(r"^ {0,4}(?:suspend )?(?:fun|val|var|class|object|data class) [^\n{=]+", source, re.MULTILINE)
+    return {" ".join(line.split()) for line in found}
+
+
+def test_an_app_calls_the_same_functions_whatever_the_runtime(package: AppPackage, tmp_path: Path) -> None:
+    others = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, ONNX))]
+    names = ("EdgecModel", "Sampling", "Schemas", "Tokenization", "EdgecException")
+    for other in others:
+        for name in names:
+            assert interface(kotlin(package, name)) == interface(kotlin(other, name)), name
+    assert any(line.startswith("fun generate(prompt: String") for line in interface(kotlin(package, "EdgecModel")))
+    # What those files use of the runtime: how it is opened and closed, and how tokens become logits.
+    for source in ("EngineRuntime", "ModelRuntime", "OnnxRuntime"):
+        own = (KOTLIN / f"{source}.kt.template").read_text()
+        assert re.search(r"fun open\(.*context: Context, artifact: File\)", own) and "override fun close()" in own
+    for source in ("DecoderEngine", "DecoderDynamic", "DecoderStatic"):
+        own = (KOTLIN / f"{source}.kt.template").read_text()
+        assert "class ModelDecoder(private val runtime: ModelRuntime)" in own
+        assert "fun logits(tokens: List<Int>, start: Int): FloatArray" in own
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        runtime("other::thing.out"),
+        runtime("aten::mul.out)\nexecute_process(COMMAND touch /tmp/out"),
+        runtime('aten::mul.out" "x'),
+        runtime("aten"),
+        runtime(version="1.5.1; rm"),
+        runtime(version="main"),
+        runtime(version='1.0"'),
+    ],
+)
+def test_what_could_become_another_build_is_refused(named: Runtime, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        gradle_modules(android_bundle(tmp_path, CPU, runtime=named))
+    assert caught.value.code == "E464"
+
+
+def test_a_bundles_name_becomes_plain_letters(tmp_path: Path) -> None:
+    odd = android_bundle(tmp_path, OWN, name='"; $(touch x) ${y} \\ \u2028 @@package@@')
+    project = text(gradle_modules(odd), f"{CPP}/CMakeLists.txt")
+    assert re.search(r"^project\(edgec_[a-z0-9]+ LANGUAGES C CXX\)$", project, re.MULTILINE)
+    assert "touch" not in project.replace("touchxypackage", "")
+
+
+def with_artifact(folder: Path, manifest: Manifest, artifact: bytes) -> AppPackage:
+    """The modules of a bundle whose artifact has these bytes."""
+    bundle = android_bundle(folder, manifest)
+    (bundle.path / manifest.artifact).write_bytes(artifact)
+    return gradle_modules(bundle)
+
+
+def test_delegates_alone_ask_for_the_engine_and_xnnpack_is_linked_where_it_is_named(tmp_path: Path) -> None:
+    plain = with_artifact(tmp_path / "plain", CPU, b"XnnpackBackend")
+    assert f"{CPP}/CMakeLists.txt" not in plain.files
+    linear = with_artifact(tmp_path / "linear", CPU, b"EdgecLinear")
+    assert "set(EDGEC_XNNPACK OFF)" in text(linear, f"{CPP}/CMakeLists.txt")
+    both = with_artifact(tmp_path / "both", CPU, b"EdgecLinear XnnpackBackend")
+    assert "set(EDGEC_XNNPACK ON)" in text(both, f"{CPP}/CMakeLists.txt")
+    # XNNPACK packs a second copy of the weights; edgec's kernels read them where they lie.
+    assert linear.needed_bytes < both.needed_bytes
