@@ -43,7 +43,7 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
-        encoders: models with eyes and encoder-decoders have functions for their encoders beside the static methods.
+        encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
     """
 
     artifact: str
@@ -78,7 +78,7 @@ class Form:
     encoders: bool = False
 
     @property
-    def manner(self) -> str:
+    def route(self) -> str:
         """Which stages a decoder goes through: those in fixed point, those of a written file, or the usual ones."""
         return "calibrated" if self.calibrated else "written" if self.written else ""
 

@@ -105,7 +105,7 @@ class ExportCost:
 
 @dataclass
 class Meter:
-    """Turns the exporter's progress events into costs."""
+    """OneSlot the exporter's progress events into costs."""
 
     costs: list[Cost] = field(default_factory=list)
     _stage: str = "import"

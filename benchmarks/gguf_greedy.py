@@ -91,12 +91,12 @@ def transformers_texts(file: Path, prompts: Sequence[Sequence[int]], ends: Seque
     import torch
 
     from edgec.exporter.sources.resolve import resolve
-    from edgec.exporter.sources.weights import HeldWeights
+    from edgec.exporter.sources.weights import LoadedWeights
     from edgec.exporter.stages.capturing import eager_model
 
     source = resolve(str(file))
     assert source.weights is not None
-    model = eager_model(source, HeldWeights(source.weights))
+    model = eager_model(source, LoadedWeights(source.weights))
 
     def last(ids: Sequence[int], cache: Any) -> tuple[Any, Any]:
         with torch.no_grad():

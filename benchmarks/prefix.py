@@ -125,10 +125,10 @@ def _round(ways: Mapping[str, Callable[[], Lap]], model: Model, prompt: Sequence
 
 def _turn(model: Model, prompt: Sequence[int], reuse: bool) -> Lap:
     """Measure the first token of a turn; a conversation reuses what its cache holds."""
-    from edgec.runtime_py.generate import NO_MEMORY, Memory, generate
+    from edgec.runtime_py.generate import NO_MEMORY, PromptCache, generate
 
     before = process_time()
-    memory = Memory(model.session.reusable) if reuse else NO_MEMORY
+    memory = PromptCache(model.session.reusable) if reuse else NO_MEMORY
     out = generate(model.session, prompt, model.request(max_new_tokens=1), model.decode, memory=memory)
     return Lap(out.ttft_ms, (process_time() - before) * 1e3, out.tokens[0])
 

@@ -1,4 +1,4 @@
-"""Eyes, ears and encoders beside other runtimes: python -m benchmarks.senses [--only NAME ...] [--rounds N] [--json].
+"""Vision, audio, encoders beside other runtimes: python -m benchmarks.senses [--only NAME ...] [--rounds N] [--json].
 
 Whisper (a window of 30 s, then 64 tokens), ViT-B/16, MiniLM-L6 and SmolVLM-256M (an image to its first token), with
 random weights: edgec's bundles for this machine in float, 8 and 4 bits, ONNX Runtime in float and 8 bits, and for

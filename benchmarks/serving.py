@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.harness.artifacts import Workshop
-from benchmarks.harness.edgec_desk import WORKER as DESK
+from benchmarks.harness.edgec_slots import WORKER as DESK
 from benchmarks.harness.grid import Grid
 from benchmarks.harness.http_load import WORKER as HTTP
 from benchmarks.harness.machine import identity

@@ -12,11 +12,11 @@ from pydantic import Field, model_validator
 from edgec.bundle.entry_points import Limits, SoundInfo
 from edgec.bundle.part import JsonPart, JsonSize, TokenId
 
-AUDIO_LANGUAGE_METHODS = ("hear", "forward")
+AUDIO_LANGUAGE_METHODS = ("audio_encoder", "forward")
 
 
 class AudioLanguageInfo(JsonPart):
-    """An artifact with the methods hear and forward: see docs/ears.md.
+    """An artifact with the methods hear and forward: see docs/multimodal.md.
 
     ``limits``: of forward; ``sound``: how the features of one window, the input of hear, are made; ``stride``: frames
     of one position of the encoder, of which ``merge`` become a row; ``rows``: tokens that a whole window takes in the

@@ -38,7 +38,7 @@ def with_named_ends(generation_config: Mapping[str, Any], config: Mapping[str, A
 
     Args:
         generation_config: generation_config.json as written, or empty.
-        config: config.json as written; a model with eyes or ears may name the ids in its ``text_config``.
+        config: config.json as written; a model of images or audio may name the ids in its ``text_config``.
     """
     if generation_config.get(_KEY) is not None:
         return dict(generation_config)

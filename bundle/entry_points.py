@@ -15,9 +15,9 @@ Ahead = Literal["none", "image", "prompt"]
 ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
 STATIC_ENCODER_DECODER_METHODS = ("encode", "cross", "prefill", "decode")
 """Where shapes are fixed."""
-SEE = "see"
-VISION_LANGUAGE_METHODS = (SEE, "forward")
-STATIC_VISION_LANGUAGE_METHODS = (SEE, "prefill", "decode")
+VISION_ENCODER = "vision_encoder"
+VISION_LANGUAGE_METHODS = (VISION_ENCODER, "forward")
+STATIC_VISION_LANGUAGE_METHODS = (VISION_ENCODER, "prefill", "decode")
 """Where shapes are fixed."""
 _MOST_SOUND = 1 << 26
 """Samples, or features, of one window of sound: more than an hour at 16 kHz, in 256 MiB."""
@@ -144,7 +144,7 @@ class WaveformInfo(JsonPart):
         return self
 
 
-Heard = SoundInfo | WaveformInfo
+SoundInput = SoundInfo | WaveformInfo
 """How a sound becomes what the encoder reads."""
 
 
@@ -162,7 +162,7 @@ class EncoderDecoderInfo(JsonPart):
     waveform: WaveformInfo | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @property
-    def hears(self) -> Heard | None:
+    def sound_input(self) -> SoundInput | None:
         """The sound that encode reads; None where it reads tokens."""
         return self.sound or self.waveform
 
@@ -199,12 +199,12 @@ class PatchesInfo(JsonPart):
 
 
 class VisionLanguageInfo(JsonPart):
-    """An artifact with the methods see and forward, or see, prefill and decode: see docs/eyes.md.
+    """An artifact with vision_encoder and forward, or vision_encoder, prefill and decode: see docs/multimodal.md.
 
-    ``limits``: of the decoder; ``channels``, ``height``, ``width``: of a tile, the input of see; ``rows``: tokens a
-    tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
-    ``bundle/reach.py``; ``patches``: where the model reads images of any size, and the export fixed one; ``grid``: the
-    rows of a tile, high and wide, where tokens have the positions of ``bundle/mrope.py``.
+    ``limits``: of the decoder; ``channels``, ``height``, ``width``: of a tile, the input of its encoder; ``rows``:
+    tokens that a tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
+    ``bundle/noncausal_spans.py``; ``patches``: where the model reads images of any size, and the export fixed one;
+    ``grid``: the rows of a tile, high and wide, where tokens have the positions of ``bundle/mrope.py``.
     """
 
     limits: Limits

@@ -167,7 +167,7 @@ def probe(row: GoldenFloats, position: int) -> GoldenProbe:
 def golden_source(info: EncoderDecoderInfo, vocab_size: int) -> NDArray[Any]:
     """What an encoder reads before a golden vector is written, and whenever it is replayed."""
     shape = info.source_shape(min(GOLDEN_SOURCE_TOKENS, info.source_tokens or GOLDEN_SOURCE_TOKENS))
-    return probe_values(shape, "float32" if info.hears else "int64", vocab_size)
+    return probe_values(shape, "float32" if info.sound_input else "int64", vocab_size)
 
 
 def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[Any]:

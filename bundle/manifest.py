@@ -333,9 +333,9 @@ class Manifest(JsonPart):
             if getattr(self, part) is not None and tuple(method.name for method in self.methods) not in known:
                 raise ValueError(f"{model} has the methods {' or '.join(', '.join(names) for names in known)}")
         self._check_source_memory()
-        blind = [method.name for method in self.methods[1:] if not method.reads("features")]
-        if (self.vision_language or self.audio_language) and blind:
-            raise ValueError(f"{blind[0]} of a model with eyes or ears has an input features, [1, S, width]")
+        textual = [method.name for method in self.methods[1:] if not method.reads("input_embeds")]
+        if (self.vision_language or self.audio_language) and textual:
+            raise ValueError(f"{textual[0]} of a model of images or audio has an input input_embeds, [1, S, width]")
         return self
 
     def _check_source_memory(self) -> None:

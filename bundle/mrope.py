@@ -1,4 +1,4 @@
-"""Positions of three parts (mRoPE): time, height and width, by which the Qwen models with eyes rotate queries and keys.
+"""Positions of three parts (mRoPE): time, height and width, by which Qwen models with vision rotate queries and keys.
 
 A token of text has three equal parts. The rows of an image share the first, and have their place in the image's grid
 as the second and third; what follows continues after the largest part so far. The KV cache knows nothing of it: it is

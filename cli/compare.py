@@ -41,8 +41,8 @@ def compare(
     compare_runs_or_bundles(subjects, allow or (), text, reference, tokens, threads, chart, json, _opened)
 
 
-def _opened(name: str, sees: bool) -> ReferenceModel:
+def _opened(name: str, images: bool) -> ReferenceModel:
     # Records of runs are compared without torch.
     from edgec.exporter.stages.stored_reference import open_reference
 
-    return open_reference(name, sees)
+    return open_reference(name, images)

@@ -37,7 +37,8 @@ def plan(
         int | None, typer.Option(help="Tokens the KV cache holds (those of the export), or an encoder reads.")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="As for edgec export: text-generation plans the text part of a model with eyes.")
+        str | None,
+        typer.Option(help="As for edgec export: text-generation plans the text part of a model with vision."),
     ] = None,
     prompt_tokens: Annotated[int | None, typer.Option(help="Prompt length for TTFT; 512, or the context.")] = None,
     adapter: Annotated[list[str] | None, typer.Option(help="NAME=PEFT_FOLDER, as for edgec export.")] = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgec.apps.embed import embed as packages
 from edgec.apps.embed.embed import Embedded
 from edgec.bundle.tools import Given
-from edgec.exporter.schemas.held_calls import hold_calls
+from edgec.exporter.schemas.constrained_calls import hold_calls
 from edgec.quiet import quiet
 
 

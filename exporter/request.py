@@ -98,19 +98,19 @@ class ExportRequest:
         return model_spec(self.source.config)
 
     @property
-    def sees_ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         """Whether tokens of a prompt see others after themselves."""
-        return self.source.eyes is not None and self.source.eyes.asked.ahead != "none"
+        return self.source.vision is not None and self.source.vision.asked.ahead != "none"
 
     @cached_property
     def limits(self) -> Limits:
         """The context and sizes of calls that the artifact will serve."""
-        return artifact_limits(self.spec, self.recipe, self.context, self.form, self.sees_ahead)
+        return artifact_limits(self.spec, self.recipe, self.context, self.form, self.looks_ahead)
 
     @property
     def slots(self) -> int:
         """Positions that a static state holds; an encoder-decoder's at most those that the model has numbers for."""
-        held = slots(self.limits, self.sees_ahead)
+        held = slots(self.limits, self.looks_ahead)
         return held if self.source.reads is None else min(held, self.spec.context)
 
     @cached_property
@@ -149,8 +149,8 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "trained": source.trained,
         "seed": source.seed,
         "task": source.task,
-        "tile": list(source.eyes.shape) if source.eyes else None,
-        "window": source.ears.sound.model_dump() if source.ears else None,
+        "tile": list(source.vision.shape) if source.vision else None,
+        "window": source.audio.sound.model_dump() if source.audio else None,
         "backend": request.target.backend,
         "format": request.target.format,
         "processor": request.target.processor if request.form.laid_out else None,

@@ -107,7 +107,7 @@ OPERATOR = torch.ops.edgec.attention.default
 
 
 LAYER = "edgec_layer"
-REACH = "reach"
+SPAN_END = "reach"
 """The input with the last position that each token sees, where that is not its own: attention's ``positions`` then."""
 
 

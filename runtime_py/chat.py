@@ -12,10 +12,10 @@ from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.bundle.tools import Given, tools_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces, shorten
+from edgec.runtime_py.generate import Decode, GenerationRequest, PromptCache, exhausted, pieces, shorten
 from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
-from edgec.runtime_py.messages.dialect import NO_WISH, Dialect, Wish
 from edgec.runtime_py.messages.grammar import choose_tools
+from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions, MessageFormat
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.messages.refusals import foreign_result, nothing_said
 from edgec.runtime_py.reply import Reply
@@ -33,7 +33,7 @@ class Conversation:
 
     Attributes:
         messages: ``{"role": ..., "content": ...}`` so far, the system message first.
-        dialect: how the chat template writes reasoning and calls.
+        message_format: how the chat template writes reasoning and calls.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Conversation:
         decode: Decode,
         eos: frozenset[int],
         system: str | None = None,
-        memory: Memory | None = None,
+        memory: PromptCache | None = None,
         speculate: Speculator | None = None,
         *,
-        dialect: Dialect | None = None,
+        message_format: MessageFormat | None = None,
         ask: MakeRequest = GenerationRequest,
         turn: AbstractContextManager[None] | None = None,
     ) -> None:
@@ -60,7 +60,7 @@ class Conversation:
             system: the system message; None or empty for none.
             memory: what a turn may reuse; by default what the KV cache holds already.
             speculate: drafts tokens ahead; answers are the same as without.
-            dialect: the notations of the chat template, where they have been read already.
+            message_format: the notations of the chat template, where they have been read already.
             ask: makes a request of the options of ``send``.
             turn: held while an answer is written, since a KV cache holds one text at a time; by default nothing is.
 
@@ -77,9 +77,11 @@ class Conversation:
             )
         check_unicode(system or "")
         self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
-        self.dialect = dialect or Dialect(tokenizer, lambda: Structures(vocabulary_of(tokenizer, None, eos)))
+        self.message_format = message_format or MessageFormat(
+            tokenizer, lambda: Structures(vocabulary_of(tokenizer, None, eos))
+        )
         self._stepper, self._decode, self._eos, self._ask = stepper, decode, eos, ask
-        self._memory, self._speculate = memory or Memory(stepper.reusable), speculate
+        self._memory, self._speculate = memory or PromptCache(stepper.reusable), speculate
         self._turn = turn or nullcontext()
 
     def __repr__(self) -> str:
@@ -128,14 +130,14 @@ class Conversation:
             InputError: E620 to E628; E623 is a `MalformedCall`, whose ``text`` is what the model wrote. The
                 conversation stays as it was.
         """
-        wish = self.wish(tools, tool_choice, parallel_tool_calls, thinking_budget)
-        return self.answer(text, self._ask(**options), wish, stream, all_pieces=True)
+        chat_options = self.chat_options(tools, tool_choice, parallel_tool_calls, thinking_budget)
+        return self.answer(text, self._ask(**options), chat_options, stream, all_pieces=True)
 
     def stream(self, text: str | None = None, **options: Any) -> Stream[Piece, Reply]:
         """The answer of ``send`` piece by piece; takes its arguments but ``stream``."""
         names = ("tools", "tool_choice", "parallel_tool_calls", "thinking_budget")
-        wish = self.wish(**{name: options.pop(name) for name in names if name in options})
-        return Stream(self._written(self._with(text), self._ask(**options), wish))
+        chat_options = self.chat_options(**{name: options.pop(name) for name in names if name in options})
+        return Stream(self._written(self._with(text), self._ask(**options), chat_options))
 
     def stream_async(self, text: str | None = None, **options: Any) -> AsyncStream[Piece, Reply]:
         """The same for ``async for``; takes the arguments of ``stream``."""
@@ -149,22 +151,22 @@ class Conversation:
         return await self.stream_async(text, **options).whole()
 
     @staticmethod
-    def wish(
+    def chat_options(
         tools: Sequence[Given] | None = None,
         tool_choice: str | Mapping[str, Any] = "auto",
         parallel_tool_calls: bool = True,
         thinking_budget: int | None = None,
-    ) -> Wish:
+    ) -> ChatOptions:
         """What ``send`` asks for beside the options of a request, checked. Raises InputError E620, E621, E626."""
         made = tools_of(tools)
         choice = choose_tools(made, tool_choice, parallel_tool_calls)
-        return Wish(made if choice.tools else (), choice, thinking_budget)
+        return ChatOptions(made if choice.tools else (), choice, thinking_budget)
 
     def answer(
         self,
         text: str | None,
         request: GenerationRequest,
-        wish: Wish = NO_WISH,
+        chat_options: ChatOptions = NO_CHAT_OPTIONS,
         show: Callable[[Piece], None] | None = None,
         *,
         all_pieces: bool = False,
@@ -174,7 +176,7 @@ class Conversation:
         Args:
             text: as in ``send``.
             request: the length, sampling and ends.
-            wish: tools and the budget of reasoning.
+            chat_options: tools and the budget of reasoning.
             show: called with each piece.
             all_pieces: reasoning and calls are shown, too.
         """
@@ -183,7 +185,7 @@ class Conversation:
             if show is not None and (all_pieces or piece.kind == TEXT):
                 show(piece)
 
-        return exhausted(self._written(self._with(text), request, wish), shown)
+        return exhausted(self._written(self._with(text), request, chat_options), shown)
 
     def add_result(self, call: ToolCall | str, result: Any) -> None:
         """Add what a tool gave, as text or as a value that becomes JSON; ``send()`` then goes on.
@@ -216,7 +218,7 @@ class Conversation:
         Raises:
             InputError: E154, the template refuses them (for instance a system message).
         """
-        return self.dialect.prompt(messages)
+        return self.message_format.prompt(messages)
 
     def _with(self, text: str | None) -> list[Message]:
         if text is None:
@@ -227,9 +229,9 @@ class Conversation:
         return [*self.messages, {"role": "user", "content": text}]
 
     def _written(
-        self, messages: list[Message], request: GenerationRequest, wish: Wish
+        self, messages: list[Message], request: GenerationRequest, chat_options: ChatOptions
     ) -> Generator[Piece, None, Reply]:
-        tokens, dropped = self._fitting(messages, request, wish)
+        tokens, dropped = self._fitting(messages, request, chat_options)
         with self._turn:
             made = yield from pieces(
                 self._stepper,
@@ -238,19 +240,21 @@ class Conversation:
                 self._decode,
                 memory=self._memory,
                 speculate=self._speculate,
-                manner=self.dialect.manner(tokens, wish),
+                parser=self.message_format.parser(tokens, chat_options),
             )
         self.messages = [*messages, assistant_message(made.text, made.reasoning, made.tool_calls)]
         return Reply(made, dropped)
 
-    def _fitting(self, messages: list[Message], request: GenerationRequest, wish: Wish) -> tuple[list[int], int]:
+    def _fitting(
+        self, messages: list[Message], request: GenerationRequest, chat_options: ChatOptions
+    ) -> tuple[list[int], int]:
         """The prompt of as many of the latest turns as fit; a turn is left out whole, calls and results with it."""
         context = self._stepper.limits.context
         reserve = min(request.max_new_tokens or context, context // 8)
         first = 1 if messages[0]["role"] == "system" else 0
         turns = [place for place, message in enumerate(messages) if message["role"] == "user" and place > first]
         for begin in [first, *turns]:
-            tokens = self.dialect.prompt(messages[:first] + messages[begin:], wish, context)
+            tokens = self.message_format.prompt(messages[:first] + messages[begin:], chat_options, context)
             if len(tokens) + reserve <= context:
                 break
         return tokens, begin - first

@@ -18,7 +18,7 @@ from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.console_embed import print_vectors
 from edgec.runtime_py.console_result import as_json, simulated_summary, summary, without_speed
 from edgec.runtime_py.console_score import print_scores
-from edgec.runtime_py.console_talk import PrintedMessage, answered, wish_of
+from edgec.runtime_py.console_talk import PrintedMessage, answered, chat_options_of
 from edgec.runtime_py.encoder_decoder.console import SourceOptions, run_source
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
@@ -79,17 +79,17 @@ def run_bundle(options: RunOptions) -> None:
     if options.score:
         print_scores(_loaded(options), options.prompt or "", options.score, options.json)
         return
-    wish_of(options.tools, options.thinking_budget)
+    chat_options_of(options.tools, options.thinking_budget)
     if not names_schema(options.generation.get("schema")):
         wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
     model = _loaded(options)
     if options.images:
-        vision_language_info(model.bundle)  # Refuses images for a model without eyes.
+        vision_language_info(model.bundle)  # Refuses images for a model without vision.
     if model.bundle.manifest.encoder_decoder is not None:
         _write(model, options)
         return
     if options.audio:
-        audio_language_info(model.bundle)  # Likewise sound for one without ears.
+        audio_language_info(model.bundle)  # Likewise sound for one without audio.
     if options.language is not None:
         what, fix = "This model continues text and has no encoder.", "give -p TEXT, without --language"
         raise InputError(what, where="edgec run", fix=fix, code="E156")
@@ -182,9 +182,10 @@ def _answer(model: Model, options: RunOptions) -> None:
         result = _continue_text(model, options, options.session)
     elif templated:
         with _conversation(model, options) as chat:
-            request, wish = model.request(**options.generation), wish_of(options.tools, options.thinking_budget)
+            request = model.request(**options.generation)
+            chat_options = chat_options_of(options.tools, options.thinking_budget)
             show = None if options.json else PrintedMessage()
-            result = chat.answer(options.prompt, request, wish, show, all_pieces=True).generation
+            result = chat.answer(options.prompt, request, chat_options, show, all_pieces=True).generation
             if show is not None:
                 show.end()
     else:
@@ -214,10 +215,11 @@ def _saved_text(model: Model, file: Path) -> str:
 
 
 def _converse(model: Model, options: RunOptions) -> None:
-    request, wish = model.request(**options.generation), wish_of(options.tools, options.thinking_budget)
+    request = model.request(**options.generation)
+    chat_options = chat_options_of(options.tools, options.thinking_budget)
     with _conversation(model, options) as chat:
         for message in _messages(options.prompt):
-            reply = answered(chat, message, request, wish, None if options.json else PrintedMessage())
+            reply = answered(chat, message, request, chat_options, None if options.json else PrintedMessage())
             if reply is None:
                 continue
             if left_out := reply.dropped_messages:

@@ -9,18 +9,18 @@ from pathlib import Path
 from edgec.bundle.tools import tools_in
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest
-from edgec.runtime_py.messages.dialect import Wish
+from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.messages.reader import CALL, REASONING, Piece
 from edgec.runtime_py.reply import Reply
 
 
-def wish_of(tools: Path | None, thinking_budget: int | None) -> Wish:
+def chat_options_of(tools: Path | None, thinking_budget: int | None) -> ChatOptions:
     """What a command asks of answers beside the options of a request.
 
     Raises:
         InputError: E629, the file cannot be read; E620, E621, it does not hold tools.
     """
-    return Conversation.wish(None if tools is None else tools_in(tools), thinking_budget=thinking_budget)
+    return Conversation.chat_options(None if tools is None else tools_in(tools), thinking_budget=thinking_budget)
 
 
 class PrintedMessage:
@@ -50,7 +50,7 @@ class PrintedMessage:
 
 
 def answered(
-    chat: Conversation, line: str, request: GenerationRequest, wish: Wish, show: PrintedMessage | None
+    chat: Conversation, line: str, request: GenerationRequest, chat_options: ChatOptions, show: PrintedMessage | None
 ) -> Reply | None:
     """Answer a line: a message, or the result of the first call that waits for one; None while others wait."""
     waiting = chat.waiting
@@ -58,7 +58,7 @@ def answered(
         chat.add_result(waiting[0], line)
     if len(waiting) > 1:
         return None
-    reply = chat.answer(None if waiting else line, request, wish, show, all_pieces=True)
+    reply = chat.answer(None if waiting else line, request, chat_options, show, all_pieces=True)
     if show is not None:
         show.end()
     return reply

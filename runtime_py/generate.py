@@ -26,7 +26,7 @@ PieceT = TypeVar("PieceT")
 ResultT = TypeVar("ResultT")
 
 
-class Manner(Protocol):
+class ReplyParser(Protocol):
     """How a text is held and read, where it is more than text: a message with reasoning and calls of tools."""
 
     def rule(self, request: GenerationRequest, tokens: int) -> TokenRule | None:
@@ -40,7 +40,7 @@ class Manner(Protocol):
 
 
 @dataclass(frozen=True)
-class Memory:
+class PromptCache:
     """What a text may reuse of those before it, and leaves for the next.
 
     Attributes:
@@ -53,7 +53,7 @@ class Memory:
     keep: Callable[[], None] = lambda: None
 
 
-NO_MEMORY = Memory()
+NO_MEMORY = PromptCache()
 
 
 @dataclass(frozen=True)
@@ -174,12 +174,12 @@ def generate(
     decode: Decode,
     *,
     show: Show | None = None,
-    memory: Memory = NO_MEMORY,
+    memory: PromptCache = NO_MEMORY,
     speculate: Speculator | None = None,
-    manner: Manner | None = None,
+    parser: ReplyParser | None = None,
 ) -> Generation:
     """Generate text after ``prompt``, calling ``show`` with each piece of it; for the rest see `pieces`."""
-    made = pieces(stepper, prompt, request, decode, memory=memory, speculate=speculate, manner=manner)
+    made = pieces(stepper, prompt, request, decode, memory=memory, speculate=speculate, parser=parser)
     return exhausted(made, show or (lambda _: None))
 
 
@@ -200,9 +200,9 @@ def pieces(
     request: GenerationRequest,
     decode: Decode,
     *,
-    memory: Memory = NO_MEMORY,
+    memory: PromptCache = NO_MEMORY,
     speculate: Speculator | None = None,
-    manner: Manner | None = None,
+    parser: ReplyParser | None = None,
     watch: Watch | None = None,
 ) -> Generator[Any, None, Generation]:
     """Generate text after ``prompt`` piece by piece; a piece is computed when it is asked for.
@@ -214,11 +214,11 @@ def pieces(
         decode: token ids to text.
         memory: what may be reused; recalling is part of the time to the first token. By default nothing is.
         speculate: drafts tokens ahead; the text is the same as without.
-        manner: how the text is held and read; by default as text.
+        parser: how the text is held and read; by default as text.
         watch: called with logits [vocabulary] and the token chosen from them; nothing is drafted then.
 
     Yields:
-        Text as it becomes certain, never empty; of another manner, its reader's pieces.
+        Text as it becomes certain, never empty; of another parser, its reader's pieces.
 
     Returns:
         The whole text with its timings.
@@ -228,13 +228,13 @@ def pieces(
     """
     check_context(len(prompt), stepper.limits.context)
     text = (
-        manner.reader(prompt, request)
-        if manner
+        parser.reader(prompt, request)
+        if parser
         else PlainTextReader(TextStream(decode, prompt), StopText(request.stop))
     )
     tokens: list[int] = []
     times = [perf_counter()]
-    rule = rule_of(request, len(prompt), stepper.limits.context, manner)
+    rule = rule_of(request, len(prompt), stepper.limits.context, parser)
     cached = memory.recall(prompt)
     reason = "context"
     for token in _chosen(stepper, prompt, request, rule, cached, None if watch else speculate, watch):
@@ -253,7 +253,7 @@ def pieces(
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate and not watch else None
     made = Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
-    more = manner.read_fields(text) if manner else {}
+    more = parser.read_fields(text) if parser else {}
     return replace(made, value=_value(request, text.shown, reason), stopped_by=text.stopped_by, **more)
 
 
@@ -265,13 +265,13 @@ def _value(request: GenerationRequest, text: str, reason: str) -> Any:
 
 
 def rule_of(
-    request: GenerationRequest, prompt_tokens: int, context: int, manner: Manner | None = None
+    request: GenerationRequest, prompt_tokens: int, context: int, parser: ReplyParser | None = None
 ) -> TokenRule | None:
     """The rule of the text that a request asks for, with as many tokens as it may have; None for free text."""
     room = context + 1 - prompt_tokens
     most = room if request.max_new_tokens is None else min(room, request.max_new_tokens)
-    if manner is not None:
-        return manner.rule(request, most)
+    if parser is not None:
+        return parser.rule(request, most)
     return request.structure.begin(most) if request.structure is not None else None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
-from edgec.runtime_py.messages.dialect import NO_WISH, Wish
+from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.vision_language.image_file import ImageSource
 
@@ -37,9 +37,9 @@ class GenerationArguments:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def wish(self) -> Wish:
+    def chat_options(self) -> ChatOptions:
         """The budget of reasoning, which a chat template may have a place for."""
-        return Wish(thinking_budget=self.options.get(_BUDGET)) if self.template else NO_WISH
+        return ChatOptions(thinking_budget=self.options.get(_BUDGET)) if self.template else NO_CHAT_OPTIONS
 
     @property
     def request_options(self) -> dict[str, Any]:

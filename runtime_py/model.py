@@ -16,7 +16,7 @@ from edgec.bundle.signing_keys import read_public_key
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import check_ids
-from edgec.runtime_py.audio_language.model import Hearing
+from edgec.runtime_py.audio_language.model import Audio
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.chat import Conversation
@@ -28,9 +28,9 @@ from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.function import Function
-from edgec.runtime_py.generate import Generation, Memory, pieces, rule_of, stream_tokens
+from edgec.runtime_py.generate import Generation, PromptCache, pieces, rule_of, stream_tokens
 from edgec.runtime_py.generation_arguments import GenerationArguments
-from edgec.runtime_py.messages.dialect import NO_WISH, Wish
+from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions
 from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.prefix import open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sampling import Sampler
@@ -45,7 +45,7 @@ from edgec.runtime_py.stepper import check_context
 from edgec.runtime_py.streams import Stream, Streaming
 from edgec.runtime_py.turn import Turn
 from edgec.runtime_py.vision_language.image_file import ImageSource
-from edgec.runtime_py.vision_language.model import Seeing
+from edgec.runtime_py.vision_language.model import WithVision
 from edgec.runtime_py.vision_language.processor import Prompt
 from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
@@ -84,7 +84,7 @@ def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderD
     return Session if bundle.manifest.limits else Function
 
 
-class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming):
+class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:
@@ -147,11 +147,15 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
         """
         return self._encoded(prompt, template)
 
-    def _encoded(self, prompt: str, template: bool, enough: int | None = None, wish: Wish = NO_WISH) -> list[int]:
+    def _encoded(
+        self, prompt: str, template: bool, enough: int | None = None, chat_options: ChatOptions = NO_CHAT_OPTIONS
+    ) -> list[int]:
         if not template:
             return token_ids(self.tokenizer, prompt, enough=enough)
         check_unicode(prompt)
-        return self.dialect.prompt([*self.chat().messages, {"role": "user", "content": prompt}], wish, enough)
+        return self.message_format.prompt(
+            [*self.chat().messages, {"role": "user", "content": prompt}], chat_options, enough
+        )
 
     @quiet()
     def generate(
@@ -181,8 +185,8 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
             speculate: how to draft ahead, as for ``speculator``; the text is the same as without.
             resume: what the KV cache holds already, as after ``load_session``, is not computed again either.
             language: the token with which an encoder-decoder begins its text, such as ``fra_Latn`` of NLLB.
-            images: files, arrays [H, W, 3] or images of Pillow, for a model with eyes (docs/eyes.md).
-            audio: WAV files, or float samples [N] in -1..1 at the model's rate, for a model with ears (docs/ears.md).
+            images: files, arrays [H, W, 3] or images of Pillow, for a model with vision (docs/multimodal.md).
+            audio: WAV files, or float samples [N] in -1..1 at the model's rate, for a model with audio.
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty, presence_penalty, frequency_penalty,
                 logit_bias (by token id); and schema, json, regex or grammar, which
@@ -203,25 +207,25 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
 
     def _pieces(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
         if self.bundle.manifest.encoder_decoder is not None:
-            self._check_blind(asked.images)
-            self._check_deaf(asked.audio)
+            self._refuse_images(asked.images)
+            self._refuse_audio(asked.audio)
             made = self._pieces_after(asked)
             return self._in_turn(lambda: made)
         given = self._given(asked)
         session, request = self.session, self.request(**asked.request_options)
-        tokens = given.tokens if given else self._ids(asked.prompt, asked.template, asked.wish)
+        tokens = given.tokens if given else self._ids(asked.prompt, asked.template, asked.chat_options)
         check_context(len(tokens), session.limits.context)
         memory = self.memory(asked.resume, given)
-        manner = self.dialect.manner(tokens, asked.wish) if asked.template else None
-        written = partial(pieces, session, tokens, request, self.decode, memory=memory, manner=manner)
+        parser = self.message_format.parser(tokens, asked.chat_options) if asked.template else None
+        written = partial(pieces, session, tokens, request, self.decode, memory=memory, parser=parser)
         return self._in_turn(lambda: written(speculate=self.speculator(asked.speculate)))
 
     def _given(self, asked: GenerationArguments) -> Prompt | SoundPrompt | None:
         """The prompt with its images or its sounds; None where it is text alone."""
         if asked.images:
-            self._check_deaf(asked.audio)
-            return self.see(asked.prompt, asked.images, template=asked.template)
-        return self.hear(asked.prompt, asked.audio, template=asked.template) if asked.audio else None
+            self._refuse_audio(asked.audio)
+            return self.encode_images(asked.prompt, asked.images, template=asked.template)
+        return self.encode_audio(asked.prompt, asked.audio, template=asked.template) if asked.audio else None
 
     def _in_turn(self, written: Callable[[], Generator[Any, None, Generation]]) -> Generator[str, None, Generation]:
         """A text that is begun once it is this text's turn, at the first piece that is asked for."""
@@ -229,16 +233,16 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
             made = yield from only_text(written())
         return replace(made, load_ms=self.load_ms)
 
-    def memory(self, resume: bool = True, given: Prompt | SoundPrompt | None = None) -> Memory:
+    def memory(self, resume: bool = True, given: Prompt | SoundPrompt | None = None) -> PromptCache:
         """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states.
 
-        A model with eyes or ears takes the images or sounds of ``given``, or none, before anything is recalled.
+        A model with vision or audio takes the images or sounds of ``given``, or none, before anything is recalled.
         """
         if not resume:
-            return taking(Memory(partial(restore_prefix, self.session, self.prefix)), self._loaded, given, resume)
+            return taking(PromptCache(partial(restore_prefix, self.session, self.prefix)), self._loaded, given, resume)
         snapshots = Snapshots(self.session, self.bundle.manifest.states)
         recall = partial(recall_prefix, self.session, self.prefix, snapshots)
-        return taking(Memory(recall, snapshots.keep), self._loaded, given, resume)
+        return taking(PromptCache(recall, snapshots.keep), self._loaded, given, resume)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
         """The tokens of ``generate`` one by one, each computed on request, so that several sessions can take turns.
@@ -259,9 +263,11 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
             if token in request.eos or count == request.max_new_tokens or (rule is not None and rule.ended(count)):
                 return
 
-    def _ids(self, prompt: str | Sequence[int], template: bool, wish: Wish = NO_WISH) -> list[int]:
+    def _ids(
+        self, prompt: str | Sequence[int], template: bool, chat_options: ChatOptions = NO_CHAT_OPTIONS
+    ) -> list[int]:
         if isinstance(prompt, str):
-            return self._encoded(prompt, template, self.session.limits.context, wish)
+            return self._encoded(prompt, template, self.session.limits.context, chat_options)
         return check_ids(prompt)
 
     def speculator(self, choice: str | Path | Bundle = "auto") -> Speculator | None:
@@ -292,5 +298,5 @@ class Model(Embedding, Hearing, Reading, Remembering, Scoring, Seeing, Streaming
         session, own = self.session, self.system_prompt if system is None else system
         memory = self.memory()
         ahead = self.speculator(speculate)
-        talk = partial(Conversation, dialect=self.dialect, ask=self.request, turn=self._turn)
+        talk = partial(Conversation, message_format=self.message_format, ask=self.request, turn=self._turn)
         return talk(session, self.tokenizer, self.decode, self.eos, own, memory, ahead)

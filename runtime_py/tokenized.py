@@ -14,11 +14,11 @@ from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import stop_strings
 from edgec.runtime_py.generate import GenerationRequest
-from edgec.runtime_py.messages.dialect import Dialect
+from edgec.runtime_py.messages.message_format import MessageFormat
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.refusals import unsuited
 from edgec.runtime_py.structured.rule import Structure
-from edgec.runtime_py.structured.shipped import held_structure, names_schema, shipped_structure
+from edgec.runtime_py.structured.shipped import constrained_structure, names_schema, shipped_structure
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
@@ -121,7 +121,7 @@ class Tokenized:
             raise unsuited(
                 str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"
             )
-        return self._structures.compiled(asked, held_structure(self.bundle, str(schema)) if shipped else None)
+        return self._structures.compiled(asked, constrained_structure(self.bundle, str(schema)) if shipped else None)
 
     @cached_property
     def _structures(self) -> Structures:
@@ -137,6 +137,6 @@ class Tokenized:
         return self._structures.vocabulary
 
     @cached_property
-    def dialect(self) -> Dialect:
+    def message_format(self) -> MessageFormat:
         """How the chat template writes reasoning and calls of tools."""
-        return Dialect(self.tokenizer, lambda: self._structures)
+        return MessageFormat(self.tokenizer, lambda: self._structures)

@@ -68,13 +68,13 @@ class FixedEncoderDecoder:
         return max(2 * self.unsure, SHARP.get(self.family, 0.0) if self.unsure > FLOAT32 else 0.0)
 
     @property
-    def hears(self) -> bool:
+    def takes_sound(self) -> bool:
         """Whether its encoder reads sound."""
         return self.family not in TEXT_FAMILIES
 
     def sources(self, model: Any) -> list[torch.Tensor]:
         """What its encoder reads: two windows of features, or texts of three lengths."""
-        if self.hears:
+        if self.takes_sound:
             sound = model.encoder_decoder.info.sound
             return [torch.from_numpy(log_mel(sounds(seed), sound)) for seed in (1, 2)]
         made = [torch.Generator().manual_seed(length) for length in (1, 7, 40)]
@@ -120,7 +120,7 @@ def exported_of(family: str, format: str, folder: Path) -> FixedEncoderDecoder:
 
 def written(exported: FixedEncoderDecoder, model: Any, source: torch.Tensor) -> list[int]:
     """What a bundle says after a source."""
-    if not exported.hears:
+    if not exported.takes_sound:
         return list(model.generate(source[0].tolist(), max_new_tokens=COUNT).tokens)
     seed = 1 if torch.equal(source, exported.sources(model)[0]) else 2
     return [token for each in model.transcribe(sounds(seed), max_new_tokens=COUNT).segments for token in each.tokens]

@@ -28,7 +28,7 @@ class PreparedCase:
 
     Attributes:
         family: of the tiny models.
-        info: what the manifest says of the eyes.
+        info: what the manifest says of the vision.
         images: changed fields of the image processor's description.
         own: changed fields of the processor's description.
     """

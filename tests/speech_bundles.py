@@ -70,7 +70,7 @@ def save_word_tokenizer(folder: Path) -> None:
 
 
 @lru_cache(maxsize=4)
-def hearing_bundle(family: str, target: str = "host", **options: Any) -> Path:
+def audio_bundle(family: str, target: str = "host", **options: Any) -> Path:
     """A float bundle of a family that hears, with a tokenizer; ``options``: of the export."""
     folder = save_encoder_decoder(family, Path(mkdtemp(prefix="edgec-")) / family)
     save_word_tokenizer(folder)
@@ -79,4 +79,4 @@ def hearing_bundle(family: str, target: str = "host", **options: Any) -> Path:
 
 def timed_bundle() -> Path:
     """A bundle of Whisper's kind with languages, tasks and timestamps: windows of a second, 64 tokens each."""
-    return hearing_bundle("timed")
+    return audio_bundle("timed")

@@ -12,7 +12,7 @@ FOLDERS = ("ir", "bundle", "passes", "devices", "backends", "runtime_py", "expor
 CODE = re.compile(r"E[1-8]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
 # E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures and structure, E7xx: adapters
-# where bundles run, eyes and schemas in bundles, E8xx: quantised checkpoints, what trained models showed; of any class.
+# where bundles run, images and schemas, E8xx: quantised checkpoints, what trained models showed; of any class.
 ANY = ("E4", "E5", "E6", "E7", "E8")
 CLASSES = {"InputError": ("E1", *ANY), "BudgetError": ("E2", *ANY), "ToolError": ("E3", *ANY)}
 

@@ -12,7 +12,7 @@ from edgec.apps.embed.kotlin_text import package_name
 from edgec.apps.embed.page_sizes import LibraryPages, android_project
 from edgec.apps.embed.readme import plain
 from edgec.apps.embed.readme_sections import (
-    hearing_readme_values,
+    audio_readme_values,
     key_section,
     kotlin_reply_section,
     kotlin_schema_section,
@@ -43,8 +43,8 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
 
 def _own(facts: AppFacts, has_chat: bool) -> tuple[str, dict[str, str]]:
     """The template of the bundle's kind of model, and its values."""
-    if facts.hearing is not None:
-        return "README.speech.md", hearing_readme_values(facts.hearing)
+    if facts.audio is not None:
+        return "README.speech.md", audio_readme_values(facts.audio)
     if facts.encoder is not None:
         return "README.encoder.md", _encoder_values(facts.encoder)
     return "README.md", _decoder_values(facts, has_chat)
@@ -83,7 +83,7 @@ def _decoder_values(facts: AppFacts, has_chat: bool) -> dict[str, str]:
     return {
         "example": f"model.{call}.collect {{ print(it) }}",
         "context": f"{limits.context:,}",
-        "picture_sample": _PICTURES if facts.sight is not None else "",
+        "picture_sample": _PICTURES if facts.vision is not None else "",
         "replies": kotlin_reply_section(facts, has_chat),
         "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
     }

@@ -38,8 +38,8 @@ emulation. No NDK has compiled it.
 """
 _JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0")
 _STATIC = {"ModelDecoder": "DecoderStatic"}
-_TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "HeldState": "HeldState"}
-_ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "HeldState": "OnnxState"}
+_TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "StateSize": "StateSize"}
+_ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "StateSize": "OnnxState"}
 _TORCH_ENCODER = {"ModelRuntime": "ModelRuntime", "ModelEncoder": "EncoderTorch"}
 _ONNX_ENCODER = {"ModelRuntime": "OnnxRuntime", "ModelEncoder": "EncoderOnnx"}
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
@@ -63,8 +63,8 @@ class AndroidRuntime:
         uncompressed: extensions of files that the runtime maps into memory.
         compiled: the app compiles edgec's engine and kernels (``engine_project``).
         encoder: as ``templates``, for sentence encoders; empty where apps cannot hold them.
-        hearing: likewise, for models that transcribe speech.
-        sight: in addition to ``templates``, for models that see.
+        audio: likewise, for models that transcribe speech.
+        vision: in addition to ``templates``, for models that see.
     """
 
     dependencies: tuple[str, ...]
@@ -77,16 +77,16 @@ class AndroidRuntime:
     uncompressed: tuple[str, ...] = ("pte",)
     compiled: bool = False
     encoder: Mapping[str, str] = field(default_factory=dict)
-    hearing: Mapping[str, str] = field(default_factory=dict)
-    sight: Mapping[str, str] = field(default_factory=dict)
+    audio: Mapping[str, str] = field(default_factory=dict)
+    vision: Mapping[str, str] = field(default_factory=dict)
 
     def sources(self, facts: AppFacts) -> Mapping[str, str]:
         """The templates for a bundle: file name in the app -> name of the Kotlin template."""
-        if facts.hearing is not None:
-            return self.hearing
+        if facts.audio is not None:
+            return self.audio
         if facts.encoder is not None:
             return self.encoder
-        return {**self.templates, **(self.sight if facts.sight is not None else {})}
+        return {**self.templates, **(self.vision if facts.vision is not None else {})}
 
 
 def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
@@ -133,8 +133,8 @@ _OWN = AndroidRuntime(
     kept=(),
     absent=(),
     compiled=True,
-    hearing={"NativeEngine": "NativeSpeech", "SpeechRuntime": "SpeechRuntime"},
-    sight={"NativeSight": "NativeSight", "Session": "SightSession"},
+    audio={"NativeEngine": "NativeSpeech", "SpeechRuntime": "SpeechRuntime"},
+    vision={"NativeVision": "NativeVision", "Session": "VisionSession"},
 )
 
 
@@ -148,8 +148,8 @@ def runtime_of(facts: AppFacts) -> AndroidRuntime:
     if place not in RUNTIMES:
         why = f"there is no Kotlin glue for {form} made by {backend}"
         raise InputError(_UNFIT, facts.manifest.name, why, "use --target android-cpu", "E464")
-    if not facts.own_kernels and (facts.hearing or facts.sight):
-        why = f"only edgec's engine {'transcribes' if facts.hearing else 'sees'}"
+    if not facts.own_kernels and (facts.audio or facts.vision):
+        why = f"only edgec's engine {'transcribes' if facts.audio else 'takes images'}"
         raise InputError(_UNFIT, facts.manifest.name, why, _SENSES_FIX, "E464")
     if not facts.own_kernels:
         return RUNTIMES[place]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from edgec.apps.embed.audio_facts import AudioFacts, audio_facts
+from edgec.apps.embed.constrained_calls import HoldCalls
 from edgec.apps.embed.encoder_facts import EncoderFacts, encoder_facts, text_files
-from edgec.apps.embed.hearing_facts import HearingFacts, hearing_facts
-from edgec.apps.embed.held_calls import HoldCalls
 from edgec.apps.embed.reply_facts import NO_REPLIES, ReplyFacts, reply_facts
-from edgec.apps.embed.sight_facts import SightFacts, decoder_limits, sight_facts
+from edgec.apps.embed.vision_facts import VisionFacts, decoder_limits, vision_facts
 from edgec.bundle.canonical import REPORT
 from edgec.bundle.delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.bundle.end_tokens import end_tokens
@@ -65,9 +65,9 @@ class AppFacts:
         delegates: which of edgec's and XNNPACK's backends a .pte names.
         key: the key by which other bundles than this one are loaded; None: no other is.
         encoder: how a sentence encoder reads texts; None for other models.
-        hearing: what a model reads that transcribes speech; None for other models.
+        audio: what a model reads that transcribes speech; None for other models.
         replies: the notations of a decoder's chat template.
-        sight: how images are given to a decoder with eyes; None for other models.
+        vision: how images are given to a decoder with vision; None for other models.
     """
 
     manifest: Manifest
@@ -78,9 +78,9 @@ class AppFacts:
     delegates: frozenset[str] = frozenset()
     key: PublicKey | None = None
     encoder: EncoderFacts | None = None
-    hearing: HearingFacts | None = None
+    audio: AudioFacts | None = None
     replies: ReplyFacts = NO_REPLIES
-    sight: SightFacts | None = None
+    vision: VisionFacts | None = None
 
     @property
     def limits(self) -> Limits | None:
@@ -90,7 +90,7 @@ class AppFacts:
     @property
     def has_tokenizer(self) -> bool:
         """Whether the app turns texts into tokens or tokens into texts."""
-        return self.texts is not None or self.encoder is not None or self.hearing is not None
+        return self.texts is not None or self.encoder is not None or self.audio is not None
 
     @property
     def has_chat_template(self) -> bool:
@@ -167,10 +167,10 @@ def app_facts(
     texts = _texts(bundle) if decoder_limits(manifest) is not None else None
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
     delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
-    encoder, hearing, sight = encoder_facts(bundle), hearing_facts(bundle), sight_facts(bundle)
-    image = sight.placeholder if sight else ""
+    encoder, audio, vision = encoder_facts(bundle), audio_facts(bundle), vision_facts(bundle)
+    image = vision.placeholder if vision else ""
     replies = reply_facts(bundle.tokenizer_dir, tools, image) if texts and bundle.tokenizer_dir else NO_REPLIES
-    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder, hearing, replies, sight)
+    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key, encoder, audio, replies, vision)
     weights_and_states = facts.weight_copies * facts.artifact_bytes + sum(state.bytes for state in manifest.states)
     if tools and hold is not None and facts.own_kernels:
         replies = replace(replies, held=hold(bundle, tools))

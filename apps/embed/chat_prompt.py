@@ -38,7 +38,7 @@ def chat_prompt(tokenizer_folder: Path, *, in_parts: bool = False) -> ChatPrompt
 
     Args:
         tokenizer_folder: of the bundle.
-        in_parts: contents are lists of parts, as for models with eyes; a program would lose the texts.
+        in_parts: contents are lists of parts, as for models with vision; a program would lose the texts.
     """
     if not has_template(tokenizer_folder):
         return ChatPrompt()

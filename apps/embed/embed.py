@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.apps.embed.constrained_calls import HoldCalls
 from edgec.apps.embed.gradle_modules import gradle_modules
-from edgec.apps.embed.held_calls import HoldCalls
 from edgec.apps.embed.page_sizes import ASKED_FROM_SDK
-from edgec.apps.embed.sight_facts import decoder_limits
 from edgec.apps.embed.swift_package import swift_package
+from edgec.apps.embed.vision_facts import decoder_limits
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.signature import check_signature
@@ -91,14 +91,14 @@ def embed(
 def _refuse_several_methods(bundle: Bundle) -> None:
     if bundle.manifest.audio_language is not None:
         raise InputError(
-            "Apps cannot hold a model with ears yet.",
+            "Apps cannot hold a model with audio yet.",
             where=str(bundle.path),
-            why="the generated code calls one method and hears nothing, and this bundle has hear and forward",
+            why="the generated code calls one method and takes no audio, and this bundle has audio_encoder and forward",
             fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
             code="E752",
         )
     source, names = bundle.manifest.encoder_decoder, [method.name for method in bundle.manifest.methods]
-    if source is not None and source.hears is None:
+    if source is not None and source.sound_input is None:
         raise InputError(
             "Apps cannot hold an encoder-decoder that reads text yet.",
             where=str(bundle.path),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgec.apps.embed.engine_project import FOLDER, NATIVE_CLASSES, SIGHT_CLASSES, SPEECH_CLASSES
+from edgec.apps.embed.engine_project import FOLDER, NATIVE_CLASSES, SPEECH_CLASSES, VISION_CLASSES
 from edgec.apps.embed.page_sizes import PAGE_BYTES, android_project, load_alignment
 from edgec.bundle.atomic import typed_os_errors
 from edgec.errors import InputError, ToolError
@@ -151,7 +151,7 @@ def _contents(library: bytes, name: str, owner: str) -> Iterator[tuple[str, byte
     yield "AndroidManifest.xml", f'<?xml version="1.0" encoding="utf-8"?>\n{manifest}'.encode()
     yield "R.txt", b""
     yield "classes.jar", _EMPTY_ZIP
-    kept = (f"-keep class {owner}.{each} {{ *; }}\n" for each in (*NATIVE_CLASSES, *SPEECH_CLASSES, *SIGHT_CLASSES))
+    kept = (f"-keep class {owner}.{each} {{ *; }}\n" for each in (*NATIVE_CLASSES, *SPEECH_CLASSES, *VISION_CLASSES))
     yield "proguard.txt", "".join(kept).encode()
     yield f"jni/{ABI}/lib{name}.so", library
 

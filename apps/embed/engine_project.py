@@ -28,11 +28,11 @@ SPEECH_CLASSES = (
     *("LanguageUnknown", "TranscriptionRefused"),
 )
 """Those in addition where the model transcribes speech."""
-SIGHT_CLASSES = ("NativeSight", "ImageTooLarge", "ImagesTooMany", "ImagesMisplaced", "ImageNeeded", "PromptNotWhole")
-"""Those in addition where the model sees."""
+VISION_CLASSES = ("NativeVision", "ImageTooLarge", "ImagesTooMany", "ImagesMisplaced", "ImageNeeded", "PromptNotWhole")
+"""Those in addition where the model takes images."""
 _TEMPLATES = "edgec.apps.native"
 _CMAKE = ("CMakeLists.txt", "executorch_package.cmake", "executorch_sources.cmake")
-_JNI, _SPEECH_JNI, _SIGHT_JNI = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_sight_jni.cpp"
+_JNI, _SPEECH_JNI, _VISION_JNI = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_vision_jni.cpp"
 _JNI_SHARED, _DECODER_SHARED = "edgec_jni.h", "edgec_decoder_jni.h"
 
 
@@ -41,24 +41,24 @@ def engine_project(facts: AppFacts) -> Files:
     values = engine_values(facts)
     written = {f"{FOLDER}/{name}": fill(load(_TEMPLATES, name), values).encode() for name in _CMAKE}
     sources = {f"{FOLDER}/edgec/{name}": SOURCES / name for name in _engine_sources(facts)}
-    headers = (_JNI_SHARED, *([_DECODER_SHARED] if facts.hearing is None else []))
+    headers = (_JNI_SHARED, *([_DECODER_SHARED] if facts.audio is None else []))
     own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (*_jni(facts), *headers)}
     return {**written, **own, **sources}
 
 
 def _engine_sources(facts: AppFacts) -> tuple[str, ...]:
-    return engine_sources(facts.hearing is not None, facts.sight is not None)
+    return engine_sources(facts.audio is not None, facts.vision is not None)
 
 
 def _jni(facts: AppFacts) -> tuple[str, ...]:
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return (_SPEECH_JNI,)
-    return (_JNI,) if facts.sight is None else (_JNI, _SIGHT_JNI)
+    return (_JNI,) if facts.vision is None else (_JNI, _VISION_JNI)
 
 
 def native_classes(facts: AppFacts) -> tuple[str, ...]:
     """The wrapper's classes that the native code of a bundle looks up by name."""
-    senses = (*(SPEECH_CLASSES if facts.hearing else ()), *(SIGHT_CLASSES if facts.sight else ()))
+    senses = (*(SPEECH_CLASSES if facts.audio else ()), *(VISION_CLASSES if facts.vision else ()))
     return (*NATIVE_CLASSES, *senses)
 
 
@@ -89,7 +89,7 @@ def engine_values(facts: AppFacts) -> Mapping[str, str]:
         "jni_sources": "\n".join(f"  {name}" for name in _jni(facts)),
         # A package's name has only letters and digits, so nothing needs the escapes of JNI's names.
         "jni_prefix": f"Java_{package.replace('.', '_')}_NativeEngine_",
-        "sight_prefix": f"Java_{package.replace('.', '_')}_NativeSight_",
+        "vision_prefix": f"Java_{package.replace('.', '_')}_NativeVision_",
         "jni_failure": f"{package.replace('.', '/')}/EngineFailed",
         "with_xnnpack": _switch(XNNPACK in facts.delegates),
         "with_quantized": _switch(takes_quantized(manifest)),

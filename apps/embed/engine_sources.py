@@ -10,8 +10,8 @@ from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 
 REGISTER = "edgec_register_standard_operators"
-"""The C function in addition to those of ``include/edgec/engine.h``: registers ``llama::`` operators that the process lacks."""
-_OPENS_ENGINE = "edgec_hearing_open"
+"""The C function beside those of ``edgec/engine.h``: registers ``llama::`` operators that the process lacks."""
+_OPENS_ENGINE = "edgec_audio_open"
 _ENDINGS = (".cpp", ".h")
 # What speech and the preparation of images read of the engine and the runner: nothing of ExecuTorch.
 _SPEECH_READ = ("canonical_text.h", "number_text.h", "stated.h", "include/edgec/engine.h")
@@ -28,8 +28,8 @@ _IMAGES_READ = (
 # Of the sources of both those that execute an artifact, in edgec's engine.
 _EXECUTING = frozenset(
     (
-        *("seen_images.cpp", "seen_images.h", "sight_api.cpp"),
-        *("engine_hearing.cpp", "hearing_model.cpp", "hearing_model.h"),
+        *("encoded_images.cpp", "encoded_images.h", "vision_api.cpp"),
+        *("engine_audio.cpp", "audio_model.cpp", "audio_model.h"),
     )
 )
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
@@ -41,21 +41,21 @@ _TYPE = re.compile(r"^struct (Edgec\w+) \{|^\} (Edgec\w+);|^enum (Edgec\w+) \{",
 _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 
 
-def engine_sources(hears: bool = False, sees: bool = False) -> tuple[str, ...]:
+def engine_sources(audio: bool = False, images: bool = False) -> tuple[str, ...]:
     """The engine's and kernels' sources, as paths under ``engine``.
 
     Args:
-        hears: with those of speech.
-        sees: with those of images.
+        audio: with those of speech.
+        images: with those of images.
     """
-    folders = ("core", "kernels", "include", *(["audio"] if hears else []), *(["vision"] if sees else []))
+    folders = ("core", "kernels", "include", *(["audio"] if audio else []), *(["vision"] if images else []))
     paths = (path for name in folders for path in (SOURCES / name).rglob("*") if path.suffix in _ENDINGS)
     return tuple(sorted(path.relative_to(SOURCES).as_posix() for path in paths))
 
 
-def engine_functions(hears: bool = False, sees: bool = False) -> tuple[str, ...]:
-    """The names of the engine's C functions, from its headers; ``hears`` and ``sees`` as for ``engine_sources``."""
-    senses = (*(["include/edgec/audio.h"] if hears else []), *(["include/edgec/vision.h"] if sees else []))
+def engine_functions(audio: bool = False, images: bool = False) -> tuple[str, ...]:
+    """The names of the engine's C functions, from its headers; ``audio`` and ``sees`` as for ``engine_sources``."""
+    senses = (*(["include/edgec/audio.h"] if audio else []), *(["include/edgec/vision.h"] if images else []))
     return (*_functions("include/edgec/engine.h", *senses), REGISTER)
 
 

@@ -13,8 +13,8 @@ from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.engine_sources import executorch_operators, takes_quantized
 from edgec.bundle.delegates import XNNPACK
 from edgec.bundle.entry_points import (
-    SEE,
     STATIC_ENCODER_DECODER_METHODS,
+    VISION_ENCODER,
     MethodInfo,
     VisionLanguageInfo,
     source_memory,
@@ -24,8 +24,8 @@ from edgec.devices.prediction.oldest_fit import minimum_os
 from edgec.errors import InputError
 
 STATIC_INPUTS = {"tokens", "start", "last"}
-ROW_INPUTS = ("features", "seen", "reach", "mrope_positions")
-"""What a decoder that sees reads beside them; the last two where its rows see ahead, or positions have three parts."""
+ROW_INPUTS = ("input_embeds", "embeds_mask", "span_end", "mrope_positions")
+"""What a decoder of images reads beside them; the last two where rows see ahead, or positions have three parts."""
 _BACKEND_PRODUCTS = {"XnnpackBackend": "backend_xnnpack", "CoreMLBackend": "backend_coreml"}
 _KERNEL_PRODUCTS = {
     "llama::": "kernels_llm",
@@ -80,8 +80,8 @@ def glue_for(facts: AppFacts) -> Glue:
     )
     if glue.static and facts.limits is not None:
         _check_static(manifest)
-    if glue.static and facts.hearing is not None:
-        _check_hearing(manifest)
+    if glue.static and facts.audio is not None:
+        _check_audio(manifest)
     return glue
 
 
@@ -97,12 +97,12 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
     if backend != "xnnpack" or "engine" not in rows:
         why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
         raise _unfit(manifest, why, "export it with --kernels standard")
-    return dict(rows["engine" if facts.sight is None else "sight"])
+    return dict(rows["engine" if facts.vision is None else "vision"])
 
 
 def _check_senses(facts: AppFacts, row: Mapping[str, Any]) -> None:
-    """Refuse what hears or sees where no app has glue for this artifact."""
-    senses = {"sees": ("see", facts.sight), "hears": ("transcribe", facts.hearing)}
+    """Refuse vision or audio where no app has glue for this artifact."""
+    senses = {"takes images": ("vision_encoder", facts.vision), "takes audio": ("transcribe", facts.audio)}
     for name, (does, sense) in senses.items():
         if sense is not None and not row.get(name, False):
             why = f"apps {does} with edgec's engine, or through Core ML with one .mlpackage"
@@ -115,7 +115,7 @@ def _check_whole(facts: AppFacts) -> None:
     manifest = facts.manifest
     top = f"{manifest.artifact.rstrip('/')}/Manifest.json"
     if manifest.format == "mlpackage" and top not in {file.path for file in facts.files}:
-        senses = facts.sight is not None or facts.hearing is not None
+        senses = facts.vision is not None or facts.audio is not None
         other = "for a CPU, with edgec's own kernels" if senses else "with --format pte"
         raise _unfit(
             manifest,
@@ -160,30 +160,32 @@ _PRODUCTS: Mapping[str, Callable[[AppFacts], tuple[str, ...]]] = {
 
 def _check_static(manifest: Manifest) -> None:
     methods = {method.name: method for method in manifest.methods}
-    wanted, sees = STATIC_INPUTS | _row_inputs(manifest), manifest.vision_language
+    wanted, images = STATIC_INPUTS | _row_inputs(manifest), manifest.vision_language
     for name in ("prefill", "decode"):
         if name not in methods:
             raise _unfit(manifest, f"it has no method {name}")
         _check_inputs(manifest, methods[name], wanted)
-    if sees is not None:
-        if not _makes_rows(methods.get(SEE), sees):
-            raise _unfit(manifest, f"the method {SEE} does not make rows of one tile, in float32 and of fixed shapes")
-        for name, size in (("prefill", sees.limits.prefill_chunk), ("decode", 1)):
-            _check_row_sizes(manifest, methods[name], size, methods[SEE].outputs[0].shape[1])
+    if images is not None:
+        if not _makes_rows(methods.get(VISION_ENCODER), images):
+            raise _unfit(
+                manifest, f"the method {VISION_ENCODER} does not make rows of one tile, in float32 and of fixed shapes"
+            )
+        for name, size in (("prefill", images.limits.prefill_chunk), ("decode", 1)):
+            _check_row_sizes(manifest, methods[name], size, methods[VISION_ENCODER].outputs[0].shape[1])
 
 
-def _check_hearing(manifest: Manifest) -> None:
+def _check_audio(manifest: Manifest) -> None:
     """Refuse what takes a sound or tokens in another way than they are fed; the manifest's check did the rest."""
     names, info = tuple(method.name for method in manifest.methods), manifest.encoder_decoder
     if info is None or names != STATIC_ENCODER_DECODER_METHODS:
         raise _unfit(manifest, f"it has the methods {', '.join(names)}")
     if info.sound is None:
-        raise _unfit(manifest, "apps feed features to an encoder of fixed shapes, and this one reads samples")
+        raise _unfit(manifest, "apps feed input_embeds to an encoder of fixed shapes, and this one reads samples")
     if held := sorted(caller_states(manifest)):
         raise _unfit(manifest, f"its caller holds the states {', '.join(held)}, which the Swift glue does not")
     encode, cross, *decoder = manifest.methods
     if [tensor.dtype for tensor in encode.inputs] != ["float32"] or not (_is_fixed(encode) and _is_fixed(cross)):
-        raise _unfit(manifest, "the method encode does not read features in float32, of fixed shapes")
+        raise _unfit(manifest, "the method encode does not read input_embeds in float32, of fixed shapes")
     for method, size in zip(decoder, (info.limits.prefill_chunk, 1), strict=True):
         _check_inputs(manifest, method, STATIC_INPUTS | set(source_memory(manifest.methods)))
         _check_row_sizes(manifest, method, size, 0)
@@ -201,8 +203,8 @@ def _check_inputs(manifest: Manifest, method: MethodInfo, wanted: set[str]) -> N
 def _check_row_sizes(manifest: Manifest, method: MethodInfo, size: int, width: int | str) -> None:
     """Refuse a method that takes another number of tokens, or other rows, than the manifest says and see makes."""
     wanted = {
-        **{"tokens": [1, size], "features": [1, size, width], "seen": [1, size, 1]},
-        **{"reach": [size], "mrope_positions": [3, size]},
+        **{"tokens": [1, size], "input_embeds": [1, size, width], "embeds_mask": [1, size, 1]},
+        **{"span_end": [size], "mrope_positions": [3, size]},
     }
     for tensor in method.inputs:
         if wanted.get(tensor.name, tensor.shape) != tensor.shape:
@@ -215,21 +217,21 @@ def _is_fixed(method: MethodInfo) -> bool:
 
 
 def _row_inputs(manifest: Manifest) -> set[str]:
-    """What the methods of a decoder that sees read in addition; nothing for others."""
-    sees = manifest.vision_language
-    if sees is None:
+    """What the methods of a decoder that takes images read in addition; nothing for others."""
+    images = manifest.vision_language
+    if images is None:
         return set()
-    absent = {"reach": sees.ahead == "none", "mrope_positions": sees.grid is None}
+    absent = {"span_end": images.ahead == "none", "mrope_positions": images.grid is None}
     return {name for name in ROW_INPUTS if not absent.get(name, False)}
 
 
-def _makes_rows(method: MethodInfo | None, sees: VisionLanguageInfo) -> bool:
+def _makes_rows(method: MethodInfo | None, images: VisionLanguageInfo) -> bool:
     """Whether a method makes the manifest's rows of one of its tiles."""
     if method is None or (len(method.inputs), len(method.outputs)) != (1, 1) or not _is_fixed(method):
         return False
     tile, rows = method.inputs[0], method.outputs[0]
-    whole = tile.shape == [1, sees.channels, sees.height, sees.width] and tile.dtype == "float32"
-    return whole and len(rows.shape) == 2 and rows.shape[0] == sees.rows and isinstance(rows.shape[1], int)
+    whole = tile.shape == [1, images.channels, images.height, images.width] and tile.dtype == "float32"
+    return whole and len(rows.shape) == 2 and rows.shape[0] == images.rows and isinstance(rows.shape[1], int)
 
 
 def caller_states(manifest: Manifest) -> set[str]:

@@ -10,9 +10,9 @@ from edgec.apps.embed.android_readme import android_readme
 from edgec.apps.embed.android_runtimes import dependencies, runtime_of
 from edgec.apps.embed.app_facts import AppFacts, app_facts
 from edgec.apps.embed.chat_prompt import ChatPrompt, chat_prompt
+from edgec.apps.embed.constrained_calls import HoldCalls
 from edgec.apps.embed.engine_project import engine_pages, engine_project
 from edgec.apps.embed.gradle_values import gradle_values
-from edgec.apps.embed.held_calls import HoldCalls
 from edgec.apps.embed.kotlin_text import package_name
 from edgec.apps.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values, renders_chat
 from edgec.apps.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
@@ -36,7 +36,7 @@ _SHARED = (
 )
 _REPLIES = (
     *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("HeldCalls", "Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
+    *("ConstrainedCalls", "Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
 )
 _DECODER = (
     *_REPLIES,
@@ -54,7 +54,7 @@ _DECODER = (
     *("ChatPrompt", "PromptClock", "TemplateFilters", "TemplateProgram", "TemplateValues"),
 )
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
-_SIGHT = ("ImageHeader", "ImageReader", "Images", "Sight", "SightFacts")
+_VISION = ("ImageHeader", "ImageReader", "Images", "Vision", "VisionFacts")
 _HEARING = ("EdgecTranscriber", "GoldenSpeech", "GoldenTexts", "SpeechFacts", "TextStream", "Transcript")
 TOKENIZER = (
     "AddedTokens",
@@ -110,7 +110,7 @@ def gradle_modules(
     check_page_sizes(libraries, bundle, target_sdk)
     compiled = [engine_pages(facts)] if runtime.compiled else []
     assert bundle.tokenizer_dir is not None  # app_facts refuses decoders and encoders without one
-    seeing = facts.sight is not None
+    seeing = facts.vision is not None
     prompt = chat_prompt(bundle.tokenizer_dir, in_parts=seeing) if facts.texts is not None else ChatPrompt()
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
     values = {**kotlin_values(facts, prompt), **gradle_values(facts, target_sdk), **tokenizer.values}
@@ -193,11 +193,11 @@ def _values_of_schemas(folder: str) -> dict[str, str]:
 
 def _own(facts: AppFacts) -> tuple[str, ...]:
     """The templates of the bundle's kind of model."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return _HEARING
     if facts.encoder is not None:
         return _ENCODER
-    return _DECODER if facts.sight is None else (*_DECODER, *_SIGHT)
+    return _DECODER if facts.vision is None else (*_DECODER, *_VISION)
 
 
 def _apps(facts: AppFacts, folder: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the READMEs of both platforms say of images, where the model sees."""
+"""What the READMEs of both platforms say of images, where the model takes images."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ def swift_image_section(facts: AppFacts) -> str:
 
 
 def _section(facts: AppFacts, use: str, errors: str, refused: str) -> str:
-    sight, plain = facts.sight, facts.replies.plain[0]
-    if sight is None:
+    vision, plain = facts.vision, facts.replies.plain[0]
+    if vision is None:
         return ""
     joins = plain.joins if plain is not None else {}
     shown = {kind for kind, following in joins if following == IMAGE}
     talk = _TALK if "assistant" in shown else _FIRST if shown else _NONE
-    grid = ", or as many for each of the tiles that it is cut into" if sight.several_tiles else ""
+    grid = ", or as many for each of the tiles that it is cut into" if vision.several_tiles else ""
     return _IMAGES.format(
         use=use,
-        tokens=sight.tile_tokens,
+        tokens=vision.tile_tokens,
         grid=grid,
-        placeholder="".join(each for each in sight.placeholder if each.isprintable() and each != "`"),
+        placeholder="".join(each for each in vision.placeholder if each.isprintable() and each != "`"),
         errors=errors,
         talk=talk.format(refused=refused),
     )

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.apps.embed.app_facts import AppFacts
+from edgec.apps.embed.audio_facts import audio_values
 from edgec.apps.embed.bundle_interface import interface
 from edgec.apps.embed.chat_prompt import ChatPrompt, kotlin_chat
+from edgec.apps.embed.constrained_calls import FOLDER
 from edgec.apps.embed.encoder_facts import Literals, encoder_values
-from edgec.apps.embed.hearing_facts import hearing_values
-from edgec.apps.embed.held_calls import FOLDER
 from edgec.apps.embed.kotlin_text import boolean, optional, package_name, string, table
 from edgec.apps.embed.number_text import INT_BITS, integer, integers, single
 from edgec.apps.embed.reply_constants import kotlin_replies
 from edgec.apps.embed.sample_pieces import kotlin_sample
 from edgec.apps.embed.schema_constants import kotlin_schemas
-from edgec.apps.embed.sight_facts import sight_values
 from edgec.apps.embed.template_text import manifest_values
+from edgec.apps.embed.vision_facts import vision_values
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.installation import __version__
 
@@ -27,8 +27,8 @@ _LITERALS = Literals(string, optional, table)
 
 def kotlin_values(facts: AppFacts, prompt: ChatPrompt) -> Mapping[str, str]:
     """The text for every placeholder of the Kotlin templates."""
-    if facts.hearing is not None:
-        return {**_manifest_values(facts), **hearing_values(facts.hearing, INT_BITS), **kotlin_sample(facts)}
+    if facts.audio is not None:
+        return {**_manifest_values(facts), **audio_values(facts.audio, INT_BITS), **kotlin_sample(facts)}
     if facts.encoder is not None:
         return {**_manifest_values(facts), **encoder_values(facts.encoder, INT_BITS, _LITERALS)}
     chat = {**kotlin_chat(prompt), "has_chat": boolean(renders_chat(facts, prompt))}
@@ -37,16 +37,16 @@ def kotlin_values(facts: AppFacts, prompt: ChatPrompt) -> Mapping[str, str]:
 
 
 def renders_chat(facts: AppFacts, prompt: ChatPrompt) -> bool:
-    """Whether an app renders conversations of text: a model with eyes also where its template reads parts alone."""
-    return prompt.known or (facts.sight is not None and facts.replies.plain[0] is not None)
+    """Whether an app renders conversations of text: a model with vision also where its template reads parts alone."""
+    return prompt.known or (facts.vision is not None and facts.replies.plain[0] is not None)
 
 
-_BLIND: Mapping[str, str] = {
+_WITHOUT_VISION: Mapping[str, str] = {
     "encode_messages": "tokenization.encode(opened(messages))",
     "encode_pieces": "tokenization.encode(messages, pieces, switches)",
     **dict.fromkeys(("begin_prompt", "begin_golden", "images_property", "images_parameter", "render_images"), ""),
 }
-_SEEING: Mapping[str, str] = {
+_WITH_VISION: Mapping[str, str] = {
     "encode_messages": "seen(opened(messages))",
     "encode_pieces": "seen(messages, pieces)",
     "begin_prompt": "\n        session.begin(prompt) { context.ensureActive() }",
@@ -55,7 +55,7 @@ _SEEING: Mapping[str, str] = {
     "images_parameter": "\n    val images: List<ModelImage> = listOf(),",
     "render_images": (
         "\n            repeat(message.images.size) {"
-        '\n                text.append(join(last, "image", "")).append(SightFacts.PLACEHOLDER)'
+        '\n                text.append(join(last, "image", "")).append(VisionFacts.PLACEHOLDER)'
         '\n                last = "image"'
         "\n            }"
     ),
@@ -63,8 +63,10 @@ _SEEING: Mapping[str, str] = {
 
 
 def _image_values(facts: AppFacts) -> Mapping[str, str]:
-    """What the code of all decoders has in addition where the model sees."""
-    return _BLIND if facts.sight is None else {**_SEEING, **sight_values(facts.sight, INT_BITS, string)}
+    """What the code of all decoders has in addition where the model takes images."""
+    return (
+        _WITHOUT_VISION if facts.vision is None else {**_WITH_VISION, **vision_values(facts.vision, INT_BITS, string)}
+    )
 
 
 def kotlin_calls_folder(facts: AppFacts) -> str:

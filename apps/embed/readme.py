@@ -7,7 +7,7 @@ from edgec.apps.embed.app_settings import entitlements, needs_more_memory
 from edgec.apps.embed.glue import Glue, executorch_branch
 from edgec.apps.embed.image_sections import swift_image_section
 from edgec.apps.embed.readme_sections import (
-    hearing_readme_values,
+    audio_readme_values,
     key_section,
     swift_reply_section,
     swift_schema_section,
@@ -122,7 +122,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "recipe_text": plain(manifest.recipe_name),
         "edgec_version": __version__,
         "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
-        "model_class": "EdgecModel" if facts.hearing is None else "EdgecTranscriber",
+        "model_class": "EdgecModel" if facts.audio is None else "EdgecTranscriber",
         "answered": _ANSWERED if facts.texts is not None else "",
         "example": _example(facts),
         "minimum_os": ".".join(map(str, glue.minimum_os)),
@@ -145,9 +145,9 @@ def readme(facts: AppFacts, glue: Glue) -> str:
 
 
 def _sample(facts: AppFacts) -> str:
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return _TRANSCRIBE
-    return "" if facts.texts is None else _SAMPLE + (_PICTURES if facts.sight is not None else "")
+    return "" if facts.texts is None else _SAMPLE + (_PICTURES if facts.vision is not None else "")
 
 
 def _engine(facts: AppFacts, glue: Glue) -> str:
@@ -165,7 +165,7 @@ def _sense(facts: AppFacts, glue: Glue) -> str:
         return ""
     names = [f"`{method.name}`" for method in facts.manifest.methods]
     values = {
-        "sense": "Eyes" if facts.sight is not None else "Ears",
+        "sense": "VisionInput" if facts.vision is not None else "AudioInput",
         "functions": f"{', '.join(names[:-1])} and {names[-1]}",
         "target": made.module,
         "does": made.sense,
@@ -204,7 +204,7 @@ def _steps(facts: AppFacts, glue: Glue) -> list[str]:
 
 
 def _example(facts: AppFacts) -> str:
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return _TRANSCRIBED
     if facts.encoder is not None:
         return 'let vectors = try await model.embed(["A red ball.", "The big dog."])  // an [Float] each'
@@ -215,7 +215,7 @@ def _example(facts: AppFacts) -> str:
 
 
 def _golden(facts: AppFacts) -> str:
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return f"token ids of texts in many scripts, and the tokens after a made-up sound;\n{_ACCEPTED}"
     if facts.encoder is not None:
         return f"token ids of texts in many scripts, and values of a vector;\n{_ACCEPTED}"
@@ -229,8 +229,8 @@ def _golden(facts: AppFacts) -> str:
 
 def _limits(facts: AppFacts) -> str:
     limits = facts.limits
-    if facts.hearing is not None:
-        return fill(_SPEECH, hearing_readme_values(facts.hearing))
+    if facts.audio is not None:
+        return fill(_SPEECH, audio_readme_values(facts.audio))
     if facts.encoder is not None:
         return _TEXTS.format(most=facts.encoder.most_tokens)
     if limits is None or facts.texts is None:
@@ -285,11 +285,11 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if facts.has_chat_template:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
-    if facts.sight is not None:
+    if facts.vision is not None:
         lines.append("that ImageIO and vImage give images their colours, which were read over stand-ins alone")
         if not glue.engine:
             lines.append("that Core ML runs `see` beside the decoder, whose calls a stand-in compared with Python's")
-    if facts.hearing is not None and not glue.engine:
+    if facts.audio is not None and not glue.engine:
         lines.append("that Core ML runs the functions, whose calls a stand-in compared with Python's")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
@@ -301,6 +301,6 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
 
 def _speed(facts: AppFacts) -> str:
     """What is measured of a kind of model."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return "seconds of sound for each second of work, and recording"
     return "time per text" if facts.encoder is not None else "time to first token, tokens per second"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.apps.embed.app_facts import AppFacts
-from edgec.apps.embed.hearing_facts import HearingFacts
+from edgec.apps.embed.audio_facts import AudioFacts
 from edgec.apps.embed.schema_constants import first_constant, kotlin_schemas, swift_schemas
 
 _SWIFT_USE = """
@@ -163,11 +163,11 @@ def key_section(facts: AppFacts, source: str, options: str) -> str:
 _SHOWN_LANGUAGES = 12
 
 
-def hearing_readme_values(hearing: HearingFacts) -> dict[str, str]:
+def audio_readme_values(audio: AudioFacts) -> dict[str, str]:
     """The placeholders about speech: rate, where the text is cut, and the languages."""
-    seconds = hearing.window_samples / hearing.sampling_rate
-    cut = "cut by the model's timestamps" if hearing.timestamps else f"a segment for each window of {seconds:g} s"
-    return {"sampling_rate": f"{hearing.sampling_rate:,}", "cut": cut, "languages": _languages(hearing.languages)}
+    seconds = audio.window_samples / audio.sampling_rate
+    cut = "cut by the model's timestamps" if audio.timestamps else f"a segment for each window of {seconds:g} s"
+    return {"sampling_rate": f"{audio.sampling_rate:,}", "cut": cut, "languages": _languages(audio.languages)}
 
 
 def _languages(names: tuple[str, ...]) -> str:

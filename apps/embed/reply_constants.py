@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from edgec.apps.embed import kotlin_text, swift_text
-from edgec.apps.embed.held_calls import HeldCalls
+from edgec.apps.embed.constrained_calls import ConstrainedCalls
 from edgec.apps.embed.prompt_pieces import PromptPieces
 from edgec.apps.embed.reply_facts import Heads, ReplyFacts
 from edgec.bundle.notations import CallForm, CallWriting, Frame, ThinkingForm
@@ -120,12 +120,12 @@ def _heads(heads: Heads | None, language: Language) -> str:
     })  # fmt: skip
 
 
-def _held_values(held: HeldCalls | None, language: Language) -> Mapping[str, str]:
+def _held_values(held: ConstrainedCalls | None, language: Language) -> Mapping[str, str]:
     """The grammars' files by the choice of tools, and the sha256 of each file."""
     tables = ({}, {}) if held is None else (held.choices, held.digests)
     empty = ":" if language.labels else ""
     rows = [language.rows({key: language.string(value) for key, value in table.items()}) or empty for table in tables]
-    return dict(zip(("held_choices", "held_files"), rows, strict=True))
+    return dict(zip(("constrained_choices", "held_files"), rows, strict=True))
 
 
 def thinking_notation(

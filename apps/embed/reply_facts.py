@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edgec.apps.embed.call_spans import probe_call, probe_result
-from edgec.apps.embed.held_calls import HeldCalls
+from edgec.apps.embed.constrained_calls import ConstrainedCalls
 from edgec.apps.embed.prompt_pieces import CALL, IMAGE, PromptPieces, prompt_pieces, text_pieces
 from edgec.bundle.chat_template import render_messages, render_parts
 from edgec.bundle.chat_template_worker import MARKS
@@ -62,7 +62,7 @@ class ReplyFacts:
     with_tools: Prompts = NO_PROMPTS
     keeps_thought: bool = False
     keeps_old_thought: bool = False
-    held: HeldCalls | None = None
+    held: ConstrainedCalls | None = None
 
     @property
     def frame(self) -> Frame:
@@ -80,7 +80,7 @@ def reply_facts(tokenizer_folder: Path, tools: Sequence[Tool] = (), image: str =
     Args:
         tokenizer_folder: of the bundle.
         tools: what the model may call in the app.
-        image: what stands in a text for an image, where the model sees; contents are lists of parts then.
+        image: what stands in a text for an image, where the model takes images; contents are lists of parts then.
 
     Raises:
         InputError: E158, the tokenizer cannot be read; E760, the template takes no tools that edgec can read calls of;

@@ -1,4 +1,4 @@
-"""What the samples of bundles differ in: pictures where the model sees, recording where it hears."""
+"""What the samples of bundles differ in: pictures where the model takes images, recording where it takes audio."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ MICROPHONE: Mapping[str, str] = {
 
 def kotlin_sample(facts: AppFacts) -> Mapping[str, str]:
     """The placeholders of the sample in Kotlin."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return _TRANSCRIBE
-    if facts.sight is None:
+    if facts.vision is None:
         return {**_CHAT, **_NONE}
     package = package_name(facts.manifest.name)
     imports = f"\nimport {package}.ModelImage\nimport {package}.generate"
@@ -86,26 +86,26 @@ def kotlin_sample(facts: AppFacts) -> Mapping[str, str]:
 
 def swift_sample(facts: AppFacts) -> Mapping[str, str]:
     """The placeholders of the sample in Swift."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return {"sample_model": "TranscribeModel"}
-    return {"sample_model": "ChatModel", **_NONE, **(_SWIFT if facts.sight is not None else {})}
+    return {"sample_model": "ChatModel", **_NONE, **(_SWIFT if facts.vision is not None else {})}
 
 
 def kotlin_sources(facts: AppFacts) -> tuple[str, ...]:
     """The sample's templates in Kotlin; none where there is no sample."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return ("Microphone", "TranscribeActivity", "TranscribeModel", "TranscribeScreen")
     if facts.texts is None:
         return ()
-    return ("ChatActivity", "ChatModel", "ChatScreen", *(("PictureButton",) if facts.sight is not None else ()))
+    return ("ChatActivity", "ChatModel", "ChatScreen", *(("PictureButton",) if facts.vision is not None else ()))
 
 
 def swift_sources(facts: AppFacts) -> tuple[str, tuple[str, ...]] | None:
     """The name of the sample's app in Swift, and its templates; None where there is no sample."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         names = ("Microphone", "TranscribeApp", "TranscribeModel", "TranscribeScreen")
         return "EdgecTranscribe", ("SystemEvents", *names)
     if facts.texts is None:
         return None
-    pictures = ("PictureButton",) if facts.sight is not None else ()
+    pictures = ("PictureButton",) if facts.vision is not None else ()
     return "EdgecChat", ("ChatApp", "ChatModel", "ChatScreen", "SystemEvents", *pictures)

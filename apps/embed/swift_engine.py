@@ -1,7 +1,7 @@
 """The package's C++ target: sources of edgec's engine, with their C interface as a module for Swift.
 
 Where the engine executes the artifact it is all of the engine with its kernels, over ExecuTorch's runtime; where the
-system does, and the model sees or hears, only what prepares images or transcribes.
+system does, and the model takes images or audio, only what prepares images or transcribes.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class CTarget:
 def c_target(facts: AppFacts, glue: Glue) -> CTarget | None:
     """The C++ target of a package; None where it has none."""
     if glue.engine:
-        senses, name = (facts.hearing is not None, facts.sight is not None), f"{module_name(facts)}Engine"
+        senses, name = (facts.audio is not None, facts.vision is not None), f"{module_name(facts)}Engine"
         functions, sources = engine_functions(*senses), engine_sources(*senses)
         return CTarget(name, functions, sources, _header(facts))
-    if facts.sight is not None:
+    if facts.vision is not None:
         name = f"{module_name(facts)}Images"
         return CTarget(name, image_functions(), image_sources(), "include/edgec/images.h", "prepares images")
-    if facts.hearing is not None:
+    if facts.audio is not None:
         name = f"{module_name(facts)}Speech"
         return CTarget(name, speech_functions(), speech_sources(), "include/edgec/audio.h", "transcribes speech")
     return None
@@ -94,9 +94,9 @@ def c_target_files(facts: AppFacts, glue: Glue) -> Files:
 
 def _header(facts: AppFacts) -> str:
     """The header with all of the engine's C interface; those of speech and of images include the engine's."""
-    if facts.hearing is not None:
+    if facts.audio is not None:
         return "include/edgec/audio.h"
-    return "include/edgec/engine.h" if facts.sight is None else "include/edgec/vision.h"
+    return "include/edgec/engine.h" if facts.vision is None else "include/edgec/vision.h"
 
 
 def c_target_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:

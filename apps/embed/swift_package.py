@@ -13,8 +13,8 @@ from edgec.apps.embed.app_settings import (
     entitlements,
     xcconfig,
 )
+from edgec.apps.embed.constrained_calls import FOLDER, HoldCalls
 from edgec.apps.embed.glue import Glue, glue_for
-from edgec.apps.embed.held_calls import FOLDER, HoldCalls
 from edgec.apps.embed.readme import readme
 from edgec.apps.embed.sample_pieces import MICROPHONE, swift_sources
 from edgec.apps.embed.swift_engine import c_target_files
@@ -38,7 +38,7 @@ _SHARED = (
 )
 _REPLIES = (
     *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("HeldCalls", "PromptDates", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
+    *("ConstrainedCalls", "PromptDates", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
 )
 _DECODER = (
     *_REPLIES,
@@ -53,12 +53,12 @@ _DECODER = (
     "GoldenText",
     "EdgecModel",
 )
-_SIGHT = (
+_VISION = (
     *("ImageDecoder", "ImageHeader", "ImageReader", "Images"),
-    *("SeenImage", "SightCall", "SightFacts", "SightSession"),
+    *("EncodedImageRows", "VisionCall", "VisionFacts", "VisionSession"),
 )
-_ENGINE_SIGHT = ("Sight",)
-_STATIC_SIGHT = ("EngineCall", "ImagePreparation", "SightStatic")
+_ENGINE_VISION = ("Vision",)
+_STATIC_VISION = ("EngineCall", "ImagePreparation", "VisionStatic")
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
 _HEARING = (
@@ -133,7 +133,7 @@ def _held(facts: AppFacts) -> Files:
 def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     where = "AssetPack" if facts.in_asset_pack else "Resources"
     engine = ("EngineCall",) if glue.engine else ()
-    if facts.hearing is not None:
+    if facts.audio is not None:
         executes = ("SpeechEngine",) if glue.engine else (glue.runtime, "SpeechCoreML")
         return (*_SHARED, where, "EngineCall", *_HEARING, *executes)
     if facts.texts is not None:
@@ -147,9 +147,9 @@ def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
 
 def _session(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     """What feeds the decoder: text alone, or images as well."""
-    if facts.sight is None:
+    if facts.vision is None:
         return ("Session",)
-    return (*_SIGHT, *(_ENGINE_SIGHT if glue.engine else _STATIC_SIGHT))
+    return (*_VISION, *(_ENGINE_VISION if glue.engine else _STATIC_VISION))
 
 
 def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
@@ -194,7 +194,7 @@ def _app(folder: str, app: str, names: Sequence[str], facts: AppFacts, glue: Glu
         glue.minimum_os,
         entitlements=f"{app}.entitlements" if rights is not None else None,
         folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
-        stated=MICROPHONE if facts.hearing is not None else {},
+        stated=MICROPHONE if facts.audio is not None else {},
     )
     return {
         f"{folder}/{app}.xcodeproj/project.pbxproj": project,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.apps.embed.app_facts import AppFacts, TextFacts
+from edgec.apps.embed.audio_facts import audio_values
 from edgec.apps.embed.bundle_interface import interface
+from edgec.apps.embed.constrained_calls import FOLDER
 from edgec.apps.embed.encoder_facts import Literals, encoder_values
 from edgec.apps.embed.glue import Glue, caller_states, executorch_branch
-from edgec.apps.embed.hearing_facts import hearing_values
-from edgec.apps.embed.held_calls import FOLDER
 from edgec.apps.embed.number_text import LONG_BITS, integer, integers, single
 from edgec.apps.embed.reply_constants import swift_replies
 from edgec.apps.embed.sample_pieces import swift_sample
 from edgec.apps.embed.schema_constants import swift_schemas
-from edgec.apps.embed.sight_pieces import swift_sight
 from edgec.apps.embed.swift_engine import c_target, c_target_values, executorch_product
 from edgec.apps.embed.swift_text import boolean, optional, string, table
 from edgec.apps.embed.template_text import manifest_values, module_name
 from edgec.apps.embed.typed_predictions import predictions
+from edgec.apps.embed.vision_pieces import swift_vision
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.manifest import FileInfo
 from edgec.installation import __version__
@@ -45,15 +45,15 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         **_package_values(facts, glue),
         **c_target_values(facts, glue),
         **_module_values(facts),
-        **swift_sight(facts, glue),
+        **swift_vision(facts, glue),
         **swift_sample(facts),
     }
 
 
 def _module_values(facts: AppFacts) -> Mapping[str, str]:
     """The placeholders of models that are not decoders: facts of speech or of an encoder, or typed functions."""
-    if facts.hearing is not None:
-        return hearing_values(facts.hearing, LONG_BITS)
+    if facts.audio is not None:
+        return audio_values(facts.audio, LONG_BITS)
     if facts.encoder is not None:
         return {**encoder_values(facts.encoder, LONG_BITS, _LITERALS), "largest_size": str(facts.encoder.most_tokens)}
     return {"predictions": predictions(facts.manifest.methods) if facts.texts is None else "", "largest_size": "0"}

@@ -1,4 +1,4 @@
-// A decoder that Kotlin has opened, by its handle: NativeEngine.kt has its own functions, NativeSight.kt those of images.
+// A decoder that Kotlin has opened, by its handle: NativeEngine.kt has its own functions, NativeVision.kt those of images.
 #pragma once
 
 #include <cstdint>

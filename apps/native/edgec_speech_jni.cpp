@@ -1,4 +1,4 @@
-// The functions of NativeEngine.kt over the engine's C interface of what hears. A handle is the address of a Heard; Kotlin
+// The functions of NativeEngine.kt over the engine's C interface of audio. A handle is the address of a Heard; Kotlin
 // passes only handles that were given and have not been closed, one call at a time.
 #include "edgec_jni.h"
 
@@ -16,13 +16,13 @@ using edgec::jni::text;
 
 namespace {
 
-struct CloseHearing {
-  void operator()(EdgecHearing* hearing) const { edgec_hearing_close(hearing); }
+struct CloseAudio {
+  void operator()(EdgecAudio* hearing) const { edgec_audio_close(hearing); }
 };
 
 // A bundle with the last segment that it gave.
 struct Heard {
-  std::unique_ptr<EdgecHearing, CloseHearing> hearing;
+  std::unique_ptr<EdgecAudio, CloseAudio> hearing;
   EdgecSegment segment{};
 };
 
@@ -40,7 +40,7 @@ const char* refusal(int status) {
     case EDGEC_SOUND_RATE: return "SoundRateDiffers";
     case EDGEC_SOUND_NOT_FINITE: return "SoundNotFinite";
     case EDGEC_LANGUAGE_UNKNOWN: return "LanguageUnknown";
-    case EDGEC_HEARING_OPTION: return "TranscriptionRefused";
+    case EDGEC_AUDIO_OPTION: return "TranscriptionRefused";
     default: return nullptr;
   }
 }
@@ -56,7 +56,7 @@ void check(int status, const char* error) {
 // What is asked of a sound, with the texts that it points to.
 struct Asked {
   std::string language, task;
-  EdgecHearingOptions options{};
+  EdgecAudioOptions options{};
 
   Asked(JNIEnv* env, jbyteArray spoken, jbyteArray wanted, jint timestamps, jint most)
       : language(spoken == nullptr ? "" : text(env, spoken)), task(text(env, wanted)) {
@@ -73,7 +73,7 @@ EDGEC_JNI(jlong, open)(JNIEnv* env, jobject, jbyteArray bundle, jbyteArray artif
     edgec_register_standard_operators();
     auto made = std::make_unique<Heard>();
     made->hearing.reset(checked([&](char* error, size_t capacity) {
-      return edgec_hearing_open(folder.c_str(), path.c_str(), error, capacity);
+      return edgec_audio_open(folder.c_str(), path.c_str(), error, capacity);
     }));
     return reinterpret_cast<jlong>(made.release());
   });
@@ -84,7 +84,7 @@ EDGEC_JNI(void, begin)(
     JNIEnv* env, jobject, jlong handle, jfloatArray samples, jint rate, jbyteArray language, jbyteArray task,
     jint timestamps, jint most) {
   guarded(env, [&] {
-    EdgecHearing* hearing = heard(handle).hearing.get();
+    EdgecAudio* hearing = heard(handle).hearing.get();
     if (samples == nullptr) throw Failed{"the samples are null"};
     const Asked asked(env, language, task, timestamps, most);
     const jsize count = env->GetArrayLength(samples);
@@ -92,7 +92,7 @@ EDGEC_JNI(void, begin)(
     // The engine copies them, and calls nothing of Java's.
     void* values = env->GetPrimitiveArrayCritical(samples, nullptr);
     if (values == nullptr) throw Failed{"there is no memory for the samples"};
-    const int status = edgec_hearing_begin(
+    const int status = edgec_audio_begin(
         hearing, static_cast<const float*>(values), count, rate, &asked.options, error, sizeof error);
     env->ReleasePrimitiveArrayCritical(samples, values, JNI_ABORT);
     check(status, error);
@@ -104,22 +104,22 @@ EDGEC_JNI(void, beginFile)(
     JNIEnv* env, jobject, jlong handle, jbyteArray path, jbyteArray language, jbyteArray task, jint timestamps,
     jint most) {
   guarded(env, [&] {
-    EdgecHearing* hearing = heard(handle).hearing.get();
+    EdgecAudio* hearing = heard(handle).hearing.get();
     const std::string file = text(env, path);
     const Asked asked(env, language, task, timestamps, most);
     char error[edgec::jni::kErrorBytes] = "";
-    const int status = edgec_hearing_begin_file(hearing, file.c_str(), &asked.options, error, sizeof error);
+    const int status = edgec_audio_begin_file(hearing, file.c_str(), &asked.options, error, sizeof error);
     check(status, error);
   });
 }
 
-// Does the next step; returns its EdgecHearingProgress.
+// Does the next step; returns its EdgecAudioProgress.
 EDGEC_JNI(jint, step)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jint {
     Heard& with = heard(handle);
-    int32_t progress = EDGEC_HEARING_DONE;
+    int32_t progress = EDGEC_AUDIO_DONE;
     checked([&](char* error, size_t capacity) {
-      return edgec_hearing_step(with.hearing.get(), &progress, &with.segment, error, capacity);
+      return edgec_audio_step(with.hearing.get(), &progress, &with.segment, error, capacity);
     });
     return progress;
   });
@@ -142,8 +142,8 @@ EDGEC_JNI(jlongArray, tokens)(JNIEnv* env, jobject, jlong handle) {
 EDGEC_JNI(jdoubleArray, times)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jdoubleArray {
     const Heard& with = heard(handle);
-    EdgecHearingSummary all{};
-    edgec_hearing_summary(with.hearing.get(), &all);
+    EdgecAudioSummary all{};
+    edgec_audio_summary(with.hearing.get(), &all);
     const jdouble values[] = {with.segment.start_s, with.segment.end_s, all.sound_s, all.features_ms,
                               all.encode_ms,        all.write_ms,       static_cast<jdouble>(all.first_timestamp)};
     constexpr auto kCount = static_cast<jsize>(sizeof values / sizeof *values);
@@ -156,8 +156,8 @@ EDGEC_JNI(jdoubleArray, times)(JNIEnv* env, jobject, jlong handle) {
 // The token of the sound's language in UTF-8; empty where there is none.
 EDGEC_JNI(jbyteArray, language)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jbyteArray {
-    EdgecHearingSummary all{};
-    edgec_hearing_summary(heard(handle).hearing.get(), &all);
+    EdgecAudioSummary all{};
+    edgec_audio_summary(heard(handle).hearing.get(), &all);
     const std::string name = all.language;
     const auto count = static_cast<jsize>(name.size());
     const jbyteArray array = env->NewByteArray(count);
@@ -169,12 +169,12 @@ EDGEC_JNI(jbyteArray, language)(JNIEnv* env, jobject, jlong handle) {
 // Reads what the encoder reads, for golden vectors.
 EDGEC_JNI(void, read)(JNIEnv* env, jobject, jlong handle, jfloatArray source) {
   guarded(env, [&] {
-    EdgecHearing* hearing = heard(handle).hearing.get();
+    EdgecAudio* hearing = heard(handle).hearing.get();
     if (source == nullptr) throw Failed{"the source is null"};
     std::vector<jfloat> values(static_cast<size_t>(env->GetArrayLength(source)));
     env->GetFloatArrayRegion(source, 0, static_cast<jsize>(values.size()), values.data());
     checked([&](char* error, size_t capacity) {
-      return edgec_hearing_read(hearing, values.data(), values.size(), error, capacity);
+      return edgec_audio_read(hearing, values.data(), values.size(), error, capacity);
     });
   });
 }
@@ -182,12 +182,12 @@ EDGEC_JNI(void, read)(JNIEnv* env, jobject, jlong handle, jfloatArray source) {
 // Feeds a token at a position; returns the logits after it.
 EDGEC_JNI(jfloatArray, feed)(JNIEnv* env, jobject, jlong handle, jlong token, jlong position) {
   return guarded(env, [&]() -> jfloatArray {
-    EdgecHearing* hearing = heard(handle).hearing.get();
+    EdgecAudio* hearing = heard(handle).hearing.get();
     const int64_t fed = token;
     const float* logits = nullptr;
     size_t vocabulary = 0;
     checked([&](char* error, size_t capacity) {
-      return edgec_hearing_feed(hearing, &fed, 1, position, &logits, &vocabulary, error, capacity);
+      return edgec_audio_feed(hearing, &fed, 1, position, &logits, &vocabulary, error, capacity);
     });
     const jfloatArray array = env->NewFloatArray(static_cast<jsize>(vocabulary));
     if (array != nullptr) env->SetFloatArrayRegion(array, 0, static_cast<jsize>(vocabulary), logits);

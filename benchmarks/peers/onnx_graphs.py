@@ -155,7 +155,7 @@ def _speech(folder: Path) -> dict[str, OnnxGraph]:
     }
 
 
-class _See(nn.Module):
+class _VisionEncoder(nn.Module):
     """The image encoder on one whole tile; the places of its patches are constants then."""
 
     places: Tensor
@@ -178,7 +178,7 @@ class _See(nn.Module):
         return rows[0]
 
 
-class _SeeingDecoder(nn.Module):
+class _VisionDecoder(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.decoder, self.head = model.model.text_model, model.lm_head
@@ -195,7 +195,7 @@ class _SeeingDecoder(nn.Module):
         return (self.head(hidden[:, -1:]), *grown.flat)
 
 
-def _seeing(folder: Path) -> dict[str, OnnxGraph]:
+def _with_vision(folder: Path) -> dict[str, OnnxGraph]:
     from transformers import AutoModelForImageTextToText
 
     model: Any = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
@@ -205,8 +205,10 @@ def _seeing(folder: Path) -> dict[str, OnnxGraph]:
     present = [f"present_{role}_{layer}" for layer in range(text.num_hidden_layers) for role in ("key", "value")]
     varying = {name: {1: "S"} for name in ("tokens", *rows)}
     return {
-        "see": OnnxGraph(_See(model, size), {"pixels": torch.zeros(1, 3, size, size)}, ("rows",), {}),
-        "decoder": OnnxGraph(_SeeingDecoder(model), {"tokens": tokens, **rows}, ("logits", *present), varying),
+        "vision_encoder": OnnxGraph(
+            _VisionEncoder(model, size), {"pixels": torch.zeros(1, 3, size, size)}, ("rows",), {}
+        ),
+        "decoder": OnnxGraph(_VisionDecoder(model), {"tokens": tokens, **rows}, ("logits", *present), varying),
     }
 
 
@@ -252,7 +254,7 @@ def _sentence(folder: Path) -> dict[str, OnnxGraph]:
 
 GRAPHS: Mapping[str, Callable[[Path], dict[str, OnnxGraph]]] = {
     "speech": _speech,
-    "seeing": _seeing,
+    "seeing": _with_vision,
     "image": _image,
     "sentence": _sentence,
 }

@@ -104,17 +104,17 @@ def _speech(job: Job) -> Sense:
     return Sense(works, opened.outputs)
 
 
-def _seeing(job: Job) -> Sense:
+def _with_vision(job: Job) -> Sense:
     given, image = job["given"], inputs.pixels(job["given"])
-    eyes, decoder = _session(job, "see"), _session(job, "decoder")
+    vision, decoder = _session(job, "vision_encoder"), _session(job, "decoder")
     tokens = inputs.prompt(given)
     seen = tokens == given["image_token"]
 
-    def see() -> Any:
-        return eyes.run(["rows"], {"pixels": image})[0]
+    def encode_images() -> Any:
+        return vision.run(["rows"], {"pixels": image})[0]
 
     def answer() -> Any:
-        rows = see()
+        rows = encode_images()
         features = np.zeros((1, tokens.shape[1], rows.shape[-1]), np.float32)
         features[seen] = rows
         read = {"tokens": tokens, "features": features, "seen": seen[..., None]}
@@ -122,8 +122,8 @@ def _seeing(job: Job) -> Sense:
         values = decoder.run_with_ort_values(None, {name: _value(array) for name, array in read.items()})
         return values[0].numpy()[0, 0]
 
-    works = {"image encoder": Work(see), "image to first token": Work(answer)}
-    return Sense(works, lambda: {"rows": see(), "logits": answer()})
+    works = {"image encoder": Work(encode_images), "image to first token": Work(answer)}
+    return Sense(works, lambda: {"rows": encode_images(), "logits": answer()})
 
 
 def _image(job: Job) -> Sense:
@@ -147,7 +147,7 @@ def _sentence(job: Job) -> Sense:
     return Sense(works, lambda: {name: embed(length) for name, length in lengths.items()})
 
 
-SENSES: Mapping[str, OpenSense] = {"speech": _speech, "seeing": _seeing, "image": _image, "sentence": _sentence}
+SENSES: Mapping[str, OpenSense] = {"speech": _speech, "seeing": _with_vision, "image": _image, "sentence": _sentence}
 
 if __name__ == "__main__":
     serve(SENSES)

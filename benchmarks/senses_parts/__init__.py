@@ -1,1 +1,1 @@
-"""The comparison of eyes, ears and encoders with other runtimes: what `benchmarks.senses` consists of."""
+"""The comparison of Vision, audio and encoders with other runtimes: what `benchmarks.senses` consists of."""

@@ -52,7 +52,7 @@ def _speech(folder: Path, given: Mapping[str, Any]) -> Expected:
     return expected
 
 
-def _seeing(folder: Path, given: Mapping[str, Any]) -> Expected:
+def _with_vision(folder: Path, given: Mapping[str, Any]) -> Expected:
     import torch
     from transformers import AutoModelForImageTextToText
 
@@ -91,7 +91,7 @@ def _sentence(folder: Path, given: Mapping[str, Any]) -> Expected:
 
 _MODELS: Mapping[str, Callable[[Path, Mapping[str, Any]], Expected]] = {
     "speech": _speech,
-    "seeing": _seeing,
+    "seeing": _with_vision,
     "image": _image,
     "sentence": _sentence,
 }

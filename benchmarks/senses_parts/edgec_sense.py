@@ -87,7 +87,7 @@ def _speech(job: Job) -> Sense:
     return Sense(works, opened.outputs)
 
 
-def _seeing(job: Job) -> Sense:
+def _with_vision(job: Job) -> Sense:
     from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
     given = job["given"]
@@ -98,8 +98,8 @@ def _seeing(job: Job) -> Sense:
         session.look(tokens, image)
         return session.prefill(tokens, 0)
 
-    works = {"image encoder": Work(lambda: session.see(image)), "image to first token": Work(answer)}
-    return Sense(works, lambda: {"rows": session.see(image), "logits": answer()})
+    works = {"image encoder": Work(lambda: session.encode_images(image)), "image to first token": Work(answer)}
+    return Sense(works, lambda: {"rows": session.encode_images(image), "logits": answer()})
 
 
 def _image(job: Job) -> Sense:
@@ -135,7 +135,7 @@ def _bundle(job: Job) -> Any:
     return open_bundle(Path(job["artifact"]), check_files=False)
 
 
-SENSES: Mapping[str, OpenSense] = {"speech": _speech, "seeing": _seeing, "image": _image, "sentence": _sentence}
+SENSES: Mapping[str, OpenSense] = {"speech": _speech, "seeing": _with_vision, "image": _image, "sentence": _sentence}
 
 
 def _import_libraries(job: Job) -> None:

@@ -87,7 +87,7 @@ def _image(name: str, architecture: str, about: str, size: int) -> SenseModel:
     return SenseModel(name, architecture, about, sense="image", given=given, cases=cases, memory_cases=("image",))
 
 
-def _seeing(name: str, architecture: str, about: str, given: Mapping[str, Any], context: int) -> SenseModel:
+def _with_vision(name: str, architecture: str, about: str, given: Mapping[str, Any], context: int) -> SenseModel:
     return SenseModel(
         name,
         architecture,
@@ -107,7 +107,7 @@ MODELS = (
     _speech("whisper-base", "whisper-base", "Whisper base, a window of 30 s", _WHISPER),
     _image("vit-b", "vit-b", "ViT-B/16, an image of 224 x 224", 224),
     _sentence("minilm", "minilm-l6", "MiniLM-L6, sentences of 16, 128 and 512 tokens", (16, 128, 512), 30522),
-    _seeing(
+    _with_vision(
         "smolvlm-256m",
         "smolvlm-256m",
         "SmolVLM-256M, a tile of 512 x 512 (64 rows) among 32 words",
@@ -121,7 +121,7 @@ TINY = (
     _speech("tiny-whisper", "tiny-whisper", "checks the harness, measures nothing", _TINY_WHISPER),
     _image("tiny-vit", "tiny-vit", "checks the harness, measures nothing", 32),
     _sentence("tiny-minilm", "tiny-minilm", "checks the harness, measures nothing", (8, 64), 96),
-    _seeing("tiny-smolvlm", "tiny-smolvlm", "checks the harness, measures nothing", _TINY_TILE, 64),
+    _with_vision("tiny-smolvlm", "tiny-smolvlm", "checks the harness, measures nothing", _TINY_TILE, 64),
 )
 
 

@@ -93,7 +93,7 @@ def _memory_grid(result: SenseResult) -> Grid:
     rows = tuple(_memory_row(subject) for subject in result.subjects)
     notes = (
         "The peak over idle is that of a process beyond what it took before it loaded the model. "
-        "`edgec plan` counts all parts of a model; of one with eyes not what its image encoder needs while it runs.",
+        "`edgec plan` counts all parts of a model; of one with vision not what its image encoder needs while it runs.",
     )
     return Grid("Memory", heads, rows, notes)
 

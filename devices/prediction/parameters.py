@@ -69,7 +69,7 @@ STATE_FORMS: Mapping[str, StateForm] = {
 
 
 @dataclass(frozen=True)
-class HeldState:
+class StateSize:
     """What one recurrence remembers, whatever the length of the text.
 
     Attributes:
@@ -121,7 +121,7 @@ class DecoderShape:
 
     spec: ModelSpec
     parameters: tuple[Parameter, ...]
-    states: tuple[HeldState, ...] | None = ()
+    states: tuple[StateSize, ...] | None = ()
     encoder: EncoderShape | None = None
     remarks: tuple[str, ...] = ()
     adapter_bytes: int = 0

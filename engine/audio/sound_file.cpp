@@ -33,7 +33,7 @@ struct SoundData {
 };
 
 [[noreturn]] void refuse(
-    const std::string& path, const std::string& why, EdgecHearingStatus status = EDGEC_SOUND_UNREADABLE) {
+    const std::string& path, const std::string& why, EdgecAudioStatus status = EDGEC_SOUND_UNREADABLE) {
   throw Refusal(status, "the sound cannot be read: " + (path.empty() ? "" : path + ": ") + why);
 }
 

@@ -13,7 +13,7 @@
 namespace edgec::runner {
 
 // Why a sound, or what is asked of it, is refused.
-using Refusal = StatedRefusal<EdgecHearingStatus>;
+using Refusal = StatedRefusal<EdgecAudioStatus>;
 
 // The longest sound that is read; four hours at 16 kHz take 0.9 GB.
 constexpr int64_t kLongestSeconds = 4 * 3600;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "hearing.h"
+#include "audio.h"
 
 using edgec::runner::Refusal;
 using edgec::runner::SpeechSegment;
@@ -17,7 +17,7 @@ using edgec::runner::stated;
 
 namespace {
 
-TranscriptionRequest request_of(const EdgecHearingOptions* options) {
+TranscriptionRequest request_of(const EdgecAudioOptions* options) {
   TranscriptionRequest asked;
   if (options == nullptr) return asked;
   if (options->language != nullptr) asked.language = options->language;
@@ -33,7 +33,7 @@ TranscriptionRequest request_of(const EdgecHearingOptions* options) {
 
 // Begin the sound that `read` gives at the model's rate.
 template <typename Read>
-int begun(EdgecHearing* hearing, const EdgecHearingOptions* options, const Read& read, char* error, size_t capacity) {
+int begun(EdgecAudio* hearing, const EdgecAudioOptions* options, const Read& read, char* error, size_t capacity) {
   const auto begin = [&] {
     require(hearing, "the bundle");
     hearing->sound.reset();
@@ -45,26 +45,26 @@ int begun(EdgecHearing* hearing, const EdgecHearingOptions* options, const Read&
 }
 
 // Do the next step of a sound; returns what it did.
-EdgecHearingProgress advanced(EdgecHearing& hearing) {
-  if (!hearing.sound) return EDGEC_HEARING_DONE;
+EdgecAudioProgress advanced(EdgecAudio& hearing) {
+  if (!hearing.sound) return EDGEC_AUDIO_DONE;
   std::optional<SpeechSegment> next = hearing.sound->take();
   if (!next) {
-    if (!hearing.sound->step()) return EDGEC_HEARING_DONE;
+    if (!hearing.sound->step()) return EDGEC_AUDIO_DONE;
     next = hearing.sound->take();
   }
-  if (!next) return EDGEC_HEARING_WORKED;
+  if (!next) return EDGEC_AUDIO_WORKED;
   hearing.segment = std::move(*next);
-  return EDGEC_HEARING_SEGMENT;
+  return EDGEC_AUDIO_SEGMENT;
 }
 
 }  // namespace
 
-void edgec_hearing_close(EdgecHearing* hearing) {
+void edgec_audio_close(EdgecAudio* hearing) {
   delete hearing;
 }
 
-int edgec_hearing_begin(
-    EdgecHearing* hearing, const float* samples, int64_t count, int64_t rate, const EdgecHearingOptions* options,
+int edgec_audio_begin(
+    EdgecAudio* hearing, const float* samples, int64_t count, int64_t rate, const EdgecAudioOptions* options,
     char* error, size_t capacity) {
   const auto read = [&](int64_t wanted) {
     if (count > 0) require(samples, "the samples");
@@ -73,8 +73,8 @@ int edgec_hearing_begin(
   return begun(hearing, options, read, error, capacity);
 }
 
-int edgec_hearing_begin_file(
-    EdgecHearing* hearing, const char* path, const EdgecHearingOptions* options, char* error, size_t capacity) {
+int edgec_audio_begin_file(
+    EdgecAudio* hearing, const char* path, const EdgecAudioOptions* options, char* error, size_t capacity) {
   const auto read = [&](int64_t wanted) {
     require(path, "the sound's path");
     return edgec::runner::read_sound(path, wanted);
@@ -82,14 +82,14 @@ int edgec_hearing_begin_file(
   return begun(hearing, options, read, error, capacity);
 }
 
-int edgec_hearing_step(EdgecHearing* hearing, int32_t* progress, EdgecSegment* segment, char* error, size_t capacity) {
+int edgec_audio_step(EdgecAudio* hearing, int32_t* progress, EdgecSegment* segment, char* error, size_t capacity) {
   const auto step = [&] {
     require(hearing, "the bundle");
     require(progress, "the progress");
     require(segment, "the segment");
     *progress = advanced(*hearing);
     const SpeechSegment& last = hearing->segment;
-    const bool given = *progress == EDGEC_HEARING_SEGMENT;
+    const bool given = *progress == EDGEC_AUDIO_SEGMENT;
     *segment = given ? EdgecSegment{last.start_s, last.end_s, last.tokens.data(), last.tokens.size()} : EdgecSegment{};
   };
   const int status = stated<Refusal>(step, error, capacity);
@@ -97,7 +97,7 @@ int edgec_hearing_step(EdgecHearing* hearing, int32_t* progress, EdgecSegment* s
   return status;
 }
 
-void edgec_hearing_summary(const EdgecHearing* hearing, EdgecHearingSummary* summary) {
+void edgec_audio_summary(const EdgecAudio* hearing, EdgecAudioSummary* summary) {
   if (summary == nullptr) return;
   *summary = {"", -1, 0, 0, 0, 0};
   if (hearing == nullptr || !hearing->sound) return;
@@ -108,7 +108,7 @@ void edgec_hearing_summary(const EdgecHearing* hearing, EdgecHearingSummary* sum
               times.encode_ms,          times.write_ms};
 }
 
-int edgec_hearing_read(EdgecHearing* hearing, const float* source, size_t count, char* error, size_t capacity) {
+int edgec_audio_read(EdgecAudio* hearing, const float* source, size_t count, char* error, size_t capacity) {
   const auto read = [&] {
     require(hearing, "the bundle");
     require(source, "the source");
@@ -118,8 +118,8 @@ int edgec_hearing_read(EdgecHearing* hearing, const float* source, size_t count,
   return stated<Refusal>(read, error, capacity);
 }
 
-int edgec_hearing_feed(
-    EdgecHearing* hearing, const int64_t* tokens, size_t count, int64_t start, const float** logits, size_t* vocabulary,
+int edgec_audio_feed(
+    EdgecAudio* hearing, const int64_t* tokens, size_t count, int64_t start, const float** logits, size_t* vocabulary,
     char* error, size_t capacity) {
   const auto feed = [&] {
     require(hearing, "the bundle");

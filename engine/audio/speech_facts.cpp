@@ -21,7 +21,7 @@ constexpr std::pair<const char*, const char*> kUnknownRules[] = {
     {"bad_words_ids", "[]"},     {"forced_bos_token_id", ""}, {"forced_eos_token_id", ""},
     {"min_length", "0"},         {"no_repeat_ngram_size", "0"}, {"repetition_penalty", "1.0"}};
 
-HeardShape of_features(std::string_view sound) {
+WindowShape of_features(std::string_view sound) {
   const SoundShape made = {
       number_of(sound, "sampling_rate", 3), number_of(sound, "mels", 3), number_of(sound, "frames", 3),
       number_of(sound, "fft", 3), number_of(sound, "hop", 3)};
@@ -29,8 +29,8 @@ HeardShape of_features(std::string_view sound) {
   return {made.sampling_rate, 1, made.window_samples(), 2 * made.hop, made};
 }
 
-HeardShape of_samples(std::string_view waveform) {
-  const HeardShape read = {
+WindowShape of_samples(std::string_view waveform) {
+  const WindowShape read = {
       number_of(waveform, "sampling_rate", 3), number_of(waveform, "fewest_samples", 3),
       number_of(waveform, "window_samples", 3), 1, std::nullopt};
   const bool sensible = read.sampling_rate > 0 && read.fewest_samples > 0 &&
@@ -41,7 +41,7 @@ HeardShape of_samples(std::string_view waveform) {
   return read;
 }
 
-HeardShape heard_shape(std::string_view manifest) {
+WindowShape audio_shape(std::string_view manifest) {
   const std::string_view info = object_of(manifest, "encoder_decoder", 1);
   const std::string_view sound = object_of(info, "sound", 2), waveform = object_of(info, "waveform", 2);
   if (sound.empty() && waveform.empty()) {
@@ -112,19 +112,19 @@ int64_t SpeechFacts::task(const std::string& name) const {
   for (const auto& [known, token] : tasks) {
     if (known == name) return token;
   }
-  throw Refusal(EDGEC_HEARING_OPTION, "the model has no task \"" + shortened(name) + "\"");
+  throw Refusal(EDGEC_AUDIO_OPTION, "the model has no task \"" + shortened(name) + "\"");
 }
 
 std::optional<TimestampRules> SpeechFacts::timestamps(std::optional<bool> asked) const {
   if (!asked.value_or(no_timestamps.has_value())) return std::nullopt;
-  if (!no_timestamps || choice.eos.empty()) throw Refusal(EDGEC_HEARING_OPTION, "the model has no timestamps");
+  if (!no_timestamps || choice.eos.empty()) throw Refusal(EDGEC_AUDIO_OPTION, "the model has no timestamps");
   return TimestampRules{*no_timestamps + 1, *no_timestamps, choice.eos[0], latest_first};
 }
 
 SpeechFacts read_speech_facts(const std::string& folder) {
   const std::string manifest = text_of(folder + "/manifest.json");
   SpeechFacts facts;
-  facts.sound = heard_shape(manifest);
+  facts.sound = audio_shape(manifest);
   const std::string config = text_of(folder + "/generation_config.json");
   refuse_unknown_rules(config);
   facts.context = number_of(object_of(object_of(manifest, "encoder_decoder", 1), "limits", 2), "context", 3);

@@ -24,7 +24,7 @@ struct TokenChoice {
 };
 
 // What an encoder reads of a sound: so many samples at a time, as they are or as log-mel features.
-struct HeardShape {
+struct WindowShape {
   int64_t sampling_rate = 0;
   int64_t fewest_samples = 1;  // silence is added to fewer
   int64_t window_samples = 0;
@@ -35,7 +35,7 @@ struct HeardShape {
 using NamedTokens = std::vector<std::pair<std::string, int64_t>>;
 
 struct SpeechFacts {
-  HeardShape sound;
+  WindowShape sound;
   int64_t context = 0;
   int64_t start = 0;      // the decoder's first token
   NamedTokens languages;  // as "<|en|>"; empty where the model knows one language

@@ -39,10 +39,10 @@ void check_options(const SpeechFacts& facts, const TranscriptionRequest& asked) 
 
 }  // namespace
 
-Ear::Ear(const HeardShape& shape)
+AudioFrontend::AudioFrontend(const WindowShape& shape)
     : shape_(shape), log_mel_(shape.features ? std::optional<LogMel>(*shape.features) : std::nullopt) {}
 
-std::vector<float> Ear::source(const float* samples, int64_t count) const {
+std::vector<float> AudioFrontend::source(const float* samples, int64_t count) const {
   if (log_mel_) {
     return (*log_mel_)(samples, count);
   }
@@ -51,7 +51,7 @@ std::vector<float> Ear::source(const float* samples, int64_t count) const {
   return read;
 }
 
-std::vector<int64_t> Ear::sizes(size_t values) const {
+std::vector<int64_t> AudioFrontend::sizes(size_t values) const {
   const auto count = static_cast<int64_t>(values);
   const auto& made = shape_.features;
   const int64_t fewest = made ? made->mels * made->frames : shape_.fewest_samples;
@@ -62,10 +62,10 @@ std::vector<int64_t> Ear::sizes(size_t values) const {
 }
 
 Transcription::Transcription(
-    const SpeechFacts& facts, const Ear& ear, SpeechModel& model, std::vector<float> samples,
+    const SpeechFacts& facts, const AudioFrontend& ear, SpeechModel& model, std::vector<float> samples,
     TranscriptionRequest asked)
     : facts_(facts),
-      ear_(ear),
+      frontend_(ear),
       model_(model),
       samples_(std::move(samples)),
       count_(static_cast<int64_t>(samples_.size())),
@@ -103,11 +103,11 @@ void Transcription::read_window() {
   std::vector<float> source;
   {
     const Timed timed(times_.features_ms);
-    source = ear_.source(&samples_[static_cast<size_t>(place_)], window_samples());
+    source = frontend_.source(&samples_[static_cast<size_t>(place_)], window_samples());
   }
   {
     const Timed timed(times_.encode_ms);
-    model_.read(source.data(), ear_.sizes(source.size()));
+    model_.read(source.data(), frontend_.sizes(source.size()));
   }
   const Timed timed(times_.write_ms);
   if (prompt_.empty()) prompt_ = first_tokens();

@@ -36,10 +36,10 @@ struct TranscriptionTimes {
 };
 
 // What an encoder reads of a window of sound, and how.
-class Ear {
+class AudioFrontend {
  public:
   // Throws std::runtime_error where the features make no sense.
-  explicit Ear(const HeardShape& shape);
+  explicit AudioFrontend(const WindowShape& shape);
 
   // The features of a window of samples, or the samples with silence up to the fewest.
   std::vector<float> source(const float* samples, int64_t count) const;
@@ -47,7 +47,7 @@ class Ear {
   std::vector<int64_t> sizes(size_t values) const;
 
  private:
-  HeardShape shape_;
+  WindowShape shape_;
   std::optional<LogMel> log_mel_;  // absent: the encoder reads samples
 };
 
@@ -57,7 +57,7 @@ class Ear {
 class Transcription {
  public:
   Transcription(
-      const SpeechFacts& facts, const Ear& ear, SpeechModel& model, std::vector<float> samples,
+      const SpeechFacts& facts, const AudioFrontend& ear, SpeechModel& model, std::vector<float> samples,
       TranscriptionRequest asked);
 
   // Reads the next window or writes the next token; false where the whole sound is written.
@@ -83,7 +83,7 @@ class Transcription {
   double seconds(double samples) const { return samples / static_cast<double>(facts_.sound.sampling_rate); }
 
   const SpeechFacts& facts_;
-  const Ear& ear_;
+  const AudioFrontend& frontend_;
   SpeechModel& model_;
   std::vector<float> samples_;  // given back at the end
   int64_t count_;

@@ -1,4 +1,4 @@
-// One method of an artifact over the engine's C interface, for the runner's speech and its sight.
+// One method of an artifact over the engine's C interface, for the runner's speech and its vision.
 #pragma once
 
 #include <cstdint>

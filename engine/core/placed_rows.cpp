@@ -42,8 +42,8 @@ RowInputs row_inputs(const MethodMeta& meta) {
   RowInputs found;
   size_t next = kSeen + 1;
   const size_t wanted = meta.num_inputs() - 1;
-  found.reach = next < wanted && is_input(meta, next, ScalarType::Long, 1);
-  next += found.reach ? 1 : 0;
+  found.span_end = next < wanted && is_input(meta, next, ScalarType::Long, 1);
+  next += found.span_end ? 1 : 0;
   found.mrope = next < wanted && is_input(meta, next, ScalarType::Long, 2);
   next += found.mrope ? 1 : 0;
   const auto sizes = meta.input_tensor_meta(kFeatures)->sizes();
@@ -58,7 +58,7 @@ void PlacedRows::check(const EdgecPlacedRows& placed) const {
           placed.row_count <= placed.token_count,
       "there are more rows than tokens");
   refuse_unless(placed.row_count == 0 || (placed.rows != nullptr && placed.places != nullptr), "the rows are null");
-  refuse_unless(inputs_.reach || placed.reach == nullptr, "the decoder has no input for what tokens see");
+  refuse_unless(inputs_.span_end || placed.span_end == nullptr, "the decoder has no input for what tokens see");
   refuse_unless(inputs_.mrope || placed.mrope == nullptr, "the decoder has no input for positions of three parts");
   for (int64_t row = 0; row < placed.row_count; ++row) {
     const int64_t least = row == 0 ? 0 : placed.places[row - 1] + 1;
@@ -66,8 +66,8 @@ void PlacedRows::check(const EdgecPlacedRows& placed) const {
         placed.places[row] >= least && placed.places[row] < placed.token_count,
         "the rows' places do not rise within the tokens");
   }
-  for (int64_t at = 0; placed.reach != nullptr && at < placed.token_count; ++at) {
-    refuse_unless(placed.reach[at] >= at && placed.reach[at] < placed.token_count, "a token sees no token that there is");
+  for (int64_t at = 0; placed.span_end != nullptr && at < placed.token_count; ++at) {
+    refuse_unless(placed.span_end[at] >= at && placed.span_end[at] < placed.token_count, "a token sees no token that there is");
   }
   const auto is_position = [](int64_t value) { return value >= 0 && value <= INT32_MAX; };
   const int64_t parts = placed.mrope == nullptr ? 0 : static_cast<int64_t>(kParts) * placed.token_count;
@@ -82,13 +82,13 @@ void PlacedRows::put(const EdgecPlacedRows& placed) {
   std::vector<int64_t> row_of(length, -1);
   for (size_t row = 0; row < rows; ++row) row_of[static_cast<size_t>(placed.places[row])] = static_cast<int64_t>(row);
   std::vector<float> copied(placed.rows, placed.rows + rows * static_cast<size_t>(inputs_.width));
-  const size_t reaches = placed.reach == nullptr ? 0 : length, parts = placed.mrope == nullptr ? 0 : kParts * length;
-  std::vector<int64_t> reach(placed.reach, placed.reach + reaches), mrope(placed.mrope, placed.mrope + parts);
+  const size_t reaches = placed.span_end == nullptr ? 0 : length, parts = placed.mrope == nullptr ? 0 : kParts * length;
+  std::vector<int64_t> span_end(placed.span_end, placed.span_end + reaches), mrope(placed.mrope, placed.mrope + parts);
   length_ = placed.token_count;
   mrope_next_ = placed.mrope_next;
   rows_.swap(copied);
   row_of_.swap(row_of);
-  reach_.swap(reach);
+  span_end_.swap(span_end);
   mrope_.swap(mrope);
 }
 
@@ -96,8 +96,8 @@ void PlacedRows::forget() {
   *this = PlacedRows(inputs_);
 }
 
-int64_t PlacedRows::reach(int64_t position) const {
-  return position < length_ && !reach_.empty() ? reach_[static_cast<size_t>(position)] : position;
+int64_t PlacedRows::span_end(int64_t position) const {
+  return position < length_ && !span_end_.empty() ? span_end_[static_cast<size_t>(position)] : position;
 }
 
 int64_t PlacedRows::mrope(size_t part, int64_t position) const {
@@ -109,40 +109,40 @@ int64_t PlacedRows::mrope(size_t part, int64_t position) const {
 int64_t PlacedRows::call_size(int64_t start, int64_t end, int64_t most) const {
   int64_t size = 0, furthest = start;
   for (int64_t at = start; at < end && at - start < most; ++at) {
-    furthest = std::max(furthest, reach(at));
+    furthest = std::max(furthest, span_end(at));
     // Nothing before it sees beyond this token.
     if (furthest <= at) size = at - start + 1;
   }
   return size;
 }
 
-void PlacedRows::check_reach(const int64_t* positions, size_t count) const {
-  if (reach_.empty()) return;
+void PlacedRows::check_span_end(const int64_t* positions, size_t count) const {
+  if (span_end_.empty()) return;
   const int64_t last = *std::max_element(positions, positions + count);
-  const auto within = [&](int64_t position) { return reach(position) <= last; };
+  const auto within = [&](int64_t position) { return span_end(position) <= last; };
   refuse_unless(
       std::all_of(positions, positions + count, within), "the call ends before what its tokens see; ask call_size");
 }
 
 size_t PlacedRows::feed(const int64_t* positions, size_t count, EdgecTensor* out) {
-  check_reach(positions, count);
+  check_span_end(positions, count);
   const auto width = static_cast<size_t>(inputs_.width);
   const auto tokens = static_cast<int64_t>(count);
-  features_.assign(count * width, 0.0F);
-  seen_.assign(count, 0);
+  input_embeds_.assign(count * width, 0.0F);
+  embeds_mask_.assign(count, 0);
   for (size_t at = 0; at < count; ++at) {
     const int64_t row = positions[at] < length_ ? row_of_[static_cast<size_t>(positions[at])] : -1;
     if (row < 0) continue;
     const float* values = rows_.data() + static_cast<size_t>(row) * width;
-    std::copy(values, values + width, features_.data() + at * width);
-    seen_[at] = 1;
+    std::copy(values, values + width, input_embeds_.data() + at * width);
+    embeds_mask_[at] = 1;
   }
   size_t made = 0;
-  out[made++] = tensor(features_, kFloat32, {1, tokens, inputs_.width});
-  out[made++] = tensor(seen_, kBool, {1, tokens, 1});
-  if (inputs_.reach) {
+  out[made++] = tensor(input_embeds_, kFloat32, {1, tokens, inputs_.width});
+  out[made++] = tensor(embeds_mask_, kBool, {1, tokens, 1});
+  if (inputs_.span_end) {
     reaches_.resize(count);
-    std::transform(positions, positions + count, reaches_.begin(), [this](int64_t at) { return reach(at); });
+    std::transform(positions, positions + count, reaches_.begin(), [this](int64_t at) { return span_end(at); });
     out[made++] = tensor(reaches_, kInt64, {tokens});
   }
   if (inputs_.mrope) {

@@ -1,9 +1,9 @@
 // Rows in the place of some tokens of a session's sequence: what an encoder made of images or of sound.
 //
-//     forward(tokens [1, S], positions [S], features [1, S, W], seen [1, S, 1], reach [S]?, mrope_positions [3, S]?,
+//     forward(tokens [1, S], positions [S], input_embeds [1, S, W], embeds_mask [1, S, 1], span_end [S]?, mrope_positions [3, S]?,
 //             rows [K])
 //
-// Where `seen`, a row of `features` takes the place of the token's embedding. As runtime_py/sessions/placed_rows.py.
+// Where `embeds_mask`, a row of `input_embeds` takes the place of the token's embedding. As runtime_py/sessions/placed_rows.py.
 #pragma once
 
 #include <executorch/runtime/executor/method_meta.h>
@@ -19,7 +19,7 @@ namespace edgec::engine {
 // Which further inputs a decoder reads between its positions and the wanted rows.
 struct RowInputs {
   int64_t width = 0;  // of a row; 0: the decoder reads none, nor anything else
-  bool reach = false;
+  bool span_end = false;
   bool mrope = false;
 };
 
@@ -41,21 +41,21 @@ class PlacedRows {
   size_t feed(const int64_t* positions, size_t count, EdgecTensor* out);
 
  private:
-  int64_t reach(int64_t position) const;
+  int64_t span_end(int64_t position) const;
   int64_t mrope(size_t part, int64_t position) const;
   void check(const EdgecPlacedRows& placed) const;
-  void check_reach(const int64_t* positions, size_t count) const;
+  void check_span_end(const int64_t* positions, size_t count) const;
 
   RowInputs inputs_;
   int64_t length_ = 0;           // tokens that the facts are about
   std::vector<float> rows_;      // [rows][width]
   std::vector<int64_t> row_of_;  // [length], -1: the token is text
-  std::vector<int64_t> reach_;   // [length], or empty
+  std::vector<int64_t> span_end_;   // [length], or empty
   std::vector<int64_t> mrope_;   // [3][length], or empty
   int64_t mrope_next_ = 0;
   // The inputs of the last call.
-  std::vector<float> features_;
-  std::vector<uint8_t> seen_;
+  std::vector<float> input_embeds_;
+  std::vector<uint8_t> embeds_mask_;
   std::vector<int64_t> reaches_;
   std::vector<int64_t> parts_;
 };

@@ -13,7 +13,7 @@
 #include "border.h"
 #include "failure.h"
 #include "heap_allocator.h"
-#include "kernels/owners.h"
+#include "kernels/sequences.h"
 #include "model.h"
 #include "runtime_log.h"
 #include "threads.h"
@@ -98,7 +98,7 @@ std::vector<executorch::runtime::Span<uint8_t>> Session::planned_memory() {
   return spans;
 }
 
-void Session::run(const EdgecTensor* inputs, size_t count, const Owners* owners) {
+void Session::run(const EdgecTensor* inputs, size_t count, const Sequences* sequences) {
   const std::lock_guard<std::mutex> turn(model_.run_lock());
   const PoolInUse pool;
   const LogScope log;
@@ -118,7 +118,7 @@ void Session::run(const EdgecTensor* inputs, size_t count, const Owners* owners)
   for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);
   }
-  const OwnersScope whose(owners);
+  const SequencesScope whose(sequences);
   const AdapterScope adapted(adapter_.get());
   check(instance_->method.execute(), "the method failed");
   keep_outputs();
@@ -155,7 +155,7 @@ void Session::set_input(const EdgecTensor& tensor, size_t index) {
 }
 
 // Where they lie, or as copies, made while the turn lasts: another session may write shared activations as soon as it ends, and
-// an output may be an input that its owner frees.
+// an output may be an input that its sequence frees.
 void Session::keep_outputs() {
   const Method& method = instance_->method;
   output_bytes_.resize(method.outputs_size());

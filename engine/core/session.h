@@ -15,7 +15,7 @@
 #include "kernels/region/adapter.h"
 
 namespace edgec {
-struct Owners;
+struct Sequences;
 }
 
 namespace edgec::engine {
@@ -30,8 +30,8 @@ class Session {
   ~Session();
 
   // Throws Failure when ExecuTorch refuses the inputs or fails. Waits while another session of the model runs.
-  // `owners`: whose the tokens are; null: all this session's.
-  void run(const EdgecTensor* inputs, size_t count, const Owners* owners = nullptr);
+  // `sequences`: whose the tokens are; null: all this session's.
+  void run(const EdgecTensor* inputs, size_t count, const Sequences* sequences = nullptr);
   // A decoder's call, with what else it reads of its tokens; Failure as above.
   void forward(const EdgecTensor& tokens, const EdgecTensor& positions, const EdgecTensor& rows);
   // Outputs of the last run, owned by the session.

@@ -1,4 +1,4 @@
-// Exceptions turned into a status and a text where the C interfaces of what sees and hears end; engine/guarded.h does so
+// Exceptions turned into a status and a text where the C interfaces of vision and hears end; engine/guarded.h does so
 // for the engine's own.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 #include "border.h"
 #include "failure.h"
-#include "kernels/owners.h"
+#include "kernels/sequences.h"
 #include "model.h"
 #include "profile.h"
 #include "session.h"
@@ -19,7 +19,7 @@ namespace {
 // tokens, positions, rows: whatever else a decoder reads belongs to one sequence.
 constexpr size_t kInputs = 3;
 
-// Whether an instruction has no state, or one that edgec's operators find for each owner. ExecuTorch's portable kernels
+// Whether an instruction has no state, or one that edgec's operators find for each sequence. ExecuTorch's portable kernels
 // name themselves without a namespace; its LLM library's (llama::custom_sdpa.out) have one.
 bool serves_several(const std::string& name) {
   constexpr const char* kKnown[] = {"edgec::", "aten::", "dim_order_ops::", "executorch_prim::"};
@@ -62,31 +62,31 @@ void check_run(const StepRun& run, const Model& model, const int64_t* rows) {
   }
 }
 
-Owners owners_of(const Model& model, const std::vector<StepRun>& runs, const int64_t* rows) {
+Sequences sequences_of(const Model& model, const std::vector<StepRun>& runs, const int64_t* rows) {
   const auto state = runs.front().session->state();
-  Owners owners{{}, 0, 0, state.data(), state.size()};
+  Sequences sequences{{}, 0, 0, state.data(), state.size()};
   std::set<const Session*> seen;
   for (const StepRun& run : runs) {
-    check_run(run, model, rows + owners.rows);
+    check_run(run, model, rows + sequences.rows);
     if (!seen.insert(run.session).second) throw Failure(EDGEC_REFUSED, "a session has two runs");
     if (run.session->adapter() != runs.front().session->adapter()) {
       throw Failure(EDGEC_REFUSED, "the sessions have different adapters");
     }
     const auto own = reinterpret_cast<uintptr_t>(run.session->state().data());
     const auto moved = static_cast<ptrdiff_t>(own - reinterpret_cast<uintptr_t>(state.data()));
-    owners.all.push_back({owners.tokens, run.tokens, owners.rows, run.rows, moved});
-    owners.tokens += run.tokens;
-    owners.rows += run.rows;
+    sequences.all.push_back({sequences.tokens, run.tokens, sequences.rows, run.rows, moved});
+    sequences.tokens += run.tokens;
+    sequences.rows += run.rows;
   }
-  if (owners.rows == 0) throw Failure(EDGEC_REFUSED, "no logits are wanted");
-  return owners;
+  if (sequences.rows == 0) throw Failure(EDGEC_REFUSED, "no logits are wanted");
+  return sequences;
 }
 
 // The rows of all runs as indices into the tokens of all.
-std::vector<int64_t> rows_among_all(const Owners& owners, const int64_t* rows) {
-  std::vector<int64_t> all(rows, rows + owners.rows);
-  for (const Owner& owner : owners.all) {
-    for (int64_t i = 0; i < owner.rows; ++i) all[owner.first_row + i] += owner.first_token;
+std::vector<int64_t> rows_among_all(const Sequences& sequences, const int64_t* rows) {
+  std::vector<int64_t> all(rows, rows + sequences.rows);
+  for (const Sequence& sequence : sequences.all) {
+    for (int64_t i = 0; i < sequence.rows; ++i) all[sequence.first_row + i] += sequence.first_token;
   }
   return all;
 }
@@ -96,13 +96,13 @@ std::vector<int64_t> rows_among_all(const Owners& owners, const int64_t* rows) {
 void run_together(Model& model, const std::vector<StepRun>& runs, const StepInputs& inputs) {
   const std::string& why = model.sessions_obstacle([&] { return obstacle(model); });
   if (!why.empty()) throw Failure(EDGEC_REFUSED, "the program serves one session at a time: " + why);
-  const Owners owners = owners_of(model, runs, inputs.rows);
-  const std::vector<int64_t> rows = rows_among_all(owners, inputs.rows);
-  const auto tokens = static_cast<size_t>(owners.tokens);
+  const Sequences sequences = sequences_of(model, runs, inputs.rows);
+  const std::vector<int64_t> rows = rows_among_all(sequences, inputs.rows);
+  const auto tokens = static_cast<size_t>(sequences.tokens);
   const EdgecTensor all[] = {
       integers(inputs.tokens, tokens, true), integers(inputs.positions, tokens, false),
       integers(rows.data(), rows.size(), false)};
-  runs.front().session->run(all, std::size(all), &owners);
+  runs.front().session->run(all, std::size(all), &sequences);
 }
 
 }  // namespace edgec::engine

@@ -32,7 +32,7 @@ bool is_query(const Tensor& q, const Stored& keys) {
 Tensor& encoder_attention_out(Context& context, const Tensor& q, const Tensor& keys, const Tensor& values,
                               const Optional& bias, double scale, Tensor& out) {
   const auto k = stored(keys, {}), v = stored(values, {});
-  EDGEC_CHECK(context, Owners::in_force == nullptr, out);
+  EDGEC_CHECK(context, Sequences::in_force == nullptr, out);
   EDGEC_CHECK(context, k && v && k->heads == v->heads && keys.size(1) == values.size(1), out);
   EDGEC_CHECK(context, is_query(q, *k) && is_bias(bias, q, keys.size(1)), out);
   EDGEC_CHECK(context, is_float(out, 4) && resized(out, {1, q.size(1), q.size(2), v->width}), out);
@@ -50,7 +50,7 @@ Tensor& biased_attention_out(Context& context, const Tensor& q, const Tensor& po
                              const Tensor& values, const Optional& key_grid, const Optional& value_grid,
                              const Tensor& bias, double scale, Tensor& out) {
   const auto k = stored(keys, key_grid), v = stored(values, value_grid);
-  EDGEC_CHECK(context, Owners::in_force == nullptr, out);
+  EDGEC_CHECK(context, Sequences::in_force == nullptr, out);
   EDGEC_CHECK(context, k && v && k->heads == v->heads && keys.size(1) == values.size(1), out);
   EDGEC_CHECK(context, is_query(q, *k) && is_bias(bias, q, keys.size(1)), out);
   EDGEC_CHECK(context, is_index(positions) && positions.numel() == q.size(1) && positions.numel() > 0, out);

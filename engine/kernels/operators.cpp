@@ -70,7 +70,7 @@ bool is_layout(const Tensor& cache, int64_t ring, int64_t sink) {
   return ring >= 0 && sink >= 0 && sink <= cache.size(1) && (ring == 0 || cache.size(1) - sink == ring);
 }
 
-// An owner's copy of a cache.
+// An sequence's copy of a cache.
 Stored owned_by(const Part& part, Stored cache) {
   cache.data = part.own(cache.data);
   if (cache.grid != nullptr) cache.grid = part.own(cache.grid);
@@ -84,7 +84,7 @@ Tensor& cache_write_out(Context& context, const Tensor& value, const Tensor& pos
   EDGEC_CHECK(context, value.size(0) == 1 && value.size(1) == positions.numel(), out);
   EDGEC_CHECK(context, value.size(2) == into->heads && value.size(3) == into->width, out);
   EDGEC_CHECK(context, fit(positions, cache, ring) && is_owned(cache) && is_owned(grid), out);
-  const bool owned = for_owners(positions.numel(), positions.numel(), [&](const Part& part) {
+  const bool owned = for_sequences(positions.numel(), positions.numel(), [&](const Part& part) {
     const float* rows = value.const_data_ptr<float>() + part.first * into->heads * into->width;
     write_cache({rows, positions.const_data_ptr<int64_t>() + part.first, part.count, owned_by(part, *into),
                  Geometry{ring, sink, 0, 0}});
@@ -109,7 +109,7 @@ Tensor& cached_attention_out(Context& context, const Tensor& q, const Tensor& po
   const float* sinks = sink_logits ? sink_logits->const_data_ptr<float>() : nullptr;
   static thread_local std::vector<Attention> calls;
   calls.clear();
-  const bool owned = for_owners(q.size(1), written.numel(), [&](const Part& part) {
+  const bool owned = for_sequences(q.size(1), written.numel(), [&](const Part& part) {
     const int64_t heads = q.size(2), last = written.const_data_ptr<int64_t>()[part.first_token + part.tokens - 1];
     calls.push_back({q.const_data_ptr<float>() + part.first * heads * k->width,
                      positions.const_data_ptr<int64_t>() + part.first, part.count, heads, owned_by(part, *k),

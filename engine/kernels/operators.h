@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "boxed.h"
-#include "owners.h"
+#include "sequences.h"
 #include "stored.h"
 
 namespace edgec {
@@ -48,9 +48,9 @@ inline bool is_index(const Tensor& tensor) {
   return tensor.scalar_type() == executorch::aten::ScalarType::Long && tensor.dim() == 1;
 }
 
-// Whether every owner of the call has a copy of this state.
+// Whether every sequence of the call has a copy of this state.
 inline bool is_owned(const Tensor& state) {
-  return Owners::in_force == nullptr || Owners::in_force->holds(state.const_data_ptr(), state.nbytes());
+  return Sequences::in_force == nullptr || Sequences::in_force->holds(state.const_data_ptr(), state.nbytes());
 }
 
 inline bool is_owned(const Optional& state) {

@@ -30,7 +30,7 @@ bool fits(const Tensor& given, const Tensor& state, const RecurrentMatrix& matri
 Tensor& lstm_out(Context& context, const Tensor& given, const Tensor& hidden, const Tensor& cell, const Tensor& weight,
                  const Optional& scale, bool backwards, Tensor& out) {
   const auto matrix = matrix_of(weight, scale);
-  EDGEC_CHECK(context, Owners::in_force == nullptr && matrix, out);
+  EDGEC_CHECK(context, Sequences::in_force == nullptr && matrix, out);
   EDGEC_CHECK(context, fits(given, hidden, *matrix, 4) && fits(given, cell, *matrix, 4), out);
   const int64_t batch = given.size(0), steps = given.size(1);
   EDGEC_CHECK(context, is_float(out, 3) && resized(out, {batch, steps + 1, matrix->width}), out);
@@ -43,7 +43,7 @@ Tensor& lstm_out(Context& context, const Tensor& given, const Tensor& hidden, co
 Tensor& gru_out(Context& context, const Tensor& given, const Tensor& hidden, const Tensor& weight, const Optional& bias,
                 const Optional& scale, bool backwards, Tensor& out) {
   const auto matrix = matrix_of(weight, scale);
-  EDGEC_CHECK(context, Owners::in_force == nullptr && matrix && fits(given, hidden, *matrix, 3), out);
+  EDGEC_CHECK(context, Sequences::in_force == nullptr && matrix && fits(given, hidden, *matrix, 3), out);
   EDGEC_CHECK(context, !bias || (is_float(*bias, 1) && bias->size(0) == matrix->rows), out);
   const int64_t batch = given.size(0), steps = given.size(1);
   EDGEC_CHECK(context, is_float(out, 3) && resized(out, {batch, steps, matrix->width}), out);

@@ -50,7 +50,7 @@ bool continues(const Sequence& sequence, int64_t tokens, int64_t width) {
   if (!is_float(log, 3) || log.size(0) != 1 || log.size(2) != width) return false;
   if (seen.scalar_type() != executorch::aten::ScalarType::Long || seen.numel() != 2) return false;
   if (!is_owned(state) || !is_owned(log) || !is_owned(seen)) return false;
-  return for_owners(tokens, tokens, [&](const Part& part) { return continues({sequence, part}); });
+  return for_sequences(tokens, tokens, [&](const Part& part) { return continues({sequence, part}); });
 }
 
 // What to continue from, emptied where a sequence begins; counts the call's tokens.
@@ -69,7 +69,7 @@ Held begun(const Continued& one) {
 template <typename Compute>
 void each_session(const Sequence& sequence, const Compute& compute) {
   const int64_t tokens = sequence.positions.numel();
-  for_owners(tokens, tokens, [&](const Part& part) {
+  for_sequences(tokens, tokens, [&](const Part& part) {
     compute(part.first, part.count, begun({sequence, part}));
     return true;
   });

@@ -44,9 +44,9 @@ double logprob(const float* row, int64_t size, int64_t token) {
 }
 
 // A text while it is generated: held to a structure, or free where there is none.
-class HeldText {
+class ConstrainedText {
  public:
-  HeldText(const EdgecStructure* structure, int64_t budget) : structure_(structure), text_(nullptr, edgec_text_close) {
+  ConstrainedText(const EdgecStructure* structure, int64_t budget) : structure_(structure), text_(nullptr, edgec_text_close) {
     char error[kErrorLetters] = "";
     if (structure != nullptr) {
       text_.reset(edgec_text_open(structure, budget, error, sizeof error));
@@ -180,7 +180,7 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, c
   }
   check_context(length + count - 1);
   Generated result;
-  HeldText held(structure, count);
+  ConstrainedText held(structure, count);
   const double cpu_before = cpu_ms();
   double before = wall_ms();
   place(prompt);

@@ -23,7 +23,7 @@
 #include "options.h"
 #include "page_cache.h"
 #include "shown_images.h"
-#include "audio/hearing_model.h"
+#include "audio/audio_model.h"
 #include "audio/sound_file.h"
 #include "audio/transcription.h"
 
@@ -193,7 +193,7 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits, const E
 void run_speech(const Options& options) {
   const SpeechFacts facts = read_speech_facts(options.bundle);
   std::vector<float> samples = read_sound(options.audio, facts.sound.sampling_rate);
-  const Ear ear(facts.sound);
+  const AudioFrontend ear(facts.sound);
   TranscriptionRequest asked;
   asked.language = options.language;
   asked.timestamps = options.timestamps;
@@ -202,7 +202,7 @@ void run_speech(const Options& options) {
   if (!asked.language.empty()) facts.language(asked.language);
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const ModelHandle forward = opened(options);
-  HearingModel model(options.artifact, options.packed, Method(forward.get(), options.profile));
+  AudioModel model(options.artifact, options.packed, Method(forward.get(), options.profile));
   Transcription sound(facts, ear, model, std::move(samples), asked);
   transcribe(sound);
   print_profile(model.profile());
@@ -227,13 +227,13 @@ void run_encoder(const Options& options) {
   }
 }
 
-// The eyes of a bundle that has some, with the images of --image; else null.
+// The vision of a bundle that has some, with the images of --image; else null.
 std::unique_ptr<ShownImages> opened_images(const Options& options) {
   if (!options.bundle.empty() && has_part(options.bundle, "audio_language")) {
-    throw std::runtime_error("the runner makes no rows of sound: this bundle's model, which has ears, runs in Python");
+    throw std::runtime_error("the runner makes no rows of sound: this bundle's model, which has audio, runs in Python");
   }
   if (options.bundle.empty() || !has_part(options.bundle, "vision_language")) {
-    if (!options.images.empty()) throw std::runtime_error("--image: the bundle's model has no eyes");
+    if (!options.images.empty()) throw std::runtime_error("--image: the bundle's model has no vision");
     return nullptr;
   }
   return std::make_unique<ShownImages>(options.bundle, options.artifact, options.packed, options.images);

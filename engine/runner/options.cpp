@@ -34,7 +34,7 @@ const char* const kUsage =
     "                     each window (to the context), and --tokens replaces the decoder's first tokens\n"
     "  --language NAME    that is spoken, such as en (detected in the first window)\n"
     "  --timestamps       also say when: an event for each sentence, and windows that begin where the last one ended\n"
-    "  --image FILE.ppm   an image of every prompt, with a bundle that sees; several times for several. The prompt's ids\n"
+    "  --image FILE.ppm   an image of every prompt, with a bundle that takes images; several times for several. The prompt's ids\n"
     "                     have an image token for each of their rows\n"
     "  --schema NAME      hold generated text to a schema of the bundle (edgec export --schema NAME=FILE); it ends\n"
     "                     where it is whole, and is closed within --new-tokens\n"

@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kErrorLetters = 1024;
 
-EdgecSight* opened_sight(const std::string& bundle, const std::string& artifact, const std::string& packed) {
+EdgecVision* opened_vision(const std::string& bundle, const std::string& artifact, const std::string& packed) {
   char error[kErrorLetters] = "";
   const std::string own = packed.empty() ? "" : packed + ".see";
-  EdgecSight* sight = edgec_sight_open(
+  EdgecVision* vision = edgec_vision_open(
       bundle.c_str(), artifact.c_str(), own.empty() ? nullptr : own.c_str(), nullptr, error, sizeof error);
-  if (sight == nullptr) throw std::runtime_error(error);
-  return sight;
+  if (vision == nullptr) throw std::runtime_error(error);
+  return vision;
 }
 
 // Make a call of the C interface; its error is thrown.
@@ -33,14 +33,14 @@ void checked(const Call& call) {
 ShownImages::ShownImages(
     const std::string& bundle, const std::string& artifact, const std::string& packed,
     const std::vector<std::string>& files)
-    : sight_(opened_sight(bundle, artifact, packed), edgec_sight_close) {
+    : vision_(opened_vision(bundle, artifact, packed), edgec_vision_close) {
   const auto count = static_cast<int64_t>(files.size());
-  checked([&](char* error, size_t size) { return edgec_sight_begin(sight_.get(), count, error, size); });
+  checked([&](char* error, size_t size) { return edgec_vision_begin(vision_.get(), count, error, size); });
   for (const std::string& file : files) {
     ShownImage image{read_image(file), {}};
     const PixelSize of = image.pixels.size;
     checked([&](char* error, size_t size) {
-      return edgec_sight_tiles(sight_.get(), of.width, of.height, count, &image.tiles, error, size);
+      return edgec_vision_tiles(vision_.get(), of.width, of.height, count, &image.tiles, error, size);
     });
     images_.push_back(std::move(image));
   }
@@ -51,10 +51,10 @@ void ShownImages::see() {
   for (ShownImage& image : images_) {
     const PixelSize of = image.pixels.size;
     const EdgecImage given{image.pixels.bytes.data(), of.width, of.height, 0, static_cast<int32_t>(kColours)};
-    checked([&](char* error, size_t size) { return edgec_sight_add(sight_.get(), &given, error, size); });
+    checked([&](char* error, size_t size) { return edgec_vision_add(vision_.get(), &given, error, size); });
     std::vector<uint8_t>().swap(image.pixels.bytes);
     for (int64_t left = 1; left > 0;) {
-      checked([&](char* error, size_t size) { return edgec_sight_step(sight_.get(), &left, error, size); });
+      checked([&](char* error, size_t size) { return edgec_vision_step(vision_.get(), &left, error, size); });
     }
     said += (said.empty() ? "" : ",") + std::string("{\"width\":") + std::to_string(of.width) +
         ",\"height\":" + std::to_string(of.height) + ",\"columns\":" + std::to_string(image.tiles.columns) +
@@ -62,17 +62,17 @@ void ShownImages::see() {
         ",\"tokens\":" + std::to_string(image.tiles.tokens) + "}";
   }
   if (said.empty()) return;
-  EdgecSightTimes times{};
-  edgec_sight_times(sight_.get(), &times);
+  EdgecVisionTimes times{};
+  edgec_vision_times(vision_.get(), &times);
   std::cout << "{\"event\":\"seen\",\"images\":[" << said << "],\"prepare_ms\":" << times.prepare_ms
-            << ",\"see_ms\":" << times.see_ms << ",\"peak_rss_bytes\":" << peak_rss_bytes()
+            << ",\"encode_ms\":" << times.encode_ms << ",\"peak_rss_bytes\":" << peak_rss_bytes()
             << ",\"anonymous_bytes\":" << anonymous_bytes() << "}" << std::endl;
 }
 
 void ShownImages::place(EdgecSession* session, const std::vector<int64_t>& tokens) const {
   int64_t kept = 0;
   checked([&](char* error, size_t size) {
-    return edgec_sight_place(sight_.get(), session, tokens.data(), tokens.size(), &kept, error, size);
+    return edgec_vision_place(vision_.get(), session, tokens.data(), tokens.size(), &kept, error, size);
   });
 }
 

@@ -18,7 +18,7 @@ struct ShownImage {
 
 class ShownImages {
  public:
-  // Open a bundle's eyes and read the files, none or several; nothing is loaded yet. `packed`: the decoder's file of
+  // Open a bundle's vision encoder and read the files, none or several; nothing is loaded yet. `packed`: the decoder's file of
   // packed weights, or empty.
   ShownImages(
       const std::string& bundle, const std::string& artifact, const std::string& packed,
@@ -30,7 +30,7 @@ class ShownImages {
   void place(EdgecSession* session, const std::vector<int64_t>& tokens) const;
 
  private:
-  std::unique_ptr<EdgecSight, decltype(&edgec_sight_close)> sight_;
+  std::unique_ptr<EdgecVision, decltype(&edgec_vision_close)> vision_;
   std::vector<ShownImage> images_;
 };
 

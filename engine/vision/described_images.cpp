@@ -15,7 +15,7 @@ std::string preparation_text(const std::string& bundle) {
   const std::string path = bundle + "/images/preparation.json";
   if (!std::ifstream(path, std::ios::binary)) {
     throw ImageRefusal(
-        EDGEC_SIGHT_UNDESCRIBED,
+        EDGEC_VISION_UNDESCRIBED,
         "the bundle has no images/preparation.json: it was made by an older edgec; export the model again");
   }
   return text_of(path);
@@ -24,7 +24,7 @@ std::string preparation_text(const std::string& bundle) {
 }  // namespace
 
 DescribedImages::DescribedImages(const std::string& bundle)
-    : facts_(read_sight_facts(text_of(bundle + "/manifest.json"))),
+    : facts_(read_vision_facts(text_of(bundle + "/manifest.json"))),
       preparation_(read_preparation(preparation_text(bundle))),
       maker_(preparation_, facts_) {}
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "preparation.h"
-#include "sight_facts.h"
+#include "vision_facts.h"
 #include "tiles.h"
 
 namespace edgec::runner {
@@ -21,7 +21,7 @@ class DescribedImages {
   DescribedImages(const DescribedImages&) = delete;
   DescribedImages& operator=(const DescribedImages&) = delete;
 
-  const SightFacts& facts() const { return facts_; }
+  const VisionFacts& facts() const { return facts_; }
   const ImageTexts& texts() const { return preparation_.texts; }
   const TileMaker& maker() const { return maker_; }
 
@@ -35,7 +35,7 @@ class DescribedImages {
   void tiles(const PixelView& image, int64_t images, float* out, size_t count) const;
 
  private:
-  SightFacts facts_;
+  VisionFacts facts_;
   Preparation preparation_;
   TileMaker maker_;
 };

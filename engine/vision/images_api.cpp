@@ -105,7 +105,7 @@ int edgec_images_places(
     edgec::runner::check_places(facts, found, tiles);
     images->places = std::move(found);
     const PromptPlaces& own = images->places;
-    *places = {array_of(own.rows), static_cast<int64_t>(own.rows.size()), array_of(own.reach), array_of(own.mrope),
+    *places = {array_of(own.rows), static_cast<int64_t>(own.rows.size()), array_of(own.span_end), array_of(own.mrope),
                own.mrope_next, own.kept};
   };
   return stated<ImageRefusal>(place, error, capacity);

@@ -20,7 +20,7 @@ constexpr int64_t kMostRatio = 100;
 constexpr int64_t kMostMade = int64_t{1} << 26;
 
 // Why images, or a prompt with them, are refused.
-using ImageRefusal = StatedRefusal<EdgecSightStatus>;
+using ImageRefusal = StatedRefusal<EdgecVisionStatus>;
 
 struct PixelSize {
   int64_t width = 0;

@@ -7,21 +7,21 @@
 namespace edgec::runner {
 namespace {
 
-std::vector<int64_t> reach_of(const SightFacts& facts, const std::vector<int64_t>& rows, int64_t count) {
+std::vector<int64_t> reach_of(const VisionFacts& facts, const std::vector<int64_t>& rows, int64_t count) {
   if (facts.ahead == Ahead::kNone || rows.empty()) return {};
   if (facts.ahead == Ahead::kPrompt) return std::vector<int64_t>(static_cast<size_t>(count), count - 1);
-  std::vector<int64_t> reach(static_cast<size_t>(count));
-  std::iota(reach.begin(), reach.end(), 0);
+  std::vector<int64_t> span_end(static_cast<size_t>(count));
+  std::iota(span_end.begin(), span_end.end(), 0);
   // From the last row to the first: a row that another one follows sees as far as that one.
   for (size_t at = rows.size(); at-- > 0;) {
     const bool followed = at + 1 < rows.size() && rows[at + 1] == rows[at] + 1;
-    if (followed) reach[static_cast<size_t>(rows[at])] = reach[static_cast<size_t>(rows[at + 1])];
+    if (followed) span_end[static_cast<size_t>(rows[at])] = span_end[static_cast<size_t>(rows[at + 1])];
   }
-  return reach;
+  return span_end;
 }
 
 // The positions of a text and of images among it, each of which begins with every so many-th of the rows.
-void add_mrope(const SightFacts& facts, size_t count, PromptPlaces& places) {
+void add_mrope(const VisionFacts& facts, size_t count, PromptPlaces& places) {
   const RowGrid grid = *facts.grid;
   places.mrope.resize(3 * count);
   int64_t* const parts[] = {places.mrope.data(), places.mrope.data() + count, places.mrope.data() + 2 * count};
@@ -46,22 +46,22 @@ void add_mrope(const SightFacts& facts, size_t count, PromptPlaces& places) {
 
 }  // namespace
 
-PromptPlaces prompt_places(const SightFacts& facts, const int64_t* tokens, size_t count) {
+PromptPlaces prompt_places(const VisionFacts& facts, const int64_t* tokens, size_t count) {
   PromptPlaces places;
   const auto length = static_cast<int64_t>(count);
   for (int64_t at = 0; at < length; ++at) {
     if (tokens[at] == facts.image_token) places.rows.push_back(at);
   }
-  places.reach = reach_of(facts, places.rows, length);
+  places.span_end = reach_of(facts, places.rows, length);
   if (facts.grid) add_mrope(facts, count, places);
   places.kept = places.rows.empty() ? length : places.rows.front();
-  for (int64_t at = 0; at < places.kept && !places.reach.empty(); ++at) {
-    if (places.reach[static_cast<size_t>(at)] > at) places.kept = at;
+  for (int64_t at = 0; at < places.kept && !places.span_end.empty(); ++at) {
+    if (places.span_end[static_cast<size_t>(at)] > at) places.kept = at;
   }
   return places;
 }
 
-void check_places(const SightFacts& facts, const PromptPlaces& places, int64_t tiles) {
+void check_places(const VisionFacts& facts, const PromptPlaces& places, int64_t tiles) {
   const auto found = static_cast<int64_t>(places.rows.size());
   if (found != tiles * facts.rows) {
     throw ImageRefusal(

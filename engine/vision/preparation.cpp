@@ -22,7 +22,7 @@ constexpr size_t kMostText = 1024, kMostPlaceholder = 256, kMostReason = 4096;
 constexpr double kMostFactor = 1e6, kMostArea = 1e12;
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw ImageRefusal(EDGEC_SIGHT_UNDESCRIBED, "the bundle's images/preparation.json cannot be read: " + why);
+  throw ImageRefusal(EDGEC_VISION_UNDESCRIBED, "the bundle's images/preparation.json cannot be read: " + why);
 }
 
 void refuse_unless(bool fine, const std::string& why) {
@@ -206,7 +206,7 @@ Preparation read_file(std::string_view file) {
   json.end();
   refuse_unless(made.has_value() == lacking.empty(), "it holds either a preparation or the reason why there is none");
   if (!made) {
-    throw ImageRefusal(EDGEC_SIGHT_UNDESCRIBED, "the bundle does not describe how its images are prepared: " + lacking);
+    throw ImageRefusal(EDGEC_VISION_UNDESCRIBED, "the bundle does not describe how its images are prepared: " + lacking);
   }
   return *made;
 }

@@ -14,9 +14,9 @@ constexpr double kPi = 3.14159265358979323846;
 constexpr int kFractionBits = 22;
 constexpr int32_t kHalf = int32_t{1} << (kFractionBits - 1);
 
-// A window of width `reach` on each side, and the weight at a distance from its middle.
+// A window of width `span_end` on each side, and the weight at a distance from its middle.
 struct Window {
-  double reach;
+  double span_end;
   double (*weight)(double distance);
 };
 
@@ -71,15 +71,15 @@ struct Mixes {
 
 Mixes mixes(int64_t from, int64_t to, const Window& window) {
   const double scale = static_cast<double>(from) / static_cast<double>(to), widened = std::max(scale, 1.0);
-  const double reach = window.reach * widened, narrowed = 1.0 / widened;
+  const double span_end = window.span_end * widened, narrowed = 1.0 / widened;
   Mixes made;
-  made.most = static_cast<size_t>(std::ceil(reach)) * 2 + 1;
+  made.most = static_cast<size_t>(std::ceil(span_end)) * 2 + 1;
   made.weights.resize(static_cast<size_t>(to) * made.most);
   std::vector<double> parts(made.most);
   for (int64_t place = 0; place < to; ++place) {
     const double middle = (static_cast<double>(place) + 0.5) * scale;
-    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(middle - reach + 0.5));
-    const int64_t end = std::min(from, static_cast<int64_t>(middle + reach + 0.5));
+    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(middle - span_end + 0.5));
+    const int64_t end = std::min(from, static_cast<int64_t>(middle + span_end + 0.5));
     const auto count = static_cast<size_t>(std::max<int64_t>(0, end - first));
     double sum = 0.0;
     for (size_t i = 0; i < count; ++i) {

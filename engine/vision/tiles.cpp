@@ -116,11 +116,11 @@ void paste(const Picture& from, int64_t left, int64_t top, Picture& to) {
 
 }  // namespace
 
-TileMaker::TileMaker(const Preparation& preparation, const SightFacts& facts)
+TileMaker::TileMaker(const Preparation& preparation, const VisionFacts& facts)
     : preparation_(preparation), tile_{facts.width, facts.height}, tiles_of_context_(facts.context / facts.rows) {
   const ImageLevels& levels = preparation.levels;
   if (preparation.grid && tile_.width != tile_.height) {
-    throw ImageRefusal(EDGEC_SIGHT_UNDESCRIBED, "the bundle describes a grid of tiles that are not square");
+    throw ImageRefusal(EDGEC_VISION_UNDESCRIBED, "the bundle describes a grid of tiles that are not square");
   }
   for (size_t colour = 0; colour < kColours; ++colour) {
     const auto mean = static_cast<float>(levels.mean[colour]), std = static_cast<float>(levels.std[colour]);

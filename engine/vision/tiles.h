@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "preparation.h"
-#include "sight_facts.h"
+#include "vision_facts.h"
 
 namespace edgec::runner {
 
@@ -22,7 +22,7 @@ struct TileGrid {
 
 class TileMaker {
  public:
-  TileMaker(const Preparation& preparation, const SightFacts& facts);
+  TileMaker(const Preparation& preparation, const VisionFacts& facts);
 
   // What becomes of an image of this size, one of `images` in its prompt. Throws ImageRefusal (EDGEC_IMAGE_SIZE) where
   // it is not scaled to whole pixels, or to too many.

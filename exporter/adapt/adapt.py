@@ -105,7 +105,7 @@ def adapt(
 
 
 def _text_decoder(model: str, **options: Any) -> ModelSource:
-    """The model; of one with eyes or ears the text part, which is what is trained."""
+    """The model; of one with vision or audio the text part, which is what is trained."""
     from edgec.exporter.sources.resolve import resolve
 
     source = resolve(model, **options)

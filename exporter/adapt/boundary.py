@@ -96,7 +96,7 @@ def with_boundary(request: ExportRequest, progress: Progress) -> ExportRequest:
     Raises:
         InputError: E510, there is no text; E511 as ``choose_boundary``.
     """
-    from edgec.exporter.sources.weights import HeldWeights
+    from edgec.exporter.sources.weights import LoadedWeights
     from edgec.exporter.stages.capturing import capture
     from edgec.passes.draft.early_exit import EarlyExit
 
@@ -107,7 +107,7 @@ def with_boundary(request: ExportRequest, progress: Progress) -> ExportRequest:
         raise not_chosen()
     progress.enter("search")
     early: list[Pass] = [EarlyExit(recipe.early_exit)] if recipe.early_exit else []
-    program = capture(source, HeldWeights(source.weights), request.spec, request.limits)
+    program = capture(source, LoadedWeights(source.weights), request.spec, request.limits)
     program = run_passes(program, [RemoveNoops(), *early], in_place=True)
     tokens = torch.tensor(request.calibration[:TOKENS])
     chosen = choose_boundary(program, recipe, tokens.split(min(_WINDOW, request.limits.context)))

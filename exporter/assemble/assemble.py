@@ -23,7 +23,7 @@ from edgec.bundle.golden_texts import chat_vector, chat_vectors, text_vectors
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.prefix import Files
 from edgec.bundle.schemas import schema_names
-from edgec.exporter.assemble.audio_language import audio_language_info, heard_vector
+from edgec.exporter.assemble.audio_language import audio_language_info, audio_vector
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.decoder_numbers import decoder_numbers
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
@@ -92,7 +92,7 @@ def bundle_contents(
         **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),
         **tokenizer_contents(request.source.tokenizer_files, request.tokenizer),
-        **template_file(request.tokenizer, request.source.ears),
+        **template_file(request.tokenizer, request.source.audio),
         **image_files(request, manifest.vision_language),
         **_generation_config(request),
         **_adapter_targets(compiled),
@@ -185,7 +185,7 @@ def _manifest(
 
 def _model(request: ExportRequest) -> ModelInfo:
     source, decoder = request.source, request.source.kind != "module"
-    senses = source.eyes or source.ears
+    senses = source.vision or source.audio
     return ModelInfo(
         name=_utf8(source.name),
         source=_utf8(source.source),
@@ -250,10 +250,10 @@ def _executed(request: ExportRequest, compiled: CompiledModel) -> Golden:
     """The golden vectors of the artifact."""
     if request.source.reads is not None:
         return written_golden(request, compiled.artifact, _GOLDEN_TOKENS)
-    if request.source.eyes is not None:
+    if request.source.vision is not None:
         return seen_golden(request, compiled, _GOLDEN_TOKENS)
-    if request.source.ears is not None:
-        return Golden(outputs=(heard_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
+    if request.source.audio is not None:
+        return Golden(outputs=(audio_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
         return Golden(functions=(module_vector(compiled, request.form),))
     return Golden(outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))

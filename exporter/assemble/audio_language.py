@@ -16,12 +16,12 @@ from edgec.exporter.request import ExportRequest
 
 def audio_language_info(request: ExportRequest, compiled: CompiledModel) -> AudioLanguageInfo | None:
     """The limits and the windows of a speech-language model; None for other kinds."""
-    ears = request.source.ears
-    if ears is None:
+    audio = request.source.audio
+    if audio is None:
         return None
-    hear = next(method for method in compiled.facts.methods if method.name == "hear")
-    before, after = (_known(request.tokenizer, mark) for mark in ears.marks)
-    return ears.info(request.limits, int(hear.outputs[0].shape[0]), before, after)
+    encoder = next(method for method in compiled.facts.methods if method.name == "audio_encoder")
+    before, after = (_known(request.tokenizer, mark) for mark in audio.marks)
+    return audio.info(request.limits, int(encoder.outputs[0].shape[0]), before, after)
 
 
 def _known(tokenizer: Any, mark: str) -> list[int]:
@@ -30,23 +30,23 @@ def _known(tokenizer: Any, mark: str) -> list[int]:
     return [] if number is None else [int(number)]
 
 
-def heard_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:
+def audio_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:
     """The artifact's greedy text after a window that is easy to generate again in any language."""
     from edgec.exporter.parity.audio_language import sound_probe
     from edgec.exporter.parity.placed_rows import rows_placed
     from edgec.exporter.parity.rows_and_text import ExecutedRows
 
-    ears, methods = request.source.ears, ExecutedRows.of_program(artifact, AUDIO_LANGUAGE_METHODS)
-    assert ears is not None
-    sound = ears.sound
+    audio, methods = request.source.audio, ExecutedRows.of_program(artifact, AUDIO_LANGUAGE_METHODS)
+    assert audio is not None
+    sound = audio.sound
     window = torch.from_numpy(probe_values([1, sound.mels, sound.frames], "float32", 0))
     rows = methods.rows([window, torch.tensor([sound.frames])])
-    probe = sound_probe(ears.info(request.limits, len(rows)), request.probe)
+    probe = sound_probe(audio.info(request.limits, len(rows)), request.probe)
     # As in the ladder's text, but with all rows of the window.
-    begin = probe.tokens.index(ears.audio_token)
+    begin = probe.tokens.index(audio.audio_token)
     words = probe.tokens[begin + probe.rows :]
-    prompt = [*probe.tokens[:begin], *[ears.audio_token] * len(rows), *words[:2]]
+    prompt = [*probe.tokens[:begin], *[audio.audio_token] * len(rows), *words[:2]]
     # No token that is written is a row, whichever it is: the vector's text has as many places as it has rows.
-    placed = rows_placed([*prompt, *[ears.audio_token ^ 1] * count], ears.audio_token, rows)
+    placed = rows_placed([*prompt, *[audio.audio_token ^ 1] * count], audio.audio_token, rows)
     logits, tokens = methods.text.greedy(prompt, placed, request.limits, count)
     return output_vector(prompt, tokens, np.stack(logits))

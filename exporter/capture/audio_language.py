@@ -22,8 +22,8 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, trace_module
 from edgec.exporter.capture.encoder_program import encoder_program
 from edgec.exporter.capture.rows_in_text import capture_forward
-from edgec.exporter.sources.audio_language import EARS
-from edgec.exporter.sources.ears import Ears
+from edgec.exporter.sources.audio_input import AudioInput
+from edgec.exporter.sources.audio_language import AUDIO
 from edgec.ir.program import Program, TensorType
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import nodes_of
@@ -32,13 +32,13 @@ HEARD, FRAMES = "features", "frames"
 
 
 def capture_audio_language(
-    build: Callable[[], Skeleton], ears: Ears, spec: ModelSpec, weights: TensorSource, max_tokens: int
+    build: Callable[[], Skeleton], audio: AudioInput, spec: ModelSpec, weights: TensorSource, max_tokens: int
 ) -> dict[str, Program]:
     """Trace a speech-language model and bind its weights; the programs by the names of their methods.
 
     Args:
         build: makes the model without weights; called for each program.
-        ears: what its audio encoder reads.
+        audio: what its audio encoder reads.
         spec: the decoder's shape.
         weights: by the model's own parameter names.
         max_tokens: the longest sequence of one call of the decoder.
@@ -46,25 +46,25 @@ def capture_audio_language(
     Raises:
         InputError: E109, the architecture cannot be traced.
     """
-    hear = _capture_hear(build(), ears, weights)
-    width = hear.interface.outputs[0].shape[-1]
+    encoder = _capture_audio_encoder(build(), audio, weights)
+    width = encoder.interface.outputs[0].shape[-1]
     assert isinstance(width, int)
-    forward = capture_forward(build(), EARS, spec, weights, width, max_tokens)
-    return dict(zip(AUDIO_LANGUAGE_METHODS, (hear, forward), strict=True))
+    forward = capture_forward(build(), AUDIO, spec, weights, width, max_tokens)
+    return dict(zip(AUDIO_LANGUAGE_METHODS, (encoder, forward), strict=True))
 
 
-class _Hear(nn.Module):
-    def __init__(self, model: nn.Module, ears: Ears) -> None:
+class _AudioEncoder(nn.Module):
+    def __init__(self, model: nn.Module, audio: AudioInput) -> None:
         super().__init__()
-        self.decoder, self.ears = model, ears
+        self.decoder, self.audio = model, audio
 
     def forward(self, features: Tensor, frames: Tensor) -> Tensor:
-        stride, count = self.ears.stride, features.shape[-1]
+        stride, count = self.audio.stride, features.shape[-1]
         mask = (torch.arange(count) < frames).unsqueeze(0)
         keys = (torch.arange(-(-count // stride)) < (frames + stride - 1) // stride).unsqueeze(0)
         given = {HEARD: features, "mask": mask, "keys": attention.UsedKeys(keys)}
         with attention.padding_left_out(), _EveryRow():
-            return EARS.see(self.decoder, given)
+            return AUDIO.see(self.decoder, given)
 
 
 class _EveryRow(TorchFunctionMode):
@@ -76,10 +76,10 @@ class _EveryRow(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _capture_hear(skeleton: Skeleton, ears: Ears, weights: TensorSource) -> Program:
-    shape = (1, ears.sound.mels, ears.sound.frames)
-    examples = (torch.zeros(shape), torch.full((1,), ears.sound.frames))
-    module = _Hear(skeleton.model, ears)
+def _capture_audio_encoder(skeleton: Skeleton, audio: AudioInput, weights: TensorSource) -> Program:
+    shape = (1, audio.sound.mels, audio.sound.frames)
+    examples = (torch.zeros(shape), torch.full((1,), audio.sound.frames))
+    module = _AudioEncoder(skeleton.model, audio)
     graph = trace_module(module, skeleton.model, examples, {HEARD: {}, FRAMES: {}})
     graph.graph.eliminate_dead_code()
     _transpose(graph)

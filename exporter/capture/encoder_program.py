@@ -10,7 +10,7 @@ from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.ir.program import Interface, Program, TensorType
-from edgec.ir.row_inputs import FEATURES
+from edgec.ir.row_inputs import INPUT_EMBEDS
 from edgec.passes.contract import output_node
 
 
@@ -31,7 +31,7 @@ def encoder_program(
     reshape_views(graph)
     _store_constants(graph)
     rows = tuple(int(size) for size in output_node(graph).all_input_nodes[0].meta["val"].shape)
-    return Program(graph, Interface(inputs, (TensorType(FEATURES, torch.float32, rows),)))
+    return Program(graph, Interface(inputs, (TensorType(INPUT_EMBEDS, torch.float32, rows),)))
 
 
 def _store_constants(graph: GraphModule) -> None:

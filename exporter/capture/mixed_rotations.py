@@ -3,7 +3,7 @@
     positions 0 1 .. 21 22       -> sines and cosines of 0 .. 21
     positions 0 1 .. 21 last     -> the same graph: the same sines and cosines, or keys that are kept are wrong later
 
-LongRoPE and dynamic NTK do that unless they are held (``sources/held_rotations.py``), and so may rotary code that
+LongRoPE and dynamic NTK do that unless they are held (``sources/stored_rotations.py``), and so may rotary code that
 comes with a model. The text of the parity ladder is shorter than most contexts: only positions and constants are
 computed here, up to the last position of the context. Costs four tables of 23 rows.
 """

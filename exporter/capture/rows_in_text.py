@@ -1,12 +1,13 @@
 """Capture a decoder whose text has rows in the place of some tokens: those of images or of sound.
 
-    tokens, positions, features [1, S, width], seen [1, S, 1], reach? [S], mrope_positions? [3, S]          -> logits
+tokens, positions, input_embeds [1, S, width], embeds_mask [1, S, 1], span_end? [S], mrope_positions? [3, S] -> logits
 
-Where ``seen`` is true, a row of ``features`` takes the place of the token's embedding, as transformers' own classes
-scatter them; everything after that is a decoder like every other. A text alone passes ``seen`` all false. Where rows
-see rows after them, ``reach`` says how far each token sees; attention asks by it, not by the position. Where positions
-have three parts, queries and keys are rotated by ``mrope_positions``, and all else asks by the position. A width of
-several hidden sizes has rows for the first layers behind those that replace embeddings.
+Where ``embeds_mask`` is true, a row of ``input_embeds`` takes the place of the token's embedding, as transformers' own
+classes scatter them; everything after that is a decoder like every other. A text alone passes ``embeds_mask`` all
+false. Where rows see rows after them, ``span_end`` is the last position that each token sees; attention asks by it, not
+by the position. Where positions have three parts, queries and keys are rotated by
+``mrope_positions``, and all else asks by the position. A width of several hidden sizes has
+rows for the first layers behind those that replace embeddings.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
 from edgec.exporter.sources.vision_families import DecoderCall, Family
-from edgec.ir.attention import REACH
+from edgec.ir.attention import SPAN_END
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
-from edgec.ir.row_inputs import FEATURES, MROPE, SEEN
+from edgec.ir.row_inputs import EMBEDS_MASK, INPUT_EMBEDS, MROPE
 from edgec.ir.spec import ModelSpec
 
 
@@ -53,9 +54,9 @@ def capture_forward(
     inputs = (
         TensorType("tokens", torch.int64, (1, size)),
         TensorType("positions", torch.int64, (size,)),
-        TensorType(FEATURES, torch.float32, (1, size, width)),
-        TensorType(SEEN, torch.bool, (1, size, 1)),
-        *([] if family.ahead == "none" else [TensorType(REACH, torch.int64, (size,))]),
+        TensorType(INPUT_EMBEDS, torch.float32, (1, size, width)),
+        TensorType(EMBEDS_MASK, torch.bool, (1, size, 1)),
+        *([] if family.ahead == "none" else [TensorType(SPAN_END, torch.int64, (size,))]),
         *([TensorType(MROPE, torch.int64, (3, size))] if family.mrope else []),
     )
     shapes = {each.name: {each.shape.index(size): length} for each in inputs}
@@ -79,31 +80,33 @@ class _Forward(nn.Module):
         super().__init__()
         self.decoder, self.family = model, family
 
-    def forward(self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor) -> Tensor:
-        return self._logits(tokens, self._places(positions), features, seen, positions)
+    def forward(self, tokens: Tensor, positions: Tensor, input_embeds: Tensor, embeds_mask: Tensor) -> Tensor:
+        return self._logits(tokens, self._places(positions), input_embeds, embeds_mask, positions)
 
     def _places(self, positions: Tensor) -> Tensor:
         first = self.family.first_place
         return (positions + first if first else positions).unsqueeze(0)
 
-    def _logits(self, tokens: Tensor, places: Tensor, features: Tensor, seen: Tensor, asking: Tensor) -> Tensor:
+    def _logits(
+        self, tokens: Tensor, places: Tensor, input_embeds: Tensor, embeds_mask: Tensor, asking: Tensor
+    ) -> Tensor:
         table = self.decoder.get_input_embeddings()
         width = table.embedding_dim
-        rows, *deeper = features.split(width, -1) if features.shape[-1] > width else [features]
-        embedded = torch.where(seen, rows, table(tokens))
+        rows, *deeper = input_embeds.split(width, -1) if input_embeds.shape[-1] > width else [input_embeds]
+        embedded = torch.where(embeds_mask, rows, table(tokens))
         with attention.query_positions(asking):
-            return self.family.read(self.decoder, DecoderCall(tokens, seen, embedded, places, deeper))
+            return self.family.read(self.decoder, DecoderCall(tokens, embeds_mask, embedded, places, deeper))
 
 
 class _ReachingForward(_Forward):
     def forward(  # type: ignore[override]
-        self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor, reach: Tensor
+        self, tokens: Tensor, positions: Tensor, input_embeds: Tensor, embeds_mask: Tensor, span_end: Tensor
     ) -> Tensor:
-        return self._logits(tokens, self._places(positions), features, seen, reach)
+        return self._logits(tokens, self._places(positions), input_embeds, embeds_mask, span_end)
 
 
 class _MropeForward(_Forward):
     def forward(  # type: ignore[override]
-        self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor, mrope_positions: Tensor
+        self, tokens: Tensor, positions: Tensor, input_embeds: Tensor, embeds_mask: Tensor, mrope_positions: Tensor
     ) -> Tensor:
-        return self._logits(tokens, mrope_positions.unsqueeze(1), features, seen, positions)
+        return self._logits(tokens, mrope_positions.unsqueeze(1), input_embeds, embeds_mask, positions)

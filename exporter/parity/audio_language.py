@@ -18,7 +18,7 @@ from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.rows_and_text import RowsReference
-from edgec.exporter.sources.audio_language import mask_name, unknown_ears
+from edgec.exporter.sources.audio_language import mask_name, unknown_audio
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.weights import Weights
@@ -104,17 +104,17 @@ def sound_probe(info: AudioLanguageInfo, text: Probe) -> SoundProbe:
     return SoundProbe(info, features, frames, tokens, plan)
 
 
-class _Heard(Exception):
+class _Transcribed(Exception):
     """The model's decoder was called: the rows of a sound are known."""
 
 
-class HearingModel:
+class AudioModel:
     """Transformers' own model in float32 over the weights as they are stored."""
 
     def __init__(self, source: ModelSource, weights: Weights) -> None:
         """Build the model."""
-        assert source.ears is not None
-        self._family, self._model = source.ears.family, source.build_on("cpu", attn_implementation="eager")
+        assert source.audio is not None
+        self._family, self._model = source.audio.family, source.build_on("cpu", attn_implementation="eager")
         put_weights(self._model, weights, as_stored=True)
 
     def rows(self, info: AudioLanguageInfo, features: Tensor, frames: int) -> Tensor:
@@ -127,16 +127,16 @@ class HearingModel:
 
         def keep(_: Any, args: Any, given: Mapping[str, Tensor]) -> None:
             kept.append(given["inputs_embeds"][0].float().clone())
-            raise _Heard
+            raise _Transcribed
 
         tokens = (info.audio_token,) * info.rows_of(frames)
         hook = self._model.get_decoder().register_forward_pre_hook(keep, with_kwargs=True)
         try:
-            with suppress(_Heard):
+            with suppress(_Transcribed):
                 self._call(tokens, features, frames)
         except (ValueError, RuntimeError) as cause:
             why = f"its own code refuses {len(tokens)} rows for {frames} frames: {cause}"
-            raise unknown_ears(self._family, "its code in transformers", why[:300]) from cause
+            raise unknown_audio(self._family, "its code in transformers", why[:300]) from cause
         finally:
             hook.remove()
         return kept[0]

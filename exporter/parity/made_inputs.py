@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.parity.carried_states import carried_states, with_states
-from edgec.exporter.parity.made_signals import hears_or_sees, is_picture, is_sound, signal
+from edgec.exporter.parity.made_signals import audio_or_vision, is_picture, is_sound, signal
 from edgec.exporter.parity.norm_distances import NormDistances, norm_distances
 from edgec.exporter.parity.typical_values import Typical, typical_values
 from edgec.exporter.sources.factory import Example
@@ -97,7 +97,7 @@ def made_inputs(model: nn.Module, examples: Example, run: Callable[[Example], Se
 
 def _kinds(model: nn.Module, examples: Example, count: int) -> list[Drawing]:
     """What each made input is like; those of a kind follow each other, so that states are what several of it leave."""
-    real = hears_or_sees(model) and any(map(_is_signal, examples))
+    real = audio_or_vision(model) and any(map(_is_signal, examples))
     order: tuple[Drawing, ...] = (_white, _smooth, _shuffled, *((signal, signal) if real else ()))
     return sorted((order[place % len(order)] for place in range(count)), key=order.index)
 

@@ -22,7 +22,7 @@ _RESONANCES, _WIDTH, _LOUDER = ((250.0, 800.0), (800.0, 2_500.0), (2_500.0, 3_50
 _BREATH, _GRAIN, _THINGS, _TONES = 0.02, 0.03, 4, 40
 
 
-def hears_or_sees(model: nn.Module) -> bool:
+def audio_or_vision(model: nn.Module) -> bool:
     """Whether a module has convolutions, without which a row of numbers is hardly a sound."""
     return any(isinstance(part, _ConvNd) for part in model.modules())
 

@@ -12,16 +12,16 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import Limits
 from edgec.ir.call_plan import Call, last_rows
-from edgec.ir.row_inputs import FEATURES, ROW_INPUTS, SEEN, Placed, placed_part
+from edgec.ir.row_inputs import EMBEDS_MASK, INPUT_EMBEDS, ROW_INPUTS, Placed, placed_part
 from edgec.ir.static_methods import Methods, static_logits
 
 
 def rows_placed(tokens: Sequence[int], mark: int, rows: Tensor) -> dict[str, Tensor]:
     """A text with rows [T, width] in the place of the token ``mark``, once for each."""
-    seen = torch.tensor([list(tokens)]) == mark
-    features = torch.zeros(1, len(tokens), rows.shape[-1])
-    features[seen] = rows
-    return {FEATURES: features, SEEN: seen.unsqueeze(-1)}
+    embeds_mask = torch.tensor([list(tokens)]) == mark
+    input_embeds = torch.zeros(1, len(tokens), rows.shape[-1])
+    input_embeds[embeds_mask] = rows
+    return {INPUT_EMBEDS: input_embeds, EMBEDS_MASK: embeds_mask.unsqueeze(-1)}
 
 
 class WrittenText(ABC):

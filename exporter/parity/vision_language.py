@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import Ahead, Limits
 from edgec.bundle.mrope import mrope_positions
-from edgec.bundle.reach import reach_of
+from edgec.bundle.noncausal_spans import span_ends
 from edgec.errors import InputError
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.own_code import own_code
@@ -21,9 +21,9 @@ from edgec.exporter.parity.rows_and_text import RowsReference
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.vision_families import rows_of
-from edgec.exporter.sources.vision_language import Eyes
+from edgec.exporter.sources.vision_language import VisionInput
 from edgec.exporter.sources.weights import Weights
-from edgec.ir.attention import REACH
+from edgec.ir.attention import SPAN_END
 from edgec.ir.call_plan import Call, call_plan, compared_positions, static_plan
 from edgec.ir.row_inputs import MROPE
 
@@ -57,7 +57,7 @@ class ImageProbe:
 
     @property
     def whole(self) -> Sequence[Tensor]:
-        """The inputs of see."""
+        """The inputs of encoder."""
         return [self.pixels]
 
     @property
@@ -82,8 +82,8 @@ class ImageProbe:
 
     def placed(self, rows: Tensor) -> dict[str, Tensor]:
         """What the whole text has beside tokens and positions, by the inputs' names; tokens are in dimension 1."""
-        reach = reach_of(self.ahead, self.tokens, self.image_token, self.prompt)
-        ahead = {} if self.ahead == "none" else {REACH: torch.from_numpy(reach)[None]}
+        reach = span_ends(self.ahead, self.tokens, self.image_token, self.prompt)
+        ahead = {} if self.ahead == "none" else {SPAN_END: torch.from_numpy(reach)[None]}
         mrope = (
             {MROPE: torch.from_numpy(mrope_positions(self.tokens, self.image_token, self.grid))} if self.grid else {}
         )
@@ -91,12 +91,12 @@ class ImageProbe:
 
 
 def image_probe(
-    eyes: Eyes, rows: int, text: Probe, limits: Limits, *, static: bool = False, window: int = 0
+    vision: VisionInput, rows: int, text: Probe, limits: Limits, *, static: bool = False, window: int = 0
 ) -> ImageProbe:
     """Choose a tile and a text; the rows follow the text's first tokens.
 
     Args:
-        eyes: gives the tile's shape and the image token.
+        vision: gives the tile's shape and the image token.
         rows: tokens of a tile.
         text: the ladder's text.
         limits: of the decoder.
@@ -115,18 +115,18 @@ def image_probe(
             fix=f"use --context {least} or more",
             code="E651",
         )
-    words = [token for token in text.tokens if token != eyes.image_token] or [0]
+    words = [token for token in text.tokens if token != vision.image_token] or [0]
     length = min(limits.context, max(len(text.tokens), least))
     around = list(islice(cycle(words), length - rows))
-    tokens = (*around[:_BEFORE], *[eyes.image_token] * rows, *around[_BEFORE:])
-    pixels = torch.randn(1, *eyes.shape, generator=torch.Generator().manual_seed(0))
-    ahead, prompt = eyes.asked.ahead, _BEFORE + rows + _INSIDE
+    tokens = (*around[:_BEFORE], *[vision.image_token] * rows, *around[_BEFORE:])
+    pixels = torch.randn(1, *vision.shape, generator=torch.Generator().manual_seed(0))
+    ahead, prompt = vision.asked.ahead, _BEFORE + rows + _INSIDE
     chunk = limits.prefill_chunk
     # Whole chunks go on behind the image, however many rows it has: what follows it is compared as well.
     beyond = max(window, prompt)
     plan = static_plan(length, chunk, beyond) if static else call_plan(length, chunk, limits.logit_rows)
     plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits, static)
-    return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt, eyes.grid)
+    return ImageProbe(pixels, tokens, plan, vision.image_token, ahead, prompt, vision.grid)
 
 
 def _whole_prompt(prompt: int, length: int, limits: Limits, static: bool) -> tuple[Call, ...]:
@@ -155,8 +155,8 @@ class EagerModel:
 
     def __init__(self, source: ModelSource, weights: Weights) -> None:
         """Build the model."""
-        assert source.eyes is not None
-        self.eyes, self._model = source.eyes, source.build_on("cpu", attn_implementation="eager")
+        assert source.vision is not None
+        self.vision, self._model = source.vision, source.build_on("cpu", attn_implementation="eager")
         put_weights(self._model, weights, as_stored=True)
 
     def features(self, pixels: Tensor) -> Tensor:
@@ -166,7 +166,7 @@ class EagerModel:
             InputError: E769, it fails.
         """
         with own_code(self._model, "an image"), torch.no_grad(), InFloat32(None):
-            given = self.eyes.asked.given(self.eyes.patches, pixels)
+            given = self.vision.asked.given(self.vision.patches, pixels)
             return rows_of(self._model.get_image_features(**given, return_dict=True)).float()
 
     def reference(self, probe: ImageProbe) -> RowsReference:
@@ -176,8 +176,8 @@ class EagerModel:
             InputError: E769, its code fails.
         """
         with own_code(self._model, "an image and a text"), torch.no_grad(), InFloat32(None):
-            asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
-            given = {**asked.given(self.eyes.patches, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
+            asked, tokens = self.vision.asked, torch.tensor([list(probe.tokens)])
+            given = {**asked.given(self.vision.patches, probe.pixels), **asked.kinds(probe.seen, probe.prompt)}
             logits: Tensor = self._model(input_ids=tokens, use_cache=False, **given).logits
         features = self.features(probe.pixels)
         return RowsReference(features, features, logits[0, compared_positions(probe.plan)].float())

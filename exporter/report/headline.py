@@ -75,13 +75,13 @@ def next_commands(manifest: Manifest) -> list[str]:
         return [
             f'edgec run {quoted} --image photo.jpg -p "What is this?"',
             f"edgec inspect {quoted}",
-            "edgec help eyes",
+            "edgec help vision",
         ]
     if manifest.audio_language is not None:
         return [
             f'edgec run {quoted} --audio speech.wav -p "What is said?"',
             f"edgec inspect {quoted}",
-            "edgec help ears",
+            "edgec help audio",
         ]
     use = f'edgec run {quoted} -p "Once upon a time"' if manifest.limits else f"edgec verify {quoted}"
     apple = manifest.format in ("mlpackage", "aimodel") or "CoreMLBackend" in manifest.runtime.backends

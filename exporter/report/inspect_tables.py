@@ -91,9 +91,9 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
         rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))
     if manifest.context_note:
         rows.append(("positions", manifest.context_note))
-    if sees := manifest.vision_language:
-        tile = f"{sees.channels} x {sees.height} x {sees.width}"
-        rows.append(("images", f"in tiles of {tile} values, each {sees.rows:,} tokens of the context"))
+    if images := manifest.vision_language:
+        tile = f"{images.channels} x {images.height} x {images.width}"
+        rows.append(("images", f"in tiles of {tile} values, each {images.rows:,} tokens of the context"))
     if prompts := manifest.sentence_encoder:
         rows.append(("prompts", str(prompts)))
     if prefix := manifest.prefix:

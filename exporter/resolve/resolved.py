@@ -163,7 +163,7 @@ def _find_source(options: ExportOptions) -> ModelSource:
         seed=options.seed,
         image_size=size,
     )
-    if source.eyes is None:
+    if source.vision is None:
         refuse_size(size, str(source.config.get("model_type", source.source)))
     check_generation_config(source.generation_config, source.source)
     if source.kind != "module":
@@ -253,8 +253,8 @@ def _load_tokenizer(source: ModelSource) -> Any:
 
     tokenizer = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code)
     check_tokenizer(tokenizer, int(source.config["vocab_size"]), source.source)
-    if source.ears is not None:
-        teach_sounds(tokenizer, source.ears)
+    if source.audio is not None:
+        teach_sounds(tokenizer, source.audio)
     return tokenizer
 
 

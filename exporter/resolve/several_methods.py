@@ -1,4 +1,4 @@
-"""Refuse what models of several methods cannot be exported with, before any work: encoder-decoders, eyes, ears."""
+"""Refuse what models of several methods cannot be exported with, before any work: encoder-decoders, vision, audio."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
-from edgec.exporter.sources.fixed_eyes import unseen
 from edgec.exporter.sources.fixed_sources import unread
+from edgec.exporter.sources.fixed_vision import unseen
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_source import ModelSource
 
@@ -65,9 +65,9 @@ _KINDS = {
         "ExecuTorch's standard kernels cannot run the image encoder",
         {
             "--draft-heads": "draft heads were trained on texts without images",
-            "--system-prompt": "its state is computed by a decoder without eyes",
+            "--system-prompt": "its state is computed by a decoder without vision",
             "--calibrate": "calibration would need images as well as text",
-            "--adapter": "adapters were made for models without eyes",
+            "--adapter": "adapters were made for models without vision",
             **_BITS,
         },
         _ON_CPUS + _OR_TEXT,
@@ -79,7 +79,7 @@ _KINDS = {
         "ExecuTorch's standard kernels cannot run the encoder of sound",
         {
             "--draft-heads": "draft heads were trained on texts without sound",
-            "--system-prompt": "its state is computed by a decoder without ears",
+            "--system-prompt": "its state is computed by a decoder without audio",
             "--calibrate": "calibration would need sound as well as text",
             **_BITS,
         },
@@ -133,7 +133,7 @@ def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, optio
 
 def _unplaced(source: ModelSource, form: Form) -> str:
     """Why a form of artifact has no place for the methods of such a model; empty where it has."""
-    if source.eyes:
+    if source.vision:
         return unseen(form)
     if source.reads:
         return unread(source.reads, form)

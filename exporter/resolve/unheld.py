@@ -46,7 +46,7 @@ def check_held(source: ModelSource, recipe: Recipe, form: Form) -> None:
 
 def _check_states(source: ModelSource, form: Form) -> None:
     from edgec.exporter.capture.recurrences import is_beyond_half
-    from edgec.exporter.sources.held_states import recurrences_called
+    from edgec.exporter.sources.module_states import recurrences_called
 
     model = _shell(source)
     calls = recurrences_called(model) or ()
@@ -84,7 +84,7 @@ def _check_named(source: ModelSource, kinds: Sequence[str]) -> None:
 
 def _check_filters(source: ModelSource, layers: int) -> None:
     """Refuse fewer short convolutions than layers of them; code that does not run without values is left to tracing."""
-    from edgec.exporter.sources.held_states import recurrences_called
+    from edgec.exporter.sources.module_states import recurrences_called
 
     calls = recurrences_called(_shell(source))
     known = layers if calls is None else sum(operator is CAUSAL_CONV for operator, _ in calls)

@@ -1,7 +1,7 @@
-"""Speech-language models among transformers' models: whether edgec knows their ears, and how they are asked.
+"""Speech-language models among transformers' models: whether edgec knows their audio, and how they are asked.
 
 No family is named. Transformers says which class prepares the sounds of a model, and which arguments its own function
-for the rows of a sound takes; a model that says both in a way that is known here has ears.
+for the rows of a sound takes; a model that says both in a way that is known here has audio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXTRACTOR = "WhisperFeatureExtractor"
 _MASKS = ("input_features_mask", "feature_attention_mask")
 
 
-def heard_rows(model: Any, given: Mapping[str, Any]) -> Tensor:
+def audio_rows(model: Any, given: Mapping[str, Any]) -> Tensor:
     """The rows of one window, [T, hidden], those of silence too.
 
     Args:
@@ -42,8 +42,8 @@ def heard_rows(model: Any, given: Mapping[str, Any]) -> Tensor:
     return rows.flatten(0, -2)
 
 
-EARS = Family(heard_rows)
-"""How every speech-language model is asked: its encoder by ``heard_rows``, its decoder as any with causal order."""
+AUDIO = Family(audio_rows)
+"""How every speech-language model is asked: its encoder by ``audio_rows``, its decoder as any with causal order."""
 
 
 def mask_name(model: Any) -> str | None:
@@ -53,25 +53,25 @@ def mask_name(model: Any) -> str | None:
 
 
 def is_audio_language(config: Any) -> bool:
-    """Whether edgec knows the ears of this model, and transformers generates text with them."""
-    return not _why_deaf(config)
+    """Whether edgec knows the audio of this model, and transformers generates text with them."""
+    return not _why_no_audio(config)
 
 
-def refuse_unknown_ears(config: Any, folder: Path) -> None:
+def refuse_unknown_audio(config: Any, folder: Path) -> None:
     """Refuse a model that answers about sound in a way that edgec cannot export.
 
     Raises:
         InputError: E751.
     """
-    why = _why_deaf(config)
+    why = _why_no_audio(config)
     if why:
-        raise unknown_ears(config.model_type, str(folder), why)
+        raise unknown_audio(config.model_type, str(folder), why)
 
 
-def unknown_ears(family: str, where: str, why: str) -> InputError:
+def unknown_audio(family: str, where: str, why: str) -> InputError:
     """The error E751 for a model that answers about sound in a way that edgec does not know."""
     return InputError(
-        f"edgec cannot export the ears of {family!r}.",
+        f"edgec cannot export the audio of {family!r}.",
         where=where,
         why=why,
         fix="export its text part with --task text-generation, where transformers has one",
@@ -86,8 +86,8 @@ def generating_audio_class() -> Any:
     return AutoModelForSeq2SeqLM
 
 
-def _why_deaf(config: Any) -> str:
-    """Why a model is not one whose ears edgec knows; empty where it is."""
+def _why_no_audio(config: Any) -> str:
+    """Why a model is not one whose audio edgec knows; empty where it is."""
     from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING_NAMES
 
     known = generating_audio_class()._model_mapping

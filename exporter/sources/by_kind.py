@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from edgec.exporter.capture.positions import first_place
+from edgec.exporter.sources.audio_input import audio_of
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
-from edgec.exporter.sources.ears import ears_of
 from edgec.exporter.sources.encoder_decoder import (
     SPEECH_TASK,
     TASKS,
@@ -22,7 +22,6 @@ from edgec.exporter.sources.encoder_decoder import (
     with_decoder_numbers,
 )
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
-from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
     DECODER,
@@ -42,10 +41,11 @@ from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, mos
 from edgec.exporter.sources.sentence_settings import with_unpooled
 from edgec.exporter.sources.source_weights import bind_weights, random_weights
 from edgec.exporter.sources.stated_preparation import stated_preparation
+from edgec.exporter.sources.stored_rotations import hold_rotations
 from edgec.exporter.sources.tasks import module_class, task_of
 from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
-from edgec.exporter.sources.vision_language import eyes_of
+from edgec.exporter.sources.vision_language import vision_of
 from edgec.exporter.sources.weight_choice import stored_weights
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.ir.program import Dynamic
@@ -102,7 +102,7 @@ def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any
 
 
 def _as_vision_language(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
-    eyes = eyes_of(config, described.path, options.image_size)
+    vision = vision_of(config, described.path, options.image_size)
     shell = build_generating(VISION_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
     weights, files = _weights(described, shell, options)
     return replace(
@@ -110,29 +110,29 @@ def _as_vision_language(source: ModelSource, described: ModelFolder, config: Any
         config=_text_config(config),
         hf_config=config,
         weights=weights,
-        files=(*source.files, *eyes.processor_files, *files),
+        files=(*source.files, *vision.processor_files, *files),
         task=SEEING_TASK,
-        eyes=eyes,
+        vision=vision,
     )
 
 
 def _as_audio_language(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
     shell = build_generating(AUDIO_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
-    ears = ears_of(config, shell, described.path)
+    audio = audio_of(config, shell, described.path)
     weights, files = _weights(described, shell, options)
     return replace(
         source,
         config=_text_config(config),
         hf_config=config,
         weights=weights,
-        files=(*source.files, *ears.files, *files),
+        files=(*source.files, *audio.files, *files),
         task=HEARING_TASK,
-        ears=ears,
+        audio=audio,
     )
 
 
 def _text_config(config: Any) -> dict[str, Any]:
-    """The decoder's config of a model with eyes or ears; the whole model's has the last word on a shared lm_head."""
+    """The decoder's config of a model of images or audio; the whole model's has the last word on a shared lm_head."""
     return {**plain_config(config.get_text_config()), "tie_word_embeddings": bool(config.tie_word_embeddings)}
 
 

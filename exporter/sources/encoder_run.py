@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from edgec.exporter.capture.attention import masks_left_out
-from edgec.exporter.sources.memory_plan import HeldTensor, planned_bytes
+from edgec.exporter.sources.memory_plan import TensorInMemory, planned_bytes
 
 InputForms = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 """An encoder's inputs by name: shape and dtype."""
@@ -111,15 +111,15 @@ class _Tape(TorchDispatchMode):
             self._memories.append(memory)
         return self._numbers[memory._cdata]
 
-    def separate(self) -> dict[int, HeldTensor]:
+    def separate(self) -> dict[int, TensorInMemory]:
         """All tensors but the inputs, each in a memory of its own, by number."""
-        made: dict[int, HeldTensor] = {}
+        made: dict[int, TensorInMemory] = {}
         for place, step in enumerate(self._steps):
-            made |= {number: HeldTensor(self._memories[number].nbytes(), place, place) for number in step.makes}
+            made |= {number: TensorInMemory(self._memories[number].nbytes(), place, place) for number in step.makes}
             made |= {number: replace(made[number], last=place) for number in step.reads if number in made}
         return made
 
-    def written_over(self) -> dict[int, HeldTensor]:
+    def written_over(self) -> dict[int, TensorInMemory]:
         """All tensors but the inputs and scores; what an operator writes over what it reads last takes its memory."""
         held, scores = self.separate(), set[int]()
         for place, step in enumerate(self._steps):
@@ -130,7 +130,7 @@ class _Tape(TorchDispatchMode):
         return {number: tensor for number, tensor in held.items() if number not in scores}
 
 
-def _last_read(step: _Step, place: int, size: int, held: Mapping[int, HeldTensor]) -> int | None:
+def _last_read(step: _Step, place: int, size: int, held: Mapping[int, TensorInMemory]) -> int | None:
     """A tensor of this size that nothing reads after this step."""
     read = [number for number in step.reads if number in held and held[number].bytes == size]
     return next((number for number in read if held[number].last == place), None)

@@ -36,7 +36,7 @@ _LARGEST = {
     "num_key_value_heads": 10_000,
     "intermediate_size": 10_000_000,
 }
-# Kinds of models with eyes or ears, their tasks, and how they are known.
+# Kinds of models of images or audio, their tasks, and how they are known.
 _SENSES = ((VISION_LANGUAGE, SEEING_TASK, is_vision_language), (AUDIO_LANGUAGE, HEARING_TASK, is_audio_language))
 _TAGS = ("Infinity", "-Infinity", "NaN")
 # The same counts under the names that different families use, in nested configs too; vision_feature_layer is a place.

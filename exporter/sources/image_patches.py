@@ -74,7 +74,7 @@ def refuse_size(asked: Size | None, model_type: str) -> None:
         raise InputError(
             f"The images of {model_type!r} cannot be given a size.",
             where="--image-size",
-            why="its encoder reads tiles of one size, or edgec exports it without its eyes",
+            why="its encoder reads tiles of one size, or edgec exports it without its vision",
             fix="leave --image-size out",
             code="E721",
         )

@@ -9,7 +9,7 @@ _ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
-class HeldTensor:
+class TensorInMemory:
     """A tensor of a run.
 
     Attributes:
@@ -22,7 +22,7 @@ class HeldTensor:
     first: int
     last: int
 
-    def meets(self, other: HeldTensor) -> bool:
+    def meets(self, other: TensorInMemory) -> bool:
         """Whether both are needed at once."""
         return self.first <= other.last and other.first <= self.last
 
@@ -32,15 +32,15 @@ class _Block:
     """A piece of the planned memory, with the tensors that share it and where each begins in it."""
 
     bytes: int
-    held: list[tuple[int, HeldTensor]] = field(default_factory=list)
+    held: list[tuple[int, TensorInMemory]] = field(default_factory=list)
 
-    def place_for(self, tensor: HeldTensor, size: int) -> int | None:
+    def place_for(self, tensor: TensorInMemory, size: int) -> int | None:
         """Where the tensor fits beside those that are needed with it; None where it does not."""
         begins = max((at + _aligned(other.bytes) for at, other in self.held if other.meets(tensor)), default=0)
         return begins if begins + size <= self.bytes else None
 
 
-def planned_bytes(tensors: Iterable[HeldTensor]) -> int:
+def planned_bytes(tensors: Iterable[TensorInMemory]) -> int:
     """Bytes of the memory that tensors share, as ``executorch.exir.memory_planning.greedy`` plans it.
 
     The largest come first. Each goes into the first block in which nothing else is needed at the time, else into the

@@ -13,13 +13,13 @@ from torch import nn
 
 from edgec.bundle.input_preparation import Preparations
 from edgec.bundle.sentence_prompts import SentencePrompts
+from edgec.exporter.sources.audio_input import AudioInput
 from edgec.exporter.sources.audio_language import generating_audio_class
-from edgec.exporter.sources.ears import Ears
 from edgec.exporter.sources.encoder_decoder import Source, generating_class
-from edgec.exporter.sources.held_rotations import hold_rotations
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_build import build, untie
-from edgec.exporter.sources.vision_language import Eyes
+from edgec.exporter.sources.stored_rotations import hold_rotations
+from edgec.exporter.sources.vision_language import VisionInput
 from edgec.exporter.sources.weight_names import BoundWeights
 from edgec.exporter.sources.weights import RandomWeights
 from edgec.ir.program import Dynamic
@@ -56,8 +56,8 @@ class ModelSource:
             called once, and this returns what it made.
         hf_config: the transformers config object, or None for a factory.
         reads: what the encoder of an encoder-decoder reads, or None.
-        eyes: what the image encoder of a vision-language model reads, or None.
-        ears: what the audio encoder of a speech-language model reads, or None.
+        vision: what the image encoder of a vision-language model reads, or None.
+        audio: what the audio encoder of a speech-language model reads, or None.
         tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
         prompts: what goes before the texts of a sentence encoder; None where nothing does.
         longest: tokens of the longest text that the model will be given, by which rotary frequencies are chosen that
@@ -84,8 +84,8 @@ class ModelSource:
     hf_config: Any = field(default=None, repr=False, compare=False)
     trust_remote_code: bool = False
     reads: Source | None = None
-    eyes: Eyes | None = None
-    ears: Ears | None = None
+    vision: VisionInput | None = None
+    audio: AudioInput | None = None
     tokens: Dynamic | None = None
     prompts: SentencePrompts | None = None
     longest: int | None = None

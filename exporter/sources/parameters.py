@@ -55,10 +55,10 @@ def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
     """The layers and parameters of the language model that a config describes; raises as ``parameters``."""
-    from edgec.exporter.sources.held_states import held_states
+    from edgec.exporter.sources.module_states import module_states
 
     model = _meta_model(config)
-    return DecoderShape(model_spec(effective_config(config)), listed_parameters(model, config), held_states(model))
+    return DecoderShape(model_spec(effective_config(config)), listed_parameters(model, config), module_states(model))
 
 
 def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:

@@ -12,7 +12,7 @@ from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.sources.adapter_base import base_of, is_adapter
 from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
-from edgec.exporter.sources.audio_language import refuse_unknown_ears
+from edgec.exporter.sources.audio_language import refuse_unknown_audio
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import Example, call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.sources.gguf_file import gguf_of
@@ -40,7 +40,7 @@ from edgec.exporter.sources.plain_files import plain_files
 from edgec.exporter.sources.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
-from edgec.exporter.sources.vision_language import refuse_unknown_eyes
+from edgec.exporter.sources.vision_language import refuse_unknown_vision
 from edgec.runtime_py.adapters.peft_folder import read_peft
 from edgec.runtime_py.prepared_inputs import InputForm, check_fit
 
@@ -181,9 +181,9 @@ def _described(model: str, described: ModelFolder, options: Options) -> ModelSou
     folder = described.path
     config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
     if options.task == SEEING_TASK:
-        refuse_unknown_eyes(config, folder)
+        refuse_unknown_vision(config, folder)
     if options.task == HEARING_TASK:
-        refuse_unknown_ears(config, folder)
+        refuse_unknown_audio(config, folder)
     kind = kind_of(config, options.task)
     kind = MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind
     source = ModelSource(

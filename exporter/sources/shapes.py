@@ -17,7 +17,7 @@ from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.encoder_decoder import source_of, with_decoder_numbers
 from edgec.exporter.sources.encoder_run import EncoderRun, InputForms, run_of
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
-from edgec.exporter.sources.fixed_eyes import unseen
+from edgec.exporter.sources.fixed_vision import unseen
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
     DECODER,
@@ -35,7 +35,7 @@ from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, i
 from edgec.ir.program import Dynamic
 from edgec.ir.spec import ModelSpec
 
-_SENSES = {VISION_LANGUAGE: "eyes", AUDIO_LANGUAGE: "ears"}
+_SENSES = {VISION_LANGUAGE: "vision", AUDIO_LANGUAGE: "audio"}
 
 
 def model_shape(
@@ -50,7 +50,7 @@ def model_shape(
 
     Args:
         config: as plain data.
-        form: of the target's artifact, which may hold the text part alone of models with eyes or ears; None: holds all.
+        form: of the target's artifact, which may hold the text part alone; None: holds all.
         task: as ``edgec export --task``; None: as the config says.
         context: the most tokens of an encoder's text; None: as many as it has positions for.
         folder: where descriptions of its inputs may lie.
@@ -72,7 +72,7 @@ def model_shape(
 
 
 def _with_senses(kind: str, whole: Any, config: Mapping[str, Any], form: Form | None) -> DecoderShape:
-    """A decoder with the parameters of its eyes or ears beside it."""
+    """A decoder with the parameters of its vision or audio beside it."""
     text, sense = decoder_shape(config), _SENSES[kind]
     if form is not None and form.static and (kind != VISION_LANGUAGE or unseen(form)):
         remark = f"its {sense} are not counted: edgec exports only its text part for this target's format"

@@ -11,22 +11,22 @@ from typing import Any, Final
 from edgec.bundle.chat_template import render_parts
 from edgec.bundle.prefix import Files
 from edgec.errors import EdgecError
-from edgec.exporter.sources.ears import Ears
+from edgec.exporter.sources.audio_input import AudioInput
 
 _FILE: Final = "tokenizer/chat_template.jinja"
 
 
-def teach_sounds(tokenizer: Any, ears: Ears) -> None:
+def teach_sounds(tokenizer: Any, audio: AudioInput) -> None:
     """Give a tokenizer the template of its model's processor, where its own has no place for a sound."""
-    if ears.template and not _writes_sounds(tokenizer, ears.audio_token):
-        tokenizer.chat_template = ears.template
+    if audio.template and not _writes_sounds(tokenizer, audio.audio_token):
+        tokenizer.chat_template = audio.template
 
 
-def template_file(tokenizer: Any, ears: Ears | None) -> Files:
+def template_file(tokenizer: Any, audio: AudioInput | None) -> Files:
     """The file of a template that ``teach_sounds`` gave, by its path in the bundle; none where it gave none."""
-    if ears is None or not ears.template or getattr(tokenizer, "chat_template", None) != ears.template:
+    if audio is None or not audio.template or getattr(tokenizer, "chat_template", None) != audio.template:
         return {}
-    return {_FILE: ears.template.encode()}
+    return {_FILE: audio.template.encode()}
 
 
 def _writes_sounds(tokenizer: Any, audio_token: int) -> bool:

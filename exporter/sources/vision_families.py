@@ -69,7 +69,7 @@ class Family:
         order: how the processor of such a family hands over patches.
         merged_by: the field of the config that says how many patches a row covers, along each side.
         mrope: whether positions have three parts.
-        lacking: a config -> why a model of the family cannot be exported with its eyes; empty where it can.
+        lacking: a config -> why a model of the family cannot be exported with its vision; empty where it can.
     """
 
     see: Callable[[Any, Mapping[str, Any]], Tensor]
@@ -201,4 +201,4 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "lfm2_vl": Family(_unshuffled, cut_whole, computed=(in_lines,), order="tiles", merged_by="downsample_factor"),
 }
-"""By the config's ``model_type``; other families export without their eyes."""
+"""By the config's ``model_type``; other families export without their vision."""

@@ -1,4 +1,4 @@
-"""Vision-language models among transformers' models: whether edgec knows their eyes, and what these read."""
+"""Vision-language models among transformers' models: whether edgec knows their vision, and what these read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST_PATCH = 1 << 10
 
 
 @dataclass(frozen=True)
-class Eyes:
+class VisionInput:
     """What the image encoder of a vision-language model reads.
 
     Attributes:
@@ -59,14 +59,14 @@ class Eyes:
 
 
 def is_vision_language(config: Any) -> bool:
-    """Whether edgec knows the eyes of this model, and transformers generates text with them."""
+    """Whether edgec knows the vision of this model, and transformers generates text with them."""
     from transformers import AutoModelForImageTextToText
 
     known = config.model_type in FAMILIES and type(config) in AutoModelForImageTextToText._model_mapping
     return known and not FAMILIES[config.model_type].lacking(config)
 
 
-def refuse_unknown_eyes(config: Any, folder: Path) -> None:
+def refuse_unknown_vision(config: Any, folder: Path) -> None:
     """Refuse a model that answers about images in a way that edgec cannot export.
 
     Raises:
@@ -84,7 +84,7 @@ def refuse_unknown_eyes(config: Any, folder: Path) -> None:
     elif isinstance(prepared, Mapping) and "torchvision" in prepared and "pil" not in prepared:
         why = "transformers prepares its images with torchvision only, and edgec with Pillow"
     raise InputError(
-        f"edgec cannot export the eyes of {config.model_type!r}.",
+        f"edgec cannot export the vision of {config.model_type!r}.",
         where=str(folder),
         why=why,
         fix="export its text part with --task text-generation, where transformers has one",
@@ -92,7 +92,7 @@ def refuse_unknown_eyes(config: Any, folder: Path) -> None:
     )
 
 
-def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
+def vision_of(config: Any, folder: Path, size: Size | None = None) -> VisionInput:
     """What the image encoder of a model reads.
 
     Args:
@@ -116,7 +116,7 @@ def eyes_of(config: Any, folder: Path, size: Size | None = None) -> Eyes:
     if fault:
         raise _unstated(folder, fault)
     files = tuple(folder / name for name in IMAGE_FILES if is_plain(folder / name))
-    return Eyes(config.model_type, (channels, height, width), token, files, patches)
+    return VisionInput(config.model_type, (channels, height, width), token, files, patches)
 
 
 def _stated_size(vision: Any) -> tuple[Any, Any]:

@@ -114,7 +114,7 @@ class RandomWeights:
 
 
 @dataclass(frozen=True)
-class HeldWeights:
+class LoadedWeights:
     """Tensors that several readers share: each is read or made once, and held until ``let_go``.
 
     Attributes:

@@ -14,16 +14,16 @@ from torch import Tensor
 from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS
 from edgec.exporter.capture.audio_language import capture_audio_language
 from edgec.exporter.capture.decoder import build_skeleton
-from edgec.exporter.parity.audio_language import HearingModel, SoundProbe, sound_probe
+from edgec.exporter.parity.audio_language import AudioModel, SoundProbe, sound_probe
 from edgec.exporter.parity.probed_method import Probed
 from edgec.exporter.parity.rows_and_text import ProbedRows, RowsReference
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.pass_orders import audio_language_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 
-HEAR, _ = AUDIO_LANGUAGE_METHODS
+AUDIO_ENCODER, _ = AUDIO_LANGUAGE_METHODS
 
 
 def audio_language_stages(request: ExportRequest) -> SeveralMethodsStages:
@@ -31,22 +31,22 @@ def audio_language_stages(request: ExportRequest) -> SeveralMethodsStages:
     return SeveralMethodsStages(request, SeveralMethodsKind("features", _begin, _capture, _read, audio_language_passes))
 
 
-def _begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
+def _begin(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> tuple[Programs, Probed]:
     captured = _capture(request, weights, progress)
     progress.enter("reference")
-    rows = captured[HEAR].interface.outputs[0].shape[0]
+    rows = captured[AUDIO_ENCODER].interface.outputs[0].shape[0]
     assert isinstance(rows, int)
     probe = _probe(request, rows)
-    return captured, ProbedRows(AUDIO_LANGUAGE_METHODS, probe, HearingModel(request.source, weights).reference(probe))
+    return captured, ProbedRows(AUDIO_LANGUAGE_METHODS, probe, AudioModel(request.source, weights).reference(probe))
 
 
-def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
+def _capture(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> Programs:
     progress.enter("capture")
     source = request.source
-    assert source.ears is not None
+    assert source.audio is not None
     build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
     context = max(request.limits.context, 8)
-    return capture_audio_language(build, source.ears, request.spec, weights, context)
+    return capture_audio_language(build, source.audio, request.spec, weights, context)
 
 
 def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
@@ -55,5 +55,5 @@ def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
 
 
 def _probe(request: ExportRequest, rows: int) -> SoundProbe:
-    assert request.source.ears is not None
-    return sound_probe(request.source.ears.info(request.limits, rows), request.probe)
+    assert request.source.audio is not None
+    return sound_probe(request.source.audio.info(request.limits, rows), request.probe)

@@ -18,7 +18,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.stored_parameters import row_tensors, stored_parameters
-from edgec.exporter.sources.weights import HeldWeights, Weights
+from edgec.exporter.sources.weights import LoadedWeights, Weights
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.ir.spec import ModelSpec
@@ -26,19 +26,19 @@ from edgec.passes.compress.rounding.learned_grids import record_grids
 from edgec.passes.compress.rounding.stored_integers import record_stored
 
 
-def hold_weights(source: ModelSource) -> HeldWeights:
+def hold_weights(source: ModelSource) -> LoadedWeights:
     """Hold the weights of a decoder, so that each is read once for the reference and the capture together."""
     assert source.weights is not None  # only a factory's module owns its weights, and that is never a decoder
-    return HeldWeights(source.weights)
+    return LoadedWeights(source.weights)
 
 
-def stream_weights(source: ModelSource) -> HeldWeights:
+def stream_weights(source: ModelSource) -> LoadedWeights:
     """As ``hold_weights``, but for matrices of a GGUF file's blocks: their rows are made whenever they are read.
 
     ``fill_floats`` gives those that no pass rounds memory of their own.
     """
     assert source.weights is not None
-    return HeldWeights(source.weights, row_tensors(source.weights))
+    return LoadedWeights(source.weights, row_tensors(source.weights))
 
 
 def eager_model(source: ModelSource, weights: Weights) -> nn.Module:
@@ -78,7 +78,7 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
     return program
 
 
-def capture_request(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Program:
+def capture_request(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> Program:
     """Trace a request's decoder; from then on only the program holds the weights."""
     progress.enter("capture")
     program = capture(request.source, weights, request.spec, request.limits)

@@ -25,7 +25,7 @@ from edgec.exporter.parity.probed_method import Probed
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.encoder_decoder import fixed_source
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.pass_orders import encoder_decoder_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 
@@ -37,7 +37,7 @@ def encoder_decoder_stages(request: ExportRequest) -> SeveralMethodsStages:
     )
 
 
-def begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
+def begin(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> tuple[Programs, Probed]:
     """Run transformers' own model on the probe, and capture the methods.
 
     Raises:
@@ -49,7 +49,7 @@ def begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> t
     return capture(request, weights, progress), ProbedEncoderDecoder(sources, request.probe, reference)
 
 
-def capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
+def capture(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> Programs:
     """Trace the methods and bind their weights."""
     progress.enter("capture")
     source, fixed = request.source, request.form.static

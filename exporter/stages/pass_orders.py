@@ -145,7 +145,7 @@ def encoder_decoder_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
 
 def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
     """The passes of each method of a vision-language model on a CPU, in order."""
-    see: list[Pass] = [
+    encoder: list[Pass] = [
         RemoveNoops(),
         # Position tables that code makes from ranges are constants before their weights are rounded.
         FoldConstants(growth=_GROWTH),
@@ -158,12 +158,12 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
         *passes_for(recipe),
         FoldConstants(growth=_STRETCHED),
     ]
-    return {"see": see, "forward": decoder_passes(recipe, limits)}
+    return {"vision_encoder": encoder, "forward": decoder_passes(recipe, limits)}
 
 
 def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
     """The passes of each method of a speech-language model on a CPU, in order."""
-    hear: list[Pass] = [
+    encoder: list[Pass] = [
         RemoveNoops(),
         # Rotary tables that code makes from ranges are constants before weights are rounded.
         FoldConstants(growth=_GROWTH),
@@ -177,7 +177,7 @@ def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[P
         *passes_for(recipe),
         FoldConstants(),
     ]
-    return {"hear": hear, "forward": decoder_passes(recipe, limits)}
+    return {"audio_encoder": encoder, "forward": decoder_passes(recipe, limits)}
 
 
 def static_decoder_passes(
@@ -236,7 +236,7 @@ def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
     ]
 
 
-def static_see_passes(recipe: Recipe, form: Form) -> list[Pass]:
+def static_vision_passes(recipe: Recipe, form: Form) -> list[Pass]:
     """The passes of the image encoder of a vision-language model with methods of fixed shapes, in order."""
     return [
         RemoveNoops(),
@@ -293,7 +293,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
         # A fixed-point range from -45,000 on would leave scores no resolution; there -40,000 is narrowed later.
-        FiniteMask(blind_rows=not form.calibrated),
+        FiniteMask(hidden_rows=not form.calibrated),
         NarrowInputs(),
         *([KeepFloat(recipe.keep_float)] if form.half and recipe.keep_float else []),
     ]

@@ -29,7 +29,7 @@ from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.capturing import eager_model
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.cpu_methods import FORWARD, lower_to_folder
@@ -117,7 +117,7 @@ def _passes(request: ExportRequest, forward: Program) -> list[Pass]:
 def _reference(request: ExportRequest) -> PredictorProbe:
     """What transformers' own model and its predictor compute on the probe."""
     assert request.source.weights is not None
-    model, predictor = eager_model(request.source, HeldWeights(request.source.weights)), _predictor(request)
+    model, predictor = eager_model(request.source, LoadedWeights(request.source.weights)), _predictor(request)
     one_layer = predictor.build_on("cpu", "eager")
     put_weights(one_layer, predictor.weights, as_stored=True)
     return reference(model, predictor, one_layer.eval(), request.probe, request.limits)

@@ -41,7 +41,7 @@ class Stages(Protocol):
 
 
 _HERE = "edgec.exporter.stages"
-# Keys: the kind of model; its methods have fixed shapes; ``Form.manner``.
+# Keys: the kind of model; its methods have fixed shapes; ``Form.route``.
 _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("decoder", False, ""): (f"{_HERE}.decoder", "DecoderStages"),
     ("decoder", True, ""): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
@@ -78,4 +78,4 @@ def _stages_maker(request: ExportRequest) -> tuple[str, str]:
     form = request.form
     if request.predictor is not None:
         return f"{_HERE}.predicted_decoder", "PredictedDecoderStages"
-    return _STAGES[request.source.kind, form.static, form.manner]
+    return _STAGES[request.source.kind, form.static, form.route]

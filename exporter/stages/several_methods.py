@@ -26,7 +26,7 @@ from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.capturing import hold_weights
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
@@ -57,8 +57,8 @@ class SeveralMethodsKind:
     """
 
     reads: str
-    begin: Callable[[ExportRequest, HeldWeights, Progress], tuple[Programs, Probed]]
-    capture: Callable[[ExportRequest, HeldWeights, Progress], Programs]
+    begin: Callable[[ExportRequest, LoadedWeights, Progress], tuple[Programs, Probed]]
+    capture: Callable[[ExportRequest, LoadedWeights, Progress], Programs]
     read: Callable[[ExportRequest, Mapping[str, Tensor]], Probed]
     passes: MethodPasses
 

@@ -20,9 +20,9 @@ from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
 from edgec.exporter.parity.execution_noise import Noise, noise_note
-from edgec.exporter.parity.held_matrices import hold_matrices
 from edgec.exporter.parity.known_text import knows_text
 from edgec.exporter.parity.ladder import Stage, lowering_rung
+from edgec.exporter.parity.stored_matrices import hold_matrices
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe

@@ -22,7 +22,7 @@ from edgec.exporter.parity.probed_method import Executed, Probed
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.cpu_methods import FORWARD
 from edgec.exporter.stages.encoder_decoder import begin, capture, read_probed, source_probe_of
 from edgec.exporter.stages.pass_orders import static_encoder_decoder_passes
@@ -45,7 +45,7 @@ class StaticEncoderDecoderStages(StaticSeveralMethodsStages):
         """What is particular to this kind of model, before its shapes are fixed."""
         return SeveralMethodsKind("source", self._begin, capture, read_probed, self._passes)
 
-    def _begin(self, request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
+    def _begin(self, request: ExportRequest, weights: LoadedWeights, progress: Progress) -> tuple[Programs, Probed]:
         programs, probed = begin(request, weights, progress)
         refuse_unfixed(programs[FORWARD], request.form)
         return programs, probed

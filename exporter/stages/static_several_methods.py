@@ -22,11 +22,11 @@ from edgec.backends.static_artifact import backend_of
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import call_layers, method_layers
-from edgec.exporter.parity.held_matrices import hold_matrices
 from edgec.exporter.parity.known_text import knows_tokens
 from edgec.exporter.parity.ladder import Stage, lowering_rung, of_method, quality_rung
 from edgec.exporter.parity.outputs import worst_output_rung
 from edgec.exporter.parity.probed_method import Executed, Probed, ProbedMethod
+from edgec.exporter.parity.stored_matrices import hold_matrices
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.request import ExportRequest

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from edgec.bundle.entry_points import SEE, VISION_LANGUAGE_METHODS, Limits
+from edgec.bundle.entry_points import VISION_ENCODER, VISION_LANGUAGE_METHODS, Limits
 from edgec.exporter.parity.probed_method import Executed, Probed
 from edgec.exporter.parity.rows_and_text import ExecutedRows, ProbedRows
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.cpu_methods import FORWARD
-from edgec.exporter.stages.pass_orders import static_decoder_passes, static_see_passes
+from edgec.exporter.stages.pass_orders import static_decoder_passes, static_vision_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind
 from edgec.exporter.stages.static_decoder import refuse_unfixed
 from edgec.exporter.stages.static_lowering import MethodCalls
@@ -39,7 +39,7 @@ class StaticVisionLanguageStages(StaticSeveralMethodsStages):
         """What is particular to this kind of model, before its shapes are fixed."""
         return SeveralMethodsKind("pixels", begin, self._capture, read_probed, self._passes)
 
-    def _capture(self, request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
+    def _capture(self, request: ExportRequest, weights: LoadedWeights, progress: Progress) -> Programs:
         """Capture both methods.
 
         Raises:
@@ -51,7 +51,7 @@ class StaticVisionLanguageStages(StaticSeveralMethodsStages):
 
     def _passes(self, recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
         text = static_decoder_passes(recipe, limits, held=self.request.slots)
-        return {SEE: static_see_passes(recipe, self.request.form), FORWARD: text}
+        return {VISION_ENCODER: static_vision_passes(recipe, self.request.form), FORWARD: text}
 
     def text(self, probed: Probed) -> FixedText:
         """The text after transformers' own rows."""
@@ -62,12 +62,12 @@ class StaticVisionLanguageStages(StaticSeveralMethodsStages):
 
     def calls(self) -> MethodCalls:
         """The probe's tile, and its first chunk."""
-        rows = self.methods[SEE].interface.outputs[0].shape
-        assert self.request.source.eyes is not None
+        rows = self.methods[VISION_ENCODER].interface.outputs[0].shape
+        assert self.request.source.vision is not None
         probe = image_probe_of(self.request, int(rows[0]))  # type: ignore[arg-type]
-        features = self.methods[SEE].graph(*probe.whole)
+        features = self.methods[VISION_ENCODER].graph(*probe.whole)
         chunk = first_chunk(self.methods[PREFILL], probe.tokens, probe.placed(features))
-        return {SEE: [list(probe.whole)], PREFILL: [chunk]}
+        return {VISION_ENCODER: [list(probe.whole)], PREFILL: [chunk]}
 
     def executed(self, artifact: Path, probed: Probed) -> Executed:
         """Execute both functions, each alone and from the pixels to the logits."""

@@ -44,19 +44,19 @@ class StoredModel:
 
 
 @quiet()
-def open_reference(name: str, sees: bool = False) -> ReferenceModel:
+def open_reference(name: str, images: bool = False) -> ReferenceModel:
     """The float model of a name: a local quantised checkpoint by its own meaning, any other as transformers loads it.
 
     Args:
         name: a GGUF file, a folder or a hub id.
-        sees: the model has eyes.
+        images: the model takes images.
 
     Raises:
         InputError: E165, transformers cannot load it; what a damaged checkpoint raises (docs/checkpoints.md).
     """
-    if not sees and existing_path(name) is not None and (source := _quantised(name)) is not None:
+    if not images and existing_path(name) is not None and (source := _quantised(name)) is not None:
         return StoredModel(source)
-    return FloatModel(name, sees)
+    return FloatModel(name, images)
 
 
 def _quantised(name: str) -> ModelSource | None:

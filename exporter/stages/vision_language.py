@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from edgec.bundle.entry_points import SEE, VISION_LANGUAGE_METHODS
+from edgec.bundle.entry_points import VISION_ENCODER, VISION_LANGUAGE_METHODS
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.vision_language import capture_vision_language
@@ -21,7 +21,7 @@ from edgec.exporter.parity.vision_language import EagerModel, ImageProbe, image_
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.limits import longest_with_reach
-from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.sources.weights import LoadedWeights
 from edgec.exporter.stages.pass_orders import vision_language_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 
@@ -33,7 +33,7 @@ def vision_language_stages(request: ExportRequest) -> SeveralMethodsStages:
     )
 
 
-def begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
+def begin(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> tuple[Programs, Probed]:
     """Capture both methods, and run transformers' own model on the probe.
 
     Raises:
@@ -42,20 +42,20 @@ def begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> t
     refuse_windows(request)
     captured = capture(request, weights, progress)
     progress.enter("reference")
-    rows = captured[SEE].interface.outputs[0].shape[0]
+    rows = captured[VISION_ENCODER].interface.outputs[0].shape[0]
     assert isinstance(rows, int)
     probe = image_probe_of(request, rows)
     return captured, ProbedRows(VISION_LANGUAGE_METHODS, probe, EagerModel(request.source, weights).reference(probe))
 
 
-def capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Programs:
+def capture(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> Programs:
     """Trace both methods and bind their weights."""
     progress.enter("capture")
     source = request.source
-    assert source.eyes is not None
+    assert source.vision is not None
     build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
     context = max(request.limits.context, 8)
-    return capture_vision_language(build, source.eyes, request.spec, weights, context)
+    return capture_vision_language(build, source.vision, request.spec, weights, context)
 
 
 def read_probed(request: ExportRequest, kept: Mapping[str, Tensor]) -> ProbedRows:
@@ -66,9 +66,9 @@ def read_probed(request: ExportRequest, kept: Mapping[str, Tensor]) -> ProbedRow
 
 def image_probe_of(request: ExportRequest, rows: int) -> ImageProbe:
     """The tile and the text on which a request's forms are compared; ``rows``: of a tile."""
-    assert request.source.eyes is not None
+    assert request.source.vision is not None
     static, window = request.form.static, request.window
-    return image_probe(request.source.eyes, rows, request.probe, request.limits, static=static, window=window)
+    return image_probe(request.source.vision, rows, request.probe, request.limits, static=static, window=window)
 
 
 def refuse_windows(request: ExportRequest) -> None:
@@ -77,9 +77,9 @@ def refuse_windows(request: ExportRequest) -> None:
     Raises:
         InputError: E660.
     """
-    eyes, context = request.source.eyes, request.limits.context
+    vision, context = request.source.vision, request.limits.context
     longest = longest_with_reach(request.spec)
-    if eyes is not None and eyes.asked.ahead != "none" and context > longest:
+    if vision is not None and vision.asked.ahead != "none" and context > longest:
         raise InputError(
             f"A context of {context} tokens is longer than this model's sliding window with images.",
             where="--context",

@@ -35,7 +35,7 @@ _PADS = frozenset({aten.pad.default, aten.constant_pad_nd.default})
 
 
 @dataclass(frozen=True)
-class HeldValue:
+class StoredValue:
     """A value in 8 bits.
 
     Attributes:
@@ -56,15 +56,15 @@ class HeldValue:
     like: Node | None = None
     every_reader: bool = False
 
-    def read_alone(self, rounded: AbstractSet[Node]) -> HeldValue:
+    def read_alone(self, rounded: AbstractSet[Node]) -> StoredValue:
         """The value in float, of which only rounded convolutions read the integers."""
         own = [each for each in self.readers if each in rounded or not rounded.isdisjoint(each.users)]
         return replace(self, readers=tuple(own), every_reader=False)
 
 
-def held_where_rounded(values: Sequence[HeldValue], rounded: AbstractSet[Node]) -> list[HeldValue]:
+def held_where_rounded(values: Sequence[StoredValue], rounded: AbstractSet[Node]) -> list[StoredValue]:
     """The values that are held where only these convolutions are rounded, in order."""
-    kept: dict[Node, HeldValue] = {}
+    kept: dict[Node, StoredValue] = {}
     for value in values:
         made = value.result_of in rounded or (bool(value.needs) and all(_is_whole(kept, each) for each in value.needs))
         if made or not rounded.isdisjoint(value.convolutions):
@@ -72,7 +72,7 @@ def held_where_rounded(values: Sequence[HeldValue], rounded: AbstractSet[Node]) 
     return [*kept.values()]
 
 
-def _is_whole(kept: dict[Node, HeldValue], node: Node) -> bool:
+def _is_whole(kept: dict[Node, StoredValue], node: Node) -> bool:
     return node in kept and kept[node].every_reader
 
 
@@ -81,18 +81,18 @@ def is_output(node: Node) -> bool:
     return any(user.op == "output" or (user.target in _SHAPES and is_output(user)) for user in node.users)
 
 
-def held_values(graph: GraphModule, wanted: Sequence[ConvolutionCall]) -> list[HeldValue]:
+def held_values(graph: GraphModule, wanted: Sequence[ConvolutionCall]) -> list[StoredValue]:
     """The values that are held where these convolutions are rounded, in graph order."""
-    held: dict[Node, HeldValue] = {}
+    held: dict[Node, StoredValue] = {}
     results = {_result(call.node, _CUTS): call.node for call in wanted}
     for node in graph.graph.nodes:
         if node in results:
-            held[node] = HeldValue(node, result_of=results[node], every_reader=True)
+            held[node] = StoredValue(node, result_of=results[node], every_reader=True)
         elif (kept := _kept(node, held)) is not None:
             held[kept.node] = kept
     for call in wanted:
         reader, source = _read(call)
-        value = held.get(source, HeldValue(source))
+        value = held.get(source, StoredValue(source))
         held[source] = replace(
             value, convolutions=(*value.convolutions, call.node), readers=tuple(dict.fromkeys((*value.readers, reader)))
         )
@@ -100,14 +100,14 @@ def held_values(graph: GraphModule, wanted: Sequence[ConvolutionCall]) -> list[H
     return sorted(held.values(), key=lambda value: order[value.node])
 
 
-def _kept(node: Node, held: dict[Node, HeldValue]) -> HeldValue | None:
+def _kept(node: Node, held: dict[Node, StoredValue]) -> StoredValue | None:
     """The value that an operator between convolutions gives in 8 bits, as its inputs are."""
     if node.target in _GREATEST and node.args[0] in held and _is_plain_pool(node):
         source = node.args[0]
         assert isinstance(source, Node)
-        return HeldValue(node, needs=(source,), like=source, every_reader=True)
+        return StoredValue(node, needs=(source,), like=source, every_reader=True)
     if node.target is aten.add.Tensor and _is_plain_sum(node) and all(each in held for each in node.args):
-        return HeldValue(_result(node, _CUTS_OF_SUMS), needs=tuple(_nodes(node.args)), every_reader=True)
+        return StoredValue(_result(node, _CUTS_OF_SUMS), needs=tuple(_nodes(node.args)), every_reader=True)
     return None
 
 

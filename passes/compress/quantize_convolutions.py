@@ -37,7 +37,7 @@ from edgec.ir.quantized_form import (
 )
 from edgec.ir.weight_decision import Decision, decide
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme
-from edgec.passes.compress.convolution_regions import HeldValue, held_values, held_where_rounded, is_output
+from edgec.passes.compress.convolution_regions import StoredValue, held_values, held_where_rounded, is_output
 from edgec.passes.contract import last_placeholder
 from edgec.passes.fuse.norm_to_convolution import norms_to_convolutions
 from edgec.passes.graph.calibration import Calibration
@@ -164,7 +164,7 @@ def _as_matrix(call: ConvolutionCall, shape: Sequence[int]) -> tuple[int, int]:
     return rows, prod(shape) // max(1, rows)
 
 
-def _input(call: ConvolutionCall, values: Sequence[HeldValue]) -> Node:
+def _input(call: ConvolutionCall, values: Sequence[StoredValue]) -> Node:
     """The node whose integers a convolution reads, through padding where there is some."""
     return next(value.node for value in values if call.node in value.convolutions)
 
@@ -174,7 +174,7 @@ def _widened(seen: Seen) -> FixedRange:
     return FixedRange.of(seen.low * (1 + _MARGIN), seen.high * (1 + _MARGIN))
 
 
-def _small_outputs(asked: Mapping[Node, Decision], values: Sequence[HeldValue]) -> list[Node]:
+def _small_outputs(asked: Mapping[Node, Decision], values: Sequence[StoredValue]) -> list[Node]:
     """The convolutions whose results are outputs, and whose weights are few: 8 bits would spare next to nothing."""
     total = sum(prod(decision.shape) for decision in asked.values() if decision.used)
     results = {value.result_of: value.node for value in values if value.result_of is not None}
@@ -189,7 +189,7 @@ def _ends(node: Node) -> bool:
 
 def _why_left(
     call: ConvolutionCall,
-    values: Sequence[HeldValue],
+    values: Sequence[StoredValue],
     ranges: Mapping[Node, FixedRange],
     seen: Mapping[Node, Seen],
 ) -> str:
@@ -201,7 +201,7 @@ def _why_left(
     return "an output whose channels differ too much in size to share a range" if few and is_output(result) else ""
 
 
-def _ranges(values: Sequence[HeldValue], found: Mapping[Node, FixedRange]) -> dict[Node, FixedRange]:
+def _ranges(values: Sequence[StoredValue], found: Mapping[Node, FixedRange]) -> dict[Node, FixedRange]:
     """The range of each value; the greatest of neighbours has that of the neighbours."""
     ranges: dict[Node, FixedRange] = {}
     for value in values:
@@ -211,7 +211,7 @@ def _ranges(values: Sequence[HeldValue], found: Mapping[Node, FixedRange]) -> di
     return ranges
 
 
-def _hold(graph: GraphModule, values: Sequence[HeldValue], ranges: Mapping[Node, FixedRange]) -> None:
+def _hold(graph: GraphModule, values: Sequence[StoredValue], ranges: Mapping[Node, FixedRange]) -> None:
     """Let the readers of each value read its integers."""
     for value in values:
         node = value.node

@@ -1,7 +1,7 @@
 """Replace infinite numbers in masks by finite ones.
 
     where(seen, 0, -inf) ; masked_fill(scores, hidden, -3.4e38)        ==>        where(seen, 0, -40000) ; ...
-    softmax(scores + mask)          ==>          softmax(max(scores + mask, -40000)), the mask -45000; ``blind_rows``
+    softmax(scores + mask)          ==>          softmax(max(scores + mask, -40000)), the mask -45000; ``hidden_rows``
 
 The Neural Engine computes in float16, whose largest number is 65504: -inf minus -inf is not a number, and anything
 larger becomes -inf. exp(-40000) is an exact zero in every float format, so that a softmax does not change as long as a
@@ -69,10 +69,10 @@ class FiniteMask:
     """Raise -inf and numbers below -40000 to -40000; exact.
 
     Attributes:
-        blind_rows: a row of scores may see nothing, as one of a batch that is all padding.
+        hidden_rows: a row of scores may see nothing, as one of a batch that is all padding.
     """
 
-    blind_rows: bool = False
+    hidden_rows: bool = False
     name: str = "finite_mask"
     effect: Effect = Effect.EXACT
 
@@ -82,7 +82,7 @@ class FiniteMask:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite literals and constants, and clamp the scores that additive ones go into."""
         for node in _masks(graph):
-            added = _added_to(node) if self.blind_rows else set()
+            added = _added_to(node) if self.hidden_rows else set()
             _rewrite(graph, node, _BELOW if added else HIDDEN)
             for softmax in added:
                 _clamp(graph, softmax)

@@ -1,4 +1,4 @@
-"""Loaded models with ears: sounds in a prompt."""
+"""Loaded models with audio: sounds in a prompt."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from edgec.runtime_py.stepper import check_context
 from edgec.runtime_py.tokenized import Tokenized
 
 
-class Hearing(Tokenized):
-    """A model that may have ears."""
+class Audio(Tokenized):
+    """A model that may have audio."""
 
-    def hear(self, prompt: str | Sequence[int], audio: Sequence[SoundSource], *, template: bool = False) -> SoundPrompt:
+    def encode_audio(
+        self, prompt: str | Sequence[int], audio: Sequence[SoundSource], *, template: bool = False
+    ) -> SoundPrompt:
         """A prompt with its sounds, as the model reads it; ``template``: as a user's message.
 
         Raises:
             InputError: E150, the sounds are longer than the context holds; E152, the prompt is not text; E154 or E159,
-                the chat template; E177 or E178, a sound; E753, a model without ears; E754, a sound's length, or
+                the chat template; E177 or E178, a sound; E753, a model without audio; E754, a sound's length, or
                 sounds and places that do not agree.
         """
         info = audio_language_info(self.bundle)
@@ -37,8 +39,8 @@ class Hearing(Tokenized):
         check_context(len(made.tokens) + 1, info.limits.context)
         return made
 
-    def _check_deaf(self, audio: Sequence[SoundSource]) -> None:
-        """Refuse sounds for a model without ears."""
+    def _refuse_audio(self, audio: Sequence[SoundSource]) -> None:
+        """Refuse sounds for a model without audio."""
         if audio:
             audio_language_info(self.bundle)
 

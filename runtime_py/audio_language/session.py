@@ -16,7 +16,7 @@ from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.sessions.placed_rows import RowsSession
 
-HEAR, _ = AUDIO_LANGUAGE_METHODS
+AUDIO_ENCODER, _ = AUDIO_LANGUAGE_METHODS
 
 
 class AudioLanguageSession(RowsSession):
@@ -30,13 +30,13 @@ class AudioLanguageSession(RowsSession):
         """Load the decoder; the encoder of sound is loaded with the first sound.
 
         Raises:
-            InputError: E753, the model has no ears; else as ``Session``.
+            InputError: E753, the model has no audio; else as ``Session``.
         """
         self.info = audio_language_info(bundle)
         super().__init__(bundle, threads, engine)
-        self._hear: Executor | None = None
+        self._audio_encoder: Executor | None = None
 
-    def hear(self, features: Array, frames: Sequence[int]) -> NDArray[np.float32]:
+    def encode_audio(self, features: Array, frames: Sequence[int]) -> NDArray[np.float32]:
         """The rows of windows.
 
         Args:
@@ -52,14 +52,16 @@ class AudioLanguageSession(RowsSession):
         wanted = (self.info.sound.mels, self.info.sound.frames)
         if features.dtype != np.float32 or features.ndim != 3 or features.shape[1:] != wanted:
             what = f"The features are {features.dtype} {list(features.shape)}."
-            raise InputError(what, where="hear", fix=f"give float32 [N, *{list(wanted)}]", code="E152")
-        if self._hear is None:
-            self._hear = open_artifact(self.bundle, self.engine, HEAR)
-        rows = [self._window(self._hear, window, count) for window, count in zip(features, frames, strict=True)]
+            raise InputError(what, where="audio_encoder", fix=f"give float32 [N, *{list(wanted)}]", code="E152")
+        if self._audio_encoder is None:
+            self._audio_encoder = open_artifact(self.bundle, self.engine, AUDIO_ENCODER)
+        rows = [
+            self._window(self._audio_encoder, window, count) for window, count in zip(features, frames, strict=True)
+        ]
         return np.concatenate([np.zeros((0, self._width), np.float32), *rows])
 
-    def _window(self, hear: Executor, window: Array, frames: int) -> NDArray[np.float32]:
-        made = hear.run([window[None], np.array([frames])])[0]
+    def _window(self, encoder: Executor, window: Array, frames: int) -> NDArray[np.float32]:
+        made = encoder.run([window[None], np.array([frames])])[0]
         # The executor may write the next window's rows to the same memory.
         return np.array(made[: self.info.rows_of(frames)], np.float32)
 
@@ -81,7 +83,7 @@ class AudioLanguageSession(RowsSession):
         if prompt is None or not rows:
             return
         del self.cache.tokens[int(places[0]) :]
-        self._put_rows(places, self.hear(prompt.features, prompt.frames))
+        self._put_rows(places, self.encode_audio(prompt.features, prompt.frames))
 
     def take(self, tokens: Sequence[int], prompt: SoundPrompt | None) -> None:
         """Hear what a prompt came with, as ``listen``."""
@@ -92,14 +94,14 @@ class AudioLanguageSession(RowsSession):
 
 
 def audio_language_info(bundle: Bundle) -> AudioLanguageInfo:
-    """What a bundle's manifest says about its ears.
+    """What a bundle's manifest says about its audio.
 
     Raises:
         InputError: E753, the model has none.
     """
     info, reads = bundle.manifest.audio_language, bundle.manifest.encoder_decoder
     if info is None:
-        transcribes = reads is not None and reads.hears is not None
+        transcribes = reads is not None and reads.sound_input is not None
         raise InputError(
             "This model does not answer about sound.",
             where=str(bundle.path),

@@ -102,7 +102,7 @@ def bench(
     say: Say | None = None,
     **plan: Any,
 ) -> BenchResult:
-    """Measure a decoder's bundle on one device; with eyes or ears, each prompt has one tile or one window of sound.
+    """Measure a decoder's bundle on one device; with vision or audio, each prompt has one tile or one window of sound.
 
     Args:
         bundle: the bundle folder.
@@ -113,7 +113,7 @@ def bench(
         plan: the fields of ``BenchPlan``.
 
     Raises:
-        InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, or one with eyes or ears
+        InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, or one with vision or audio
             that is measured on this machine without a profile alone, E156 an option outside its
             range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token was generated, E541 to
             E559 the device cannot be used; E695, E696 or E701, the adapter is at fault or an app measures.
@@ -187,12 +187,12 @@ def _check_senses(plan: BenchPlan, bundle: Bundle, transport: Transport) -> None
     wanted = next((option for option, given in asked.items() if given), None)
     if wanted is None:
         return
-    sees = ": edgec-runner --image FILE.ppm times one answer on a device" if bundle.manifest.vision_language else ""
+    images = ": edgec-runner --image FILE.ppm times one answer on a device" if bundle.manifest.vision_language else ""
     raise InputError(
-        "A model with eyes or ears is measured on this machine, without a profile.",
+        "A model with vision or audio is measured on this machine, without a profile.",
         where=wanted,
         why="its prompts have an image or a sound among their tokens, which only Python's session times",
-        fix=f"leave {wanted.split()[0]} out{sees}",
+        fix=f"leave {wanted.split()[0]} out{images}",
         code="E155",
     )
 

@@ -54,7 +54,7 @@ class Comparability(RecordPart):
         threads: size of the runtime's thread pool.
         cores: the CPU cores that were asked for; None: all.
         runtime: name and version.
-        shown: what comes with every prompt of a model with eyes or ears; None: nothing.
+        shown: what comes with every prompt of a model of images or audio; None: nothing.
     """
 
     schema_version: Literal[1] = 1

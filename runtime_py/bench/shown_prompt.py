@@ -1,4 +1,4 @@
-"""What a measured model is asked: seeded tokens, and with eyes or ears a tile or a window of sound among them."""
+"""What a measured model is asked: seeded tokens, and with vision or audio a tile or a window of sound among them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEFORE = 4
 
 @dataclass(frozen=True)
 class ShownPrompt:
-    """A prompt: its tokens, and what comes with them for a session that sees or hears."""
+    """A prompt: its tokens, and what comes with them for a session that takes images or audio."""
 
     tokens: list[int]
     shown: Any = None
@@ -43,10 +43,10 @@ def sense_tokens(bundle: Bundle) -> int:
 
 def shown_with(bundle: Bundle) -> str | None:
     """What comes with every prompt, in words; None for a model that only reads."""
-    sees, hears = bundle.manifest.vision_language, bundle.manifest.audio_language
-    if sees is not None:
-        return f"an image of {sees.width} x {sees.height}"
-    return None if hears is None else f"{hears.sound.window_samples / hears.sound.sampling_rate:g} s of sound"
+    images, audio = bundle.manifest.vision_language, bundle.manifest.audio_language
+    if images is not None:
+        return f"an image of {images.width} x {images.height}"
+    return None if audio is None else f"{audio.sound.window_samples / audio.sound.sampling_rate:g} s of sound"
 
 
 def open_session(bundle: Bundle, threads: int | None) -> Session:
@@ -62,13 +62,13 @@ def open_session(bundle: Bundle, threads: int | None) -> Session:
 
 def prompt_of(bundle: Bundle, prompt_tokens: int) -> ShownPrompt:
     """A prompt of so many tokens, those of the tile or the window included."""
-    sees, hears = bundle.manifest.vision_language, bundle.manifest.audio_language
-    if sees is not None:
-        tokens = _around(bundle, prompt_tokens, sees.image_token)
-        return ShownPrompt(tokens, Prompt(tokens, _noise(1, sees.channels, sees.height, sees.width)))
-    if hears is not None:
-        tokens, frames = _around(bundle, prompt_tokens, hears.audio_token), hears.sound.frames
-        return ShownPrompt(tokens, SoundPrompt(tokens, _noise(1, hears.sound.mels, frames), (frames,)))
+    images, audio = bundle.manifest.vision_language, bundle.manifest.audio_language
+    if images is not None:
+        tokens = _around(bundle, prompt_tokens, images.image_token)
+        return ShownPrompt(tokens, Prompt(tokens, _noise(1, images.channels, images.height, images.width)))
+    if audio is not None:
+        tokens, frames = _around(bundle, prompt_tokens, audio.audio_token), audio.sound.frames
+        return ShownPrompt(tokens, SoundPrompt(tokens, _noise(1, audio.sound.mels, frames), (frames,)))
     return ShownPrompt(bench_prompt(prompt_tokens, vocab_size(bundle)))
 
 

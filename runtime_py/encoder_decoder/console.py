@@ -44,9 +44,9 @@ def run_source(model: Model, options: SourceOptions, finish: Callable[[Generatio
     Raises:
         InputError: E156, the wrong kind of source was given; else as ``Model.generate`` and ``Model.transcribe``.
     """
-    hears = model.encoder_decoder.info.hears is not None
-    if len(options.audio) != hears or hears == (options.prompt is not None):
-        given, fix = ("reads text", "give -p TEXT") if not hears else ("hears sound", "give --audio FILE.wav")
+    audio = model.encoder_decoder.info.sound_input is not None
+    if len(options.audio) != audio or audio == (options.prompt is not None):
+        given, fix = ("reads text", "give -p TEXT") if not audio else ("takes sound", "give --audio FILE.wav")
         raise InputError(f"This model {given}.", where="edgec run", fix=f"{fix} and nothing else to read", code="E156")
     if options.audio:
         _transcribe(model, options.audio[0], options)

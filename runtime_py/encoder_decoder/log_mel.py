@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.entry_points import Heard, SoundInfo
+from edgec.bundle.entry_points import SoundInfo, SoundInput
 from edgec.runtime_py.encoder_decoder.sound_file import Samples
 from edgec.runtime_py.engines.executor import Array
 
@@ -20,7 +20,7 @@ _HIGHEST = 8000.0
 _RANGE = 8.0
 
 
-def encoder_input(samples: Samples, sound: Heard) -> Array:
+def encoder_input(samples: Samples, sound: SoundInput) -> Array:
     """What the encoder reads of one window: features, or the samples themselves with silence up to the fewest."""
     if isinstance(sound, SoundInfo):
         return log_mel(samples, sound)

@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from edgec.bundle.entry_points import Heard
+from edgec.bundle.entry_points import SoundInput
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
@@ -122,7 +122,7 @@ def transcribe(
 def _segments(
     session: EncoderDecoderSession,
     samples: Samples,
-    sound: Heard,
+    sound: SoundInput,
     prompt: Sequence[int],
     generation: GenerationRequest,
     decode: Decode,
@@ -167,20 +167,20 @@ def _cut(said: list[int], stamps: TimestampRules | None, length: int, step: int)
     return _Cut(cut, done if done > 0 else length)
 
 
-def sound_of(session: EncoderDecoderSession) -> Heard:
+def sound_of(session: EncoderDecoderSession) -> SoundInput:
     """The sound that the model reads.
 
     Raises:
         InputError: E155, it reads text.
     """
-    if session.info.hears is None:
+    if session.info.sound_input is None:
         raise InputError(
             "This model reads text, not sound.",
             where=str(session.bundle.path),
             fix="call .generate(...), or give -p TEXT",
             code="E155",
         )
-    return session.info.hears
+    return session.info.sound_input
 
 
 def _timestamps(request: TranscriptionRequest, config: GenerationConfig) -> TimestampRules | None:
@@ -197,7 +197,7 @@ def _timestamps(request: TranscriptionRequest, config: GenerationConfig) -> Time
 def _prompt(
     session: EncoderDecoderSession,
     samples: Samples,
-    sound: Heard,
+    sound: SoundInput,
     request: TranscriptionRequest,
     config: GenerationConfig,
     timed: bool,
@@ -222,7 +222,7 @@ def _task(task: str, known: dict[str, int]) -> int:
 def _language(
     session: EncoderDecoderSession,
     samples: Samples,
-    sound: Heard,
+    sound: SoundInput,
     asked: str | None,
     known: dict[str, int],
     prompt: Sequence[int],

@@ -13,7 +13,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Memory, pieces
+from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, PromptCache, pieces
 
 
 def first_tokens(config: GenerationConfig) -> list[int]:
@@ -105,5 +105,5 @@ def _written(
         return 0
 
     session.rules = rules
-    made = yield from pieces(session, prompt, request, decode, memory=Memory(read))
+    made = yield from pieces(session, prompt, request, decode, memory=PromptCache(read))
     return replace(made, prompt_tokens=source.shape[-1])

@@ -152,11 +152,11 @@ def evaluate(
 
 def _check_reads_text(bundle: Bundle) -> None:
     """Refuse what does not continue text alone."""
-    sees = bundle.manifest.vision_language
-    if sees is None:
+    images = bundle.manifest.vision_language
+    if images is None:
         decoder_limits(bundle)
     else:
-        refuse_without_images(sees)
+        refuse_without_images(images)
 
 
 def _score_windows(

@@ -30,8 +30,8 @@ class ReferenceModel(Protocol):
 class FloatModel:
     """A language model of transformers in float32. ``name``: folder or hub id."""
 
-    def __init__(self, name: str, sees: bool = False) -> None:
-        """Load the model, which may have eyes; code that comes with it is never executed.
+    def __init__(self, name: str, images: bool = False) -> None:
+        """Load the model, which may have vision; code that comes with it is never executed.
 
         Raises:
             InputError: E165, there is no such model or it cannot be loaded.
@@ -41,7 +41,7 @@ class FloatModel:
         with captured_stderr():
             from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-            auto = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+            auto = AutoModelForImageTextToText if images else AutoModelForCausalLM
             try:
                 model = auto.from_pretrained(name, dtype="float32", trust_remote_code=False)
             except (OSError, ValueError, KeyError) as cause:
@@ -57,7 +57,7 @@ class FloatModel:
 
 
 OpenReference = Callable[[str, bool], ReferenceModel]
-"""Opens a model by its name, which may have eyes; as ``FloatModel``."""
+"""Opens a model by its name, which may have vision; as ``FloatModel``."""
 
 
 def reference_for(bundle: Bundle, name: str | None, opens: OpenReference | None = None) -> ReferenceModel | None:

@@ -117,7 +117,7 @@ class Server:
     async def _health(self, _: Request) -> JSONResponse:
         writers = {name: one for name, one in self._hosted.items() if isinstance(one, Hosted)}
         waiting = {name: one.waiting for name, one in self._hosted.items()}
-        sessions = {name: one.desk.sessions for name, one in writers.items()}
+        sessions = {name: one.slots.sessions for name, one in writers.items()}
         return JSONResponse({"status": "ok", "waiting": waiting, "sessions": sessions})
 
     async def _models(self, _: Request) -> JSONResponse:

@@ -12,13 +12,13 @@ from threading import Event, Lock
 from typing import Any, Final
 
 from edgec.runtime_py.adapters.use import UsedAdapter
-from edgec.runtime_py.generate import Generation, Memory, pieces
+from edgec.runtime_py.generate import Generation, PromptCache, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.desks import Desk, desk_of
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, rate_token
 from edgec.runtime_py.serve.problems import out_of_time, too_many
+from edgec.runtime_py.serve.slot_schedulers import SlotScheduler, slot_scheduler
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.stepper import Stepper
 from edgec.runtime_py.streams import Stream
@@ -65,25 +65,25 @@ class Answer:
             self.future.cancel()
         self._queue.put_nowait(Gone())
 
-    def compute(self, model: Model, desk: Desk) -> None:
+    def compute(self, model: Model, slots: SlotScheduler) -> None:
         """Compute the answer, in a thread of the bundle's; errors reach the reader, too."""
         self._deadline = time.monotonic() + self._limits.answer_seconds
         try:
             self._check()
             held = while_wanted(self._check)
-            with held, desk.seat(self.wanted.prompt, self._check, self._adapter) as (stepper, memory):
+            with held, slots.slot(self.wanted.prompt, self._check, self._adapter) as (stepper, memory):
                 for written in self._written(model, stepper, memory):
                     self._hand(written)
             self._hand(_END)
         except BaseException as error:  # the reader raises it
             self._hand(error)
 
-    def _written(self, model: Model, stepper: Stepper, memory: Memory) -> Iterator[Written]:
+    def _written(self, model: Model, stepper: Stepper, memory: PromptCache) -> Iterator[Written]:
         wanted = self.wanted
         watch = None if wanted.top_logprobs is None else self._watch
         made: Stream[Any, Generation] = Stream(
             pieces(
-                stepper, wanted.prompt, wanted.request, model.decode, memory=memory, manner=wanted.manner, watch=watch
+                stepper, wanted.prompt, wanted.request, model.decode, memory=memory, parser=wanted.parser, watch=watch
             )
         )
         for each in made:
@@ -126,7 +126,7 @@ class Hosted:
         model: the loaded bundle.
         created: when it was loaded, seconds since 1970.
         texts: what its tokens write.
-        desk: its sessions.
+        slots: its sessions.
         adapters: those that requests may name, by their names.
     """
 
@@ -140,8 +140,8 @@ class Hosted:
         assert model.session is not None
         self.adapters = dict(adapters or {})
         self.texts = TokenTexts(model.tokenizer, lambda: model.vocabulary.tokens)
-        self._limits, self.desk = limits, desk_of(model, limits)
-        self._threads = ThreadPoolExecutor(self.desk.sessions, "edgec-serve")
+        self._limits, self.slots = limits, slot_scheduler(model, limits)
+        self._threads = ThreadPoolExecutor(self.slots.sessions, "edgec-serve")
         self._turn, self._waiting = Lock(), 0
 
     @property
@@ -155,11 +155,11 @@ class Hosted:
         Raises:
             RequestError: E638, too many wait.
         """
-        if self._waiting >= self._limits.waiting + self.desk.sessions:
+        if self._waiting >= self._limits.waiting + self.slots.sessions:
             raise too_many(self._limits.waiting)
         answer = Answer(wanted, self._limits, adapter)
         self._count(1)
-        answer.future = self._threads.submit(answer.compute, self.model, self.desk)
+        answer.future = self._threads.submit(answer.compute, self.model, self.slots)
         answer.future.add_done_callback(self._done)
         return answer
 
@@ -173,4 +173,4 @@ class Hosted:
     def close(self) -> None:
         """Let the threads end once they have nothing to do; answers that wait are dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self.desk.close()
+        self.slots.close()

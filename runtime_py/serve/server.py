@@ -94,8 +94,8 @@ def made_server(options: ServeOptions, note: Callable[[str], None] = lambda _: N
             encoder = HostedEncoder(model, options.limits) if model.embeds else None
             hosted.append(encoder or Hosted(model, options.limits, fitting(adapters, model)))
             _require_other_name([one.name for one in hosted])
-            if isinstance(hosted[-1], Hosted) and hosted[-1].desk.why:
-                note(f"{hosted[-1].name}: one answer at a time: {hosted[-1].desk.why}")
+            if isinstance(hosted[-1], Hosted) and hosted[-1].slots.why:
+                note(f"{hosted[-1].name}: one answer at a time: {hosted[-1].slots.why}")
         refuse_unused(adapters, hosted)
         yield server_of(hosted, options.limits, _key(options), local=is_loopback(options.host))
     finally:

@@ -11,8 +11,8 @@ from edgec.bundle.encoding import token_ids
 from edgec.bundle.limited_json import parse_json
 from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.chat import Conversation
-from edgec.runtime_py.generate import GenerationRequest, Manner
-from edgec.runtime_py.messages.dialect import Wish
+from edgec.runtime_py.generate import GenerationRequest, ReplyParser
+from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody, Said
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
@@ -28,13 +28,13 @@ class WantedAnswer:
     Attributes:
         prompt: token ids.
         request: length, sampling, ends and structure.
-        manner: how it is held and read; None for plain text.
+        parser: how it is held and read; None for plain text.
         top_logprobs: how many alternatives to each token are told; None tells no probabilities.
     """
 
     prompt: tuple[int, ...]
     request: GenerationRequest
-    manner: Manner | None = None
+    parser: ReplyParser | None = None
     top_logprobs: int | None = None
 
 
@@ -50,13 +50,13 @@ def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
         raise malformed_body("it needs logprobs: true", "top_logprobs")
     most = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
     request = model.request(max_new_tokens=most, **_sampling(body), **_structure(body), **_form(body))
-    wish, context = _wish(model, body), model.session.limits.context
-    tokens = model.dialect.prompt(_messages(body.messages), wish, context)
+    chat_options, context = _chat_options(model, body), model.session.limits.context
+    tokens = model.message_format.prompt(_messages(body.messages), chat_options, context)
     check_context(len(tokens), context)
-    manner = model.dialect.manner(tokens, wish)
+    parser = model.message_format.parser(tokens, chat_options)
     # The rule of a message is made once beforehand, so that what cannot be enforced is refused before its turn.
-    manner.rule(request, 1)
-    return WantedAnswer(tuple(tokens), request, manner, (body.top_logprobs or 0) if body.logprobs else None)
+    parser.rule(request, 1)
+    return WantedAnswer(tuple(tokens), request, parser, (body.top_logprobs or 0) if body.logprobs else None)
 
 
 def wanted_texts(model: Model, body: CompletionBody) -> list[WantedAnswer]:
@@ -119,17 +119,17 @@ def _structure(body: ChatBody) -> dict[str, Any]:
     return {"schema": asked.json_schema.json_schema}
 
 
-def _wish(model: Model, body: ChatBody) -> Wish:
+def _chat_options(model: Model, body: ChatBody) -> ChatOptions:
     if body.tool_choice is not None and not body.tools:
         raise malformed_body("there are no tools", "tool_choice")
     parallel = body.parallel_tool_calls is not False
     budget, effort = body.thinking_budget, body.reasoning_effort
     if effort == "none" and budget is None:
         budget, effort = 0, None
-    if effort is not None and not model.dialect.takes_effort:
+    if effort is not None and not model.message_format.takes_effort:
         raise unsupported("reasoning_effort", "this model's template has no such word; use thinking_budget")
-    made = Conversation.wish(body.tools, body.tool_choice or "auto", parallel, budget)
-    return Wish(made.tools, made.choice, budget, effort)
+    made = Conversation.chat_options(body.tools, body.tool_choice or "auto", parallel, budget)
+    return ChatOptions(made.tools, made.choice, budget, effort)
 
 
 def _messages(said: Sequence[Said]) -> list[Message]:

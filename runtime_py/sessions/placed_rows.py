@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import Manifest
 from edgec.runtime_py.engines.executor import Array, EngineName
-from edgec.runtime_py.generate import Memory
+from edgec.runtime_py.generate import PromptCache
 from edgec.runtime_py.sessions.session import Session
 
 
@@ -40,10 +40,10 @@ class RowsSession(Session):
     def _inputs(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> tuple[Array, ...]:
         ids, positions, wanted = super()._inputs(tokens, start, rows)
         place = self._place[start : start + len(tokens)]
-        seen = place >= 0
-        features = np.zeros((1, len(tokens), self._width), np.float32)
-        features[0, seen] = self._rows[place[seen]]
-        return ids, positions, features, seen[None, :, None], *self._beside(start, len(tokens)), wanted
+        embeds_mask = place >= 0
+        input_embeds = np.zeros((1, len(tokens), self._width), np.float32)
+        input_embeds[0, embeds_mask] = self._rows[place[embeds_mask]]
+        return ids, positions, input_embeds, embeds_mask[None, :, None], *self._beside(start, len(tokens)), wanted
 
     def _beside(self, start: int, count: int) -> tuple[Array, ...]:
         """What else ``forward`` reads of so many tokens, in its order."""
@@ -52,11 +52,11 @@ class RowsSession(Session):
 
 def row_width(manifest: Manifest) -> int:
     """The values of a row, as the decoder's methods read it."""
-    # What hears has features of sound among its inputs; what writes comes last, and a manifest has checked its rows.
-    return next(int(tensor.shape[-1]) for tensor in manifest.methods[-1].inputs if tensor.name == "features")
+    # The decoder comes last, and a manifest has checked its rows.
+    return next(int(tensor.shape[-1]) for tensor in manifest.methods[-1].inputs if tensor.name == "input_embeds")
 
 
-def taking(memory: Memory, session: object, prompt: Any, resume: bool) -> Memory:
+def taking(memory: PromptCache, session: object, prompt: Any, resume: bool) -> PromptCache:
     """A text's memory that makes the rows of its prompt first, so that their time counts.
 
     Args:
@@ -74,4 +74,4 @@ def taking(memory: Memory, session: object, prompt: Any, resume: bool) -> Memory
             return memory.recall(tokens)
         return session.reusable(tokens) if resume else 0
 
-    return Memory(recall, memory.keep)
+    return PromptCache(recall, memory.keep)

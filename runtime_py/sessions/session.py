@@ -220,7 +220,7 @@ def decoder_limits(bundle: Bundle) -> Limits:
     """
     if bundle.manifest.limits is None:
         writes = bundle.manifest.writing_limits is not None
-        senses = "eyes" if bundle.manifest.vision_language else "ears"
+        senses = "vision" if bundle.manifest.vision_language else "audio"
         kind = "is an encoder-decoder" if bundle.manifest.encoder_decoder else f"is a decoder with {senses}"
         raise InputError(
             f"This model {kind}." if writes else "This model does not generate text.",
@@ -235,7 +235,7 @@ def decoder_limits(bundle: Bundle) -> Limits:
 
 
 def text_limits(bundle: Bundle) -> Limits:
-    """The limits of a bundle that continues text, with or without eyes or ears.
+    """The limits of a bundle that continues text, with or without vision or audio.
 
     Raises:
         InputError: E155, the model is neither.

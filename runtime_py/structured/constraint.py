@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from edgec.runtime_py.engines.engine_structure import EngineText
-from edgec.runtime_py.structured.held_text import Text
+from edgec.runtime_py.structured.constrained_text import Text
 from edgec.runtime_py.structured.refusals import empty
 from edgec.runtime_py.structured.rule import Vector
 from edgec.runtime_py.structured.vocabulary import Vocabulary

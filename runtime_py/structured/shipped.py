@@ -20,7 +20,7 @@ def names_schema(value: object) -> bool:
     return isinstance(value, str | Path) and bool(SCHEMA_NAME.fullmatch(str(value))) and not Path(value).exists()
 
 
-def held_structure(bundle: Bundle, name: str) -> OpenStructure | None:
+def constrained_structure(bundle: Bundle, name: str) -> OpenStructure | None:
     """Opens a schema of the bundle in edgec's engine; None where another engine executes the bundle here."""
     if engine_for(bundle) != "edgec":
         return None

@@ -232,7 +232,7 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
 
 
 def _ready(model: Model, vector: OutputVector) -> Stepper:
-    """The decoder that replays a vector; an encoder has read what it read at export, eyes or ears have taken it."""
+    """The decoder that replays a vector; an encoder has read what it read at export, vision or audio have taken it."""
     if model.bundle.manifest.vision_language is not None:
         return _looking(model, vector)
     if model.bundle.manifest.audio_language is not None:
@@ -245,7 +245,7 @@ def _ready(model: Model, vector: OutputVector) -> Stepper:
 
 
 def _looking(model: Model, vector: OutputVector) -> Stepper:
-    """The decoder of a model with eyes, after it looked at the tile that it saw at export."""
+    """The decoder of a model with vision, after it looked at the tile that it saw at export."""
     session = model.session
     assert isinstance(session, VisionLanguageSession)
     info = session.info
@@ -255,7 +255,7 @@ def _looking(model: Model, vector: OutputVector) -> Stepper:
 
 
 def _listening(model: Model, vector: OutputVector) -> Stepper:
-    """The decoder of a model with ears, after it listened to the window that it heard at export."""
+    """The decoder of a model with audio, after it listened to the window that it heard at export."""
     session = model.session
     assert isinstance(session, AudioLanguageSession)
     sound = session.info.sound

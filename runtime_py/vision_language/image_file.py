@@ -49,7 +49,7 @@ def _library() -> Any:
     try:
         from PIL import Image
     except ImportError as cause:
-        what, fix = "Images need Pillow, which is not installed.", 'pip install "edgec[eyes]"'
+        what, fix = "Images need Pillow, which is not installed.", 'pip install "edgec[vision]"'
         raise ToolError(what, "pillow", str(cause), fix, "E670") from cause
     return Image
 

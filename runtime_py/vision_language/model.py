@@ -1,4 +1,4 @@
-"""Loaded models with eyes: images in a prompt."""
+"""Loaded models with vision: images in a prompt."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from edgec.runtime_py.vision_language.processor import Prompt, PromptProcessor
 from edgec.runtime_py.vision_language.session import vision_language_info
 
 
-class Seeing(Tokenized):
-    """A model that may have eyes."""
+class WithVision(Tokenized):
+    """A model that may have vision."""
 
     @cached_property
     def _processor(self) -> PromptProcessor:
         return PromptProcessor(self.bundle.path / IMAGE_FOLDER, vision_language_info(self.bundle), self.tokenizer)
 
-    def see(self, prompt: str | Sequence[int], images: Sequence[ImageSource], *, template: bool = False) -> Prompt:
+    def encode_images(
+        self, prompt: str | Sequence[int], images: Sequence[ImageSource], *, template: bool = False
+    ) -> Prompt:
         """A prompt with its images, as the model reads it; ``template``: as a user's message.
 
         Raises:
             InputError: E150, more images than the context holds; E152, the prompt is not text; E154 or E159, the chat
-                template; E653 to E658, an image, the processor, or a model without eyes.
+                template; E653 to E658, an image, the processor, or a model without vision.
         """
         info = vision_language_info(self.bundle)
         if not isinstance(prompt, str):
@@ -43,8 +45,8 @@ class Seeing(Tokenized):
         check_context(len(made.tokens) + 1, info.limits.context)
         return made
 
-    def _check_blind(self, images: Sequence[ImageSource]) -> None:
-        """Refuse images for a model without eyes."""
+    def _refuse_images(self, images: Sequence[ImageSource]) -> None:
+        """Refuse images for a model without vision."""
         if images:
             vision_language_info(self.bundle)
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.entry_points import SEE, Limits, MethodInfo, VisionLanguageInfo
+from edgec.bundle.entry_points import VISION_ENCODER, Limits, MethodInfo, VisionLanguageInfo
 from edgec.bundle.folder import Bundle
 from edgec.bundle.mrope import mrope_positions
-from edgec.bundle.reach import reach_of, whole_calls
+from edgec.bundle.noncausal_spans import span_ends, whole_calls
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
@@ -31,15 +31,15 @@ class VisionLanguageSession(RowsSession):
         """Load the decoder; the image encoder is loaded with the first image.
 
         Raises:
-            InputError: E658, the model has no eyes; else as ``Session``.
+            InputError: E658, the model has no vision; else as ``Session``.
         """
         self.info = vision_language_info(bundle)
         super().__init__(bundle, threads, engine)
-        self._see: Executor | None = None
+        self._vision_encoder: Executor | None = None
         self._reach = np.arange(self.limits.context)
         self._mrope = self._mrope_positions(())
 
-    def see(self, pixels: Array) -> NDArray[np.float32]:
+    def encode_images(self, pixels: Array) -> NDArray[np.float32]:
         """The rows of tiles: float32 [N, C, H, W] -> [N * rows, hidden].
 
         Raises:
@@ -48,23 +48,23 @@ class VisionLanguageSession(RowsSession):
         wanted = (self.info.channels, self.info.height, self.info.width)
         if pixels.dtype != np.float32 or pixels.ndim != 4 or pixels.shape[1:] != wanted:
             what, fix = f"The tiles are {pixels.dtype} {list(pixels.shape)}.", f"give float32 [N, *{list(wanted)}]"
-            raise InputError(what, where="see", fix=fix, code="E152")
-        if self._see is None:
-            self._see = open_artifact(self.bundle, self.engine, SEE)
-        rows = [self._rows_of(tile, self._see) for tile in pixels]
+            raise InputError(what, where="vision_encoder", fix=fix, code="E152")
+        if self._vision_encoder is None:
+            self._vision_encoder = open_artifact(self.bundle, self.engine, VISION_ENCODER)
+        rows = [self._rows_of(tile, self._vision_encoder) for tile in pixels]
         return np.concatenate([np.zeros((0, self._width), np.float32), *rows])
 
-    def _rows_of(self, tile: Array, see: Executor) -> Array:
+    def _rows_of(self, tile: Array, encoder: Executor) -> Array:
         """The rows of one tile, as many and as wide as the manifest says.
 
         Raises:
             InputError: E157.
         """
-        rows, wanted = see.run([tile[None]])[0], (self.info.rows, self._width)
+        rows, wanted = encoder.run([tile[None]])[0], (self.info.rows, self._width)
         if rows.shape != wanted:
             what, fix = "The image encoder does not fit its bundle.", "export the model again"
             why = f"it makes rows {list(rows.shape)} of a tile, and the manifest has {list(wanted)}"
-            raise InputError(what, where=SEE, why=why, fix=fix, code="E157")
+            raise InputError(what, where=VISION_ENCODER, why=why, fix=fix, code="E157")
         return rows
 
     def look(self, tokens: Sequence[int], pixels: Array | None) -> None:
@@ -93,13 +93,13 @@ class VisionLanguageSession(RowsSession):
         self._reach, self._mrope = np.arange(self.limits.context), self._mrope_positions(tokens)
         if pixels is None or not count:
             return
-        reach = reach_of(self.info.ahead, tokens, self.info.image_token, len(tokens))
-        self._check_calls(reach)
-        self._reach[: len(tokens)] = reach
+        span_end = span_ends(self.info.ahead, tokens, self.info.image_token, len(tokens))
+        self._check_calls(span_end)
+        self._reach[: len(tokens)] = span_end
         # What sees an image, and all after it, is computed again with it.
-        ahead = np.flatnonzero(reach > np.arange(len(reach)))
+        ahead = np.flatnonzero(span_end > np.arange(len(span_end)))
         del self.cache.tokens[min([int(places[0]), *ahead[:1].tolist()]) :]
-        self._put_rows(places, self.see(pixels))
+        self._put_rows(places, self.encode_images(pixels))
 
     def take(self, tokens: Sequence[int], prompt: Prompt | None) -> None:
         """Look at what a prompt came with, as ``look``."""
@@ -116,13 +116,13 @@ class VisionLanguageSession(RowsSession):
             start += size
         return logits[0]
 
-    def _check_calls(self, reach: NDArray[np.int64]) -> None:
+    def _check_calls(self, span_end: NDArray[np.int64]) -> None:
         """Refuse a prompt whose tokens see more tokens than a call takes.
 
         Raises:
             InputError: E150.
         """
-        largest = max(whole_calls(reach, 0, self.limits.prefill_chunk), default=0)
+        largest = max(whole_calls(span_end, 0, self.limits.prefill_chunk), default=0)
         if largest > self.limits.prefill_chunk:
             raise InputError(
                 f"{largest} tokens of the prompt see each other, and a call takes {self.limits.prefill_chunk}.",
@@ -137,9 +137,9 @@ class VisionLanguageSession(RowsSession):
 
     def _beside(self, start: int, count: int) -> tuple[Array, ...]:
         part = slice(start, start + count)
-        reach = () if self.info.ahead == "none" else (self._reach[part],)
+        span_end = () if self.info.ahead == "none" else (self._reach[part],)
         mrope = () if self.info.grid is None else (self._mrope[:, part].copy(),)
-        return *reach, *mrope
+        return *span_end, *mrope
 
     def _mrope_positions(self, tokens: Sequence[int]) -> NDArray[np.int64]:
         """The positions of three parts of a prompt and of all text after it, [3, context]; none where they have one."""
@@ -155,10 +155,10 @@ def seen_rows(session: Session, method: MethodInfo, inputs: Mapping[str, Array])
         InputError: E152, the method makes no rows of a tile, or the tile does not have its shape; E157 as ``see``.
     """
     assert isinstance(session, VisionLanguageSession)
-    if method.name != SEE or (len(method.inputs), len(method.outputs)) != (1, 1):
+    if method.name != VISION_ENCODER or (len(method.inputs), len(method.outputs)) != (1, 1):
         what, fix = f"{method.name} takes no tile alone.", "export the model again"
         raise InputError(what, where=method.name, why="an image encoder makes rows of a tile", fix=fix, code="E152")
-    return {method.outputs[0].name: session.see(inputs[method.inputs[0].name])}
+    return {method.outputs[0].name: session.encode_images(inputs[method.inputs[0].name])}
 
 
 def refuse_without_images(info: VisionLanguageInfo) -> None:
@@ -174,14 +174,14 @@ def refuse_without_images(info: VisionLanguageInfo) -> None:
 
 
 def vision_language_info(bundle: Bundle) -> VisionLanguageInfo:
-    """What a bundle's manifest says about its eyes.
+    """What a bundle's manifest says about its vision.
 
     Raises:
         InputError: E658, the model has none.
     """
     if bundle.manifest.vision_language is None:
         raise InputError(
-            "This model has no eyes.",
+            "This model has no vision.",
             where=str(bundle.path),
             why=f"its task is {bundle.manifest.model.task}",
             fix="give text alone, or use a bundle of LLaVA, SmolVLM, Qwen3-VL or the like",

@@ -14,7 +14,7 @@ from torch import Tensor
 from edgec.backends.coreml.execute import PackageMethods
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.ir.static_methods import join_logits
-from tests.apps.seeing_answers import in_base64
+from tests.apps.vision_app_answers import in_base64
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -11,13 +11,13 @@ from edgec.backends.coreml.execute import PackageMethods
 from edgec.bundle.golden import GOLDEN_SOURCE_TOKENS, probe_values, read_golden
 from edgec.runtime_py.engines.static_decoder import StaticDecoder
 from tests.apps.recorded_calls import KeptCalls, KeptFunction, KeptMethods
-from tests.engine.sight_library import Refused
 from tests.engine.speech_library import CalledSpeech, Said
+from tests.engine.vision_library import Refused
 from tests.speech_bundles import RATE, SWEEP
 
 
 @dataclass(frozen=True)
-class Hearing:
+class Audio:
     """A sound that is transcribed.
 
     Attributes:
@@ -49,13 +49,13 @@ class Hearing:
 
 
 HEARINGS = (
-    Hearing("plain"),
-    Hearing("few", most=20),
-    Hearing("asked", language="de", translates=True, timestamps=False, most=12),
-    Hearing("encoder fails", failing="encode"),
-    Hearing("keys fail", failing="cross"),
-    Hearing("decoder fails", language="en", most=6, failing="decode"),
-    Hearing("after", language="en", most=6),
+    Audio("plain"),
+    Audio("few", most=20),
+    Audio("asked", language="de", translates=True, timestamps=False, most=12),
+    Audio("encoder fails", failing="encode"),
+    Audio("keys fail", failing="cross"),
+    Audio("decoder fails", language="en", most=6, failing="decode"),
+    Audio("after", language="en", most=6),
 )
 
 
@@ -91,7 +91,7 @@ class Recording:
             for position, token in enumerate(vector.continuation_ids[:-1], len(vector.prompt_ids)):
                 self._speech.feed([token], position)
 
-    def hear(self, asked: Hearing) -> list[Said] | None:
+    def hear(self, asked: Audio) -> list[Said] | None:
         """What is said in the sound; None where a function fails."""
         self.kept.failing = asked.failing or ""
         try:

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgec.bundle.notations import CALL_FORMS, PLAIN, THINKING_FORMS, CallForm, ThinkingForm
 from edgec.bundle.tools import tools_of
-from edgec.runtime_py.messages.dialect import Dialect
+from edgec.runtime_py.messages.message_format import MessageFormat
 from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import MalformedCall
 from edgec.runtime_py.messages.rule import Markers, MessageRule
@@ -101,7 +101,7 @@ class _Cut:
 def read(case: dict[str, Any]) -> dict[str, Any]:
     """What Python reads in a message: its pieces with neighbours of a kind joined, its parts, and whether it fails."""
     thinking, calls = NOTATIONS[case["notation"]]
-    dialect = Dialect(tokenizer(f"{marks_of(calls)} tools" if calls else ""), lambda: cast(Any, None))
+    dialect = MessageFormat(tokenizer(f"{marks_of(calls)} tools" if calls else ""), lambda: cast(Any, None))
     reader = MessageReader(
         cast(Any, _Cut(case["pieces"])),
         case["stops"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from edgec.apps.embed.engine_sources import SOURCES
 from edgec.apps.embed.written_package import AppPackage
+from edgec.engine.compile.build import SOURCES
 from tests.apps.test_engine_project import text
 
 

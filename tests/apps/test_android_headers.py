@@ -21,7 +21,7 @@ from edgec.apps.embed.written_package import write_package
 from edgec.bundle.manifest import Runtime
 from tests.apps.android_bundles import CPU, android_bundle
 from tests.apps.android_engine import jni_folders
-from tests.apps.hearing_bundles import TIMED_CONFIG, WHISPER, hearing_placeholder
+from tests.apps.audio_bundles import TIMED_CONFIG, WHISPER, audio_placeholder
 
 # Zig states these while it compiles libc++ for a system; the values are those of NDK r28's __config_site.
 LIBCXX = {
@@ -110,7 +110,7 @@ def test_it_is_androids_clang_and_knows_what_api_26_lacks(clang: Clang, tmp_path
 def test_every_source_of_an_app_passes(clang: Clang, tmp_path: Path) -> None:
     if not jni_folders() and not (clang.headers[0] / "jni.h").is_file():
         pytest.skip("no jni.h")
-    hearing = hearing_placeholder(tmp_path / "bundle", "android-cpu", WHISPER, TIMED_CONFIG)
+    hearing = audio_placeholder(tmp_path / "bundle", "android-cpu", WHISPER, TIMED_CONFIG)
     write_package(gradle_modules(hearing), tmp_path / "kit")
     project = tmp_path / "kit" / "model" / "src" / "main" / "cpp"
     own = Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["edgec::rope.out"])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from edgec.apps.embed.constrained_calls import VOCABULARY, ConstrainedCalls, HoldCalls
 from edgec.apps.embed.embed import embed
 from edgec.apps.embed.gradle_modules import gradle_modules
-from edgec.apps.embed.held_calls import VOCABULARY, HeldCalls, HoldCalls
 from edgec.apps.embed.reply_facts import reply_facts
 from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.written_package import AppPackage
@@ -53,9 +53,9 @@ def test_a_package_holds_the_tools_and_says_how_to_use_them(tmp_path: Path) -> N
 def test_calls_are_held_where_edgecs_engine_executes_the_bundle(platform: str, tmp_path: Path) -> None:
     asked = list[str]()
 
-    def hold(bundle: Bundle, tools: Sequence[Tool]) -> HeldCalls:
+    def hold(bundle: Bundle, tools: Sequence[Tool]) -> ConstrainedCalls:
         asked.append(bundle.manifest.name)
-        return HeldCalls({"0.grammar": b"x", VOCABULARY: b"y"}, {"auto": "0.grammar"})
+        return ConstrainedCalls({"0.grammar": b"x", VOCABULARY: b"y"}, {"auto": "0.grammar"})
 
     for artifact in (b"EdgecLinear", b"XnnpackBackend"):
         own = artifact == b"EdgecLinear"

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from edgec.apps.embed.engine_sources import SOURCES, engine_sources, image_sources
+from edgec.apps.embed.engine_sources import engine_sources, image_sources
 from edgec.engine.compile.abi import NATIVE, find_compiler
+from edgec.engine.compile.build import INCLUDES, SOURCES
 
 LIST = Path(__file__).parent / "apple_headers.txt"
 EXPORTED = frozenset(line for line in LIST.read_text().splitlines() if not line.startswith("#"))
@@ -25,7 +26,7 @@ FLAGS = ("-std=c++17", "-Wall", "-Werror", "-DC10_USING_CUSTOM_GENERATED_MACROS=
 
 def test_the_engine_includes_only_exported_headers() -> None:
     included = set()
-    for name in engine_sources(hears=True, sees=True):
+    for name in engine_sources(audio=True, images=True):
         included |= set(re.findall(r"#include <executorch/([^>]+)>", (SOURCES / name).read_text()))
     assert len(included) > 10 and included <= EXPORTED
 
@@ -49,7 +50,7 @@ def _compile(line: list[str], folder: Path) -> str:
     headers = _headers(folder)
     includes = [*INCLUDES, *(f"-I{path}" for path in (headers, headers / C10))]
     said = ""
-    every = sorted({*engine_sources(hears=True, sees=True), *image_sources()})
+    every = sorted({*engine_sources(audio=True, images=True), *image_sources()})
     for name in (name for name in every if name.endswith(".cpp")):
         command = [*line, *FLAGS, *includes, "-c", str(SOURCES / name), "-o", str(folder / "object.o")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

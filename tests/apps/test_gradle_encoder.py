@@ -75,7 +75,7 @@ def test_no_file_names_what_only_language_models_have(manifest: Manifest, tmp_pa
     others = _kotlin(gradle_modules(android_bundle(tmp_path / "decoder", manifest)))
     declared, absent = ({name for text in files.values() for name in DECLARED.findall(text)} for files in (own, others))
     absent -= declared
-    assert {"FinishReason", "ModelSchema", "HeldText", "AnswerUnfinished", "Session"} <= absent
+    assert {"FinishReason", "ModelSchema", "ConstrainedText", "AnswerUnfinished", "Session"} <= absent
     named = {name: absent & set(re.findall(r"\w+", text)) for name, text in own.items()}
     assert not {name: words for name, words in named.items() if words}
 

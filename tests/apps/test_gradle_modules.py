@@ -174,7 +174,7 @@ def test_static_methods_get_their_runtime_and_a_cache_of_their_own(
     package = gradle_modules(android_bundle(tmp_path, manifest))
     gradle = _text(package, "model/build.gradle.kts")
     assert all(f'implementation("{archive}")' in gradle for archive in archives)
-    assert "class HeldState(" in _text(package, "HeldState.kt") and "CAN_REWIND = true" in _text(
+    assert "class StateSize(" in _text(package, "StateSize.kt") and "CAN_REWIND = true" in _text(
         package, "DecoderFacts.kt"
     )
     hexagon = manifest is HEXAGON

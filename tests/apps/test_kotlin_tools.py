@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import edgec
-from edgec.apps.embed.held_calls import FOLDER
+from edgec.apps.embed.constrained_calls import FOLDER
 from edgec.apps.embed.reply_constants import kotlin_replies
 from edgec.apps.embed.template_text import fill
 from edgec.engine.compile.build import build_runner

@@ -25,7 +25,7 @@ from tests.apps.swift_bundles import write_good
 from tests.bundle.bundle_samples import sample_manifest
 from tests.bundle.signatures import key, public_pem, write_keys
 
-# The sample has neither eyes, ears, prompts of an encoder nor a prefix, and its runtime no plug-in.
+# The sample has neither vision, audio, prompts of an encoder nor a prefix, and its runtime no plug-in.
 LACKING = {
     "vision_language",
     "audio_language",

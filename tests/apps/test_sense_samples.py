@@ -13,15 +13,15 @@ from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.folder import Bundle
 from tests.apps.android_bundles import CPU, android_bundle
-from tests.apps.hearing_bundles import TIMED_CONFIG, WHISPER, hearing_placeholder
+from tests.apps.audio_bundles import TIMED_CONFIG, WHISPER, audio_placeholder
 from tests.apps.ios_bundles import bundle_of, decoder_manifest
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
-from tests.apps.seeing_bundles import TEMPLATE, seeing_placeholder
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.swift_toolchain import Swift
 from tests.apps.test_engine_project import text
+from tests.apps.vision_app_bundles import TEMPLATE, vision_placeholder
 
-SENSES = ("sees", "sees, no chat", "hears")
+SENSES = ("sees", "sees, no chat", "sound")
 MAKE: Mapping[str, tuple[Callable[[Bundle], AppPackage], str]] = {
     "android": (gradle_modules, "android-cpu"),
     "ios": (swift_package, "iphone-16-pro-cpu"),
@@ -30,11 +30,11 @@ CHAT, TRANSCRIBE = {"ChatModel", "ChatScreen"}, {"Microphone", "TranscribeModel"
 
 
 def package_of(folder: Path, platform: str, sense: str) -> AppPackage:
-    """The package of a bundle that sees or hears."""
+    """The package of a bundle that takes images or audio."""
     make, target = MAKE[platform]
-    if sense == "hears":
-        return make(hearing_placeholder(folder / "bundle", target, WHISPER, TIMED_CONFIG))
-    return make(seeing_placeholder(folder / "bundle", target, template=TEMPLATE if sense == "sees" else ""))
+    if sense == "sound":
+        return make(audio_placeholder(folder / "bundle", target, WHISPER, TIMED_CONFIG))
+    return make(vision_placeholder(folder / "bundle", target, template=TEMPLATE if sense == "sees" else ""))
 
 
 def sample(package: AppPackage) -> set[str]:
@@ -46,28 +46,28 @@ def sample(package: AppPackage) -> set[str]:
 @pytest.mark.parametrize("sense", SENSES)
 def test_the_sample_in_kotlin_chooses_pictures_or_records(sense: str, tmp_path: Path) -> None:
     package = package_of(tmp_path, "android", sense)
-    own = {"ChatActivity", *CHAT, "PictureButton"} if sense != "hears" else {"TranscribeActivity", *TRANSCRIBE}
+    own = {"ChatActivity", *CHAT, "PictureButton"} if sense != "sound" else {"TranscribeActivity", *TRANSCRIBE}
     assert sample(package) == own
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     manifest = text(package, "sample/src/main/AndroidManifest.xml")
-    assert ("android.permission.RECORD_AUDIO" in manifest) == (sense == "hears")
+    assert ("android.permission.RECORD_AUDIO" in manifest) == (sense == "sound")
     assert f'".{next(name for name in own if name.endswith("Activity"))}"' in manifest
     settings = text(package, "settings.gradle.kts")
-    assert '":sample"' in settings and ('":bench"' in settings) == (sense != "hears")
+    assert '":sample"' in settings and ('":bench"' in settings) == (sense != "sound")
 
 
 @pytest.mark.parametrize("sense", SENSES)
 def test_the_sample_in_swift_chooses_pictures_or_records(sense: str, tmp_path: Path) -> None:
     package = package_of(tmp_path, "ios", sense)
     assert_sound(package)
-    hears = sense == "hears"
-    app, names = ("Transcribe", TRANSCRIBE) if hears else ("Chat", CHAT | {"PictureButton"})
+    audio = sense == "sound"
+    app, names = ("Transcribe", TRANSCRIBE) if audio else ("Chat", CHAT | {"PictureButton"})
     assert sample(package) == {f"{app}App", "SystemEvents", *names}
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     project = plistlib.loads(package.files[f"Sample/Edgec{app}.xcodeproj/project.pbxproj"])  # type: ignore[arg-type]
     settings = [each["buildSettings"] for each in project["objects"].values() if "buildSettings" in each]
     asks = any("INFOPLIST_KEY_NSMicrophoneUsageDescription" in each for each in settings)
-    assert asks == hears and any(path.startswith("Bench/") for path in package.files) == (not hears)
+    assert asks == audio and any(path.startswith("Bench/") for path in package.files) == (not audio)
 
 
 def test_a_model_without_senses_has_neither_pictures_nor_a_microphone(tmp_path: Path) -> None:
@@ -97,6 +97,6 @@ def test_the_swift_compiles_with_its_sample(sense: str, swift: Swift, swift_fold
     headers = [swift_folder / "kit" / "Sources" / f"{package.module}Engine" / "include"]
     kit = sorted((swift_folder / "kit" / "Sources" / package.module).glob("*.swift"))
     assert swift.compile(package.module, kit, headers) == ""
-    apps = {"EdgecSample": "Sample", **({} if sense == "hears" else {"EdgecBench": "Bench"})}
+    apps = {"EdgecSample": "Sample", **({} if sense == "sound" else {"EdgecBench": "Bench"})}
     for name, folder in apps.items():
         assert swift.compile(name, sorted((swift_folder / "kit" / folder).rglob("*.swift")), headers) == ""

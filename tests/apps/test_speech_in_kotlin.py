@@ -15,7 +15,7 @@ from edgec.apps.embed.embed import embed
 from edgec.runtime_py.encoder_decoder.transcription import Transcript
 from tests.apps.android_engine import build, lacking
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
-from tests.speech_bundles import RATE, SWEEP, hearing_bundle, write_wav
+from tests.speech_bundles import RATE, SWEEP, audio_bundle, write_wav
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,7 +49,7 @@ class Ran:
 def apps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     """The app of each family, run over one library: both bundles have one name, and their projects are equal."""
     folder = tmp_path_factory.mktemp("speech")
-    bundles = {family: hearing_bundle(family, "android-cpu") for family in FAMILIES}
+    bundles = {family: audio_bundle(family, "android-cpu") for family in FAMILIES}
     for family, bundle in bundles.items():
         package = embed(bundle, "android", folder / family / "kit").package
     projects = [_project(folder / family / "kit") for family in FAMILIES]
@@ -85,7 +85,7 @@ def _classes(folder: Path, module: str) -> str:
     return compiled([*stand_ins, *sorted((folder / "kit/model").rglob("*.kt")), *sample, main], folder / "classes")
 
 
-def assert_heard(ran: Ran, name: str, wanted: Transcript) -> None:
+def assert_transcribed(ran: Ran, name: str, wanted: Transcript) -> None:
     """Assert that the app wrote what Python writes: times, tokens and text of every segment."""
     rows = [f"{each.start_s} {each.end_s} {list(each.tokens)} {each.text}" for each in wanted.segments]
     assert ran.segments(name) == rows and rows
@@ -98,8 +98,8 @@ def assert_heard(ran: Ran, name: str, wanted: Transcript) -> None:
 def test_samples_and_files_are_written_as_python_writes_them(apps: dict[str, Ran], family: str) -> None:
     ran = apps[family]
     model = edgec.load(ran.bundle)
-    assert_heard(ran, "plain", model.transcribe(SWEEP))
-    assert_heard(ran, "file", model.transcribe(ran.sound, max_new_tokens=20))
+    assert_transcribed(ran, "plain", model.transcribe(SWEEP))
+    assert_transcribed(ran, "file", model.transcribe(ran.sound, max_new_tokens=20))
     window, timed = {"timed": (RATE, "true"), "moonshine": (30 * RATE, "false")}[family]
     assert ran.said["limits"] == f"{RATE} {window} {timed}"
 
@@ -107,7 +107,7 @@ def test_samples_and_files_are_written_as_python_writes_them(apps: dict[str, Ran
 def test_language_task_and_timestamps_are_those_asked_for(apps: dict[str, Ran]) -> None:
     ran = apps["timed"]
     options: dict[str, Any] = {"language": "de", "task": "translate", "timestamps": False, "max_new_tokens": 12}
-    assert_heard(ran, "asked", edgec.load(ran.bundle).transcribe(ran.sound, **options))
+    assert_transcribed(ran, "asked", edgec.load(ran.bundle).transcribe(ran.sound, **options))
     starts = {name: [row.split()[0] for row in ran.segments(name)] for name in ("asked", "plain")}
     assert ran.said["asked language"] == "<|de|>" and starts["asked"] == ["0.0", "1.0", "2.0", "3.0"]
     ends = [float(row.split()[1]) for row in ran.segments("plain")]

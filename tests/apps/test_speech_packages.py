@@ -21,13 +21,13 @@ from edgec.bundle.folder import Bundle
 from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from tests.apps.android_bundles import android_bundle
-from tests.apps.hearing_bundles import (
+from tests.apps.audio_bundles import (
     CONFIG,
     MOONSHINE,
     READER,
     TIMED_CONFIG,
     WHISPER,
-    hearing_placeholder,
+    audio_placeholder,
 )
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.test_engine_project import CPP, OWN, kotlin, text
@@ -44,9 +44,9 @@ MAKE: Mapping[str, tuple[Callable[[Bundle], AppPackage], str]] = {
 
 
 def package_of(folder: Path, platform: str, kind: str = "whisper", **config: Any) -> AppPackage:
-    """The package of a bundle that hears."""
+    """The package of a bundle that takes audio."""
     (info, own), (make, target) = KINDS[kind], MAKE[platform]
-    return make(hearing_placeholder(folder / "bundle", target, info, {**own, **config}))
+    return make(audio_placeholder(folder / "bundle", target, info, {**own, **config}))
 
 
 def named(package: AppPackage) -> set[str]:
@@ -72,7 +72,7 @@ def test_the_project_compiles_the_sources_of_speech(tmp_path: Path) -> None:
     assert {f"audio/{path.name}" for path in (SOURCES / "audio").glob("*.cpp")} < listed
     assert "edgec_speech_jni.cpp" in project and "edgec_jni.cpp" not in project
     carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
-    assert carried == set(engine_sources(hears=True))
+    assert carried == set(engine_sources(audio=True))
     for name in carried:
         included = re.findall(r'^#include "((?:speech|engine)/[^"]+|\w+_text\.h)"', _source(name), re.MULTILINE)
         assert {path for path in included if name.startswith("speech/")} <= carried, name
@@ -134,7 +134,7 @@ def test_the_swift_package_has_the_engine_with_speech_under_names_of_its_own(tmp
     header = text(package, f"{folder}Engine/include/{module}Engine.h")
     assert '#include "../edgec/include/edgec/audio.h"' in header
     renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
-    assert set(renamed) == set(engine_functions(hears=True)) > set(engine_functions())
+    assert set(renamed) == set(engine_functions(audio=True)) > set(engine_functions())
     sources = (text(package, f"{folder}/{name}.swift") for name in ("SpeechRuntime", "SpeechEngine"))
     called = set(re.findall(rf"{module}_\w+", "".join(sources)))
     assert called <= set(renamed.values()) and len(called) == 9
@@ -145,7 +145,7 @@ def test_the_swift_package_has_the_engine_with_speech_under_names_of_its_own(tmp
 
 def test_both_platforms_throw_for_every_status_of_the_engine(tmp_path: Path) -> None:
     header = _source("include/edgec/audio.h")
-    stated = header.partition("enum EdgecHearingStatus {")[2].partition("};")[0]
+    stated = header.partition("enum EdgecAudioStatus {")[2].partition("};")[0]
     statuses = set(re.findall(r"^  (EDGEC_\w+) = \d+,", stated, re.MULTILINE))
     package = package_of(tmp_path, "ios")
     swift = text(package, f"Sources/{package.module}/SpeechRuntime.swift")
@@ -181,11 +181,11 @@ def test_rules_that_ask_for_nothing_are_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("platform", MAKE)
 def test_a_bundle_without_tokenizer_or_edgecs_kernels_is_refused(platform: str, tmp_path: Path) -> None:
     make, target = MAKE[platform]
-    whole = hearing_placeholder(tmp_path / "a", target, WHISPER, TIMED_CONFIG)
+    whole = audio_placeholder(tmp_path / "a", target, WHISPER, TIMED_CONFIG)
     files = [file for file in whole.manifest.files if not file.path.startswith("tokenizer/")]
     for each, code in (
         (replace(whole, manifest=whole.manifest.model_copy(update={"files": files})), "E462"),
-        (hearing_placeholder(tmp_path / "b", target, WHISPER, TIMED_CONFIG, artifact=b"XnnpackBackend"), "E464"),
+        (audio_placeholder(tmp_path / "b", target, WHISPER, TIMED_CONFIG, artifact=b"XnnpackBackend"), "E464"),
     ):
         with pytest.raises(InputError) as caught:
             make(each)
@@ -196,7 +196,7 @@ def test_a_bundle_without_tokenizer_or_edgecs_kernels_is_refused(platform: str, 
 def test_only_encoder_decoders_that_read_text_are_still_refused(
     info: EncoderDecoderInfo, code: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle = hearing_placeholder(tmp_path / "bundle", "android-cpu", info, TIMED_CONFIG)
+    bundle = audio_placeholder(tmp_path / "bundle", "android-cpu", info, TIMED_CONFIG)
     monkeypatch.setattr("edgec.apps.embed.embed.open_bundle", lambda path: bundle)
     if code is None:
         assert embed(bundle.path, "android", tmp_path / "kit").path.is_dir()

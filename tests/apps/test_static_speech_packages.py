@@ -15,7 +15,7 @@ from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.entry_points import TensorInfo
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
-from tests.apps.hearing_bundles import MOONSHINE, fixed_hearing_manifest, fixed_hearing_placeholder
+from tests.apps.audio_bundles import MOONSHINE, fixed_audio_manifest, fixed_audio_placeholder
 from tests.apps.ios_bundles import CHUNK, CONTEXT, with_method
 from tests.apps.static_packages import assert_c_target, assert_included_alone
 from tests.apps.swift_syntax import assert_sound
@@ -28,7 +28,7 @@ ENGINE = {"SpeechEngine", "RuntimeEngine", "EngineSchema", "DecoderStatic", "Edg
 
 def package_of(folder: Path, manifest: Manifest | None = None) -> AppPackage:
     """The Swift package of a model that transcribes through Core ML."""
-    return swift_package(fixed_hearing_placeholder(folder / "bundle", manifest))
+    return swift_package(fixed_audio_placeholder(folder / "bundle", manifest))
 
 
 def refusal(folder: Path, manifest: Manifest) -> InputError:
@@ -57,7 +57,7 @@ def test_the_c_target_has_the_sources_of_speech_under_names_of_its_own(tmp_path:
     assert_c_target(package, "Speech", speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
     # The struct's destructor has a name of its own as well; that of two packages would be merged.
     manifest = text(package, "Package.swift")
-    assert f'.define("EdgecHearing", to: "{package.module}_EdgecHearing")' in manifest
+    assert f'.define("EdgecAudio", to: "{package.module}_EdgecAudio")' in manifest
 
 
 def test_speech_without_the_engine_includes_its_own_sources_alone() -> None:
@@ -67,21 +67,23 @@ def test_speech_without_the_engine_includes_its_own_sources_alone() -> None:
 def test_the_readme_says_what_runs_the_functions(tmp_path: Path) -> None:
     package = package_of(tmp_path)
     readme = text(package, "README.md")
-    assert "## Ears" in readme and "Core ML runs the functions `encode`, `cross`, `prefill` and `decode`" in readme
+    assert (
+        "## AudioInput" in readme and "Core ML runs the functions `encode`, `cross`, `prefill` and `decode`" in readme
+    )
     assert f"`Sources/{package.module}Speech` transcribes speech" in readme and "EdgecTranscriber.load()" in readme
     assert "ExecuTorch's branch" not in readme and "## Engine" not in readme
 
 
 @pytest.mark.parametrize("name", ["window_positions", "token_types"])
 def test_an_input_that_the_glue_does_not_feed_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
-    manifest = fixed_hearing_manifest()
+    manifest = fixed_audio_manifest()
     odd = [*manifest.methods[2].inputs, TensorInfo(name=name, dtype="int32", shape=[1, 64])]
     found = refusal(tmp_path, with_method(manifest, "prefill", inputs=odd))
     assert found.code == "E464" and f"the method prefill reads {name}, which the Swift glue does not feed" in found.why
 
 
 def test_functions_of_other_shapes_are_refused(tmp_path: Path) -> None:
-    manifest = fixed_hearing_manifest()
+    manifest = fixed_audio_manifest()
     encode, _, prefill, decode = manifest.methods
     (features,), (tokens, *others) = encode.inputs, decode.inputs
     wide = [tokens.model_copy(update={"shape": [1, 2]}), *others]
@@ -108,13 +110,13 @@ def test_functions_of_other_shapes_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pte", "aimodel"])
 def test_other_formats_of_the_neural_engine_are_refused_with_the_way_out(kind: str, tmp_path: Path) -> None:
-    found = refusal(tmp_path, fixed_hearing_manifest(kind))
+    found = refusal(tmp_path, fixed_audio_manifest(kind))
     assert found.code == "E464" and "apps transcribe with edgec's engine, or through Core ML" in found.why
     assert "--format mlpackage" in found.fix
 
 
 def test_a_package_in_parts_is_refused_with_a_way_out_that_hears(tmp_path: Path) -> None:
-    bundle = fixed_hearing_placeholder(tmp_path / "bundle", fixed_hearing_manifest(artifact="parts"))
+    bundle = fixed_audio_placeholder(tmp_path / "bundle", fixed_audio_manifest(artifact="parts"))
     files = [file for file in bundle.manifest.files if file.path != "parts/Manifest.json"]
     manifest = bundle.manifest.model_copy(update={"files": files})
     with pytest.raises(InputError) as caught:
@@ -125,12 +127,12 @@ def test_a_package_in_parts_is_refused_with_a_way_out_that_hears(tmp_path: Path)
 @pytest.mark.parametrize("rule", [{"min_length": 4}, {"repetition_penalty": 1.2}])
 def test_rules_that_the_code_does_not_apply_are_refused(rule: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        swift_package(fixed_hearing_placeholder(tmp_path / "bundle", **rule))
+        swift_package(fixed_audio_placeholder(tmp_path / "bundle", **rule))
     assert caught.value.code == "E755" and next(iter(rule)) in caught.value.why
 
 
 def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = fixed_hearing_placeholder(tmp_path / "bundle")
+    bundle = fixed_audio_placeholder(tmp_path / "bundle")
     monkeypatch.setattr("edgec.apps.embed.embed.open_bundle", lambda path: bundle)
     assert (embed(bundle.path, "ios", tmp_path / "kit").path / "Package.swift").is_file()
 

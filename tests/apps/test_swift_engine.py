@@ -16,12 +16,13 @@ import pytest
 import edgec
 from benchmarks.adapters import random_adapter
 from edgec.apps.embed.embed import embed
-from edgec.apps.embed.engine_sources import SOURCES, engine_functions, engine_sources
+from edgec.apps.embed.engine_sources import engine_functions, engine_sources
 from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.written_package import AppPackage
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import OutputVector, read_golden
 from edgec.bundle.manifest import Manifest, Runtime
+from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import Adapter, write_adapter
 from edgec.runtime_py.generate import stream_tokens

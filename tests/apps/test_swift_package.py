@@ -16,8 +16,8 @@ from edgec.bundle.golden_texts import ChatVector
 from edgec.bundle.manifest import Runtime
 from edgec.bundle.shipped_adapters import ShippedAdapter
 from edgec.errors import InputError
+from tests.apps.audio_bundles import TIMED_CONFIG, WHISPER, audio_placeholder, fixed_audio_placeholder
 from tests.apps.encoder_bundles import encoder_method, placeholder_bundle
-from tests.apps.hearing_bundles import TIMED_CONFIG, WHISPER, fixed_hearing_placeholder, hearing_placeholder
 from tests.apps.ios_bundles import (
     FORMATS,
     GOLDEN,
@@ -27,8 +27,8 @@ from tests.apps.ios_bundles import (
     decoder_manifest,
     module_manifest,
 )
-from tests.apps.seeing_bundles import fixed_seeing_placeholder, seeing_placeholder
 from tests.apps.swift_syntax import TEMPLATES, assert_sound, sources
+from tests.apps.vision_app_bundles import fixed_vision_placeholder, vision_placeholder
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -98,9 +98,9 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     )
     talks = bundle_of(decoder_manifest("pte"), tmp_path, {"golden.json": golden_bytes(chat)})
     used |= {Path(name).name for name in swift_package(talks).files}
-    hearing = hearing_placeholder(tmp_path / "hearing", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG)
-    seeing = seeing_placeholder(tmp_path / "seeing", "iphone-16-pro-cpu")
-    fixed = (fixed_hearing_placeholder(tmp_path / "hears"), fixed_seeing_placeholder(tmp_path / "sees"))
+    hearing = audio_placeholder(tmp_path / "hearing", "iphone-16-pro-cpu", WHISPER, TIMED_CONFIG)
+    seeing = vision_placeholder(tmp_path / "seeing", "iphone-16-pro-cpu")
+    fixed = (fixed_audio_placeholder(tmp_path / "sound"), fixed_vision_placeholder(tmp_path / "sees"))
     for each in (hearing, seeing, *fixed):
         used |= {Path(name).name for name in swift_package(each).files}
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)

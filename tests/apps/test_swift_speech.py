@@ -15,7 +15,7 @@ from edgec.bundle.golden import read_golden
 from edgec.runtime_py.encoder_decoder.transcription import Transcript
 from tests.apps.swift_builds import build
 from tests.apps.swift_toolchain import WORK, Swift
-from tests.speech_bundles import RATE, SWEEP, hearing_bundle, write_wav
+from tests.speech_bundles import RATE, SWEEP, audio_bundle, write_wav
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "swift_speech"
@@ -24,7 +24,7 @@ MAIN, TOKENIZER = HERE / "main.swift", HERE / "NumberTokenizer.swift"
 
 @pytest.fixture(scope="module")
 def bundle() -> Path:
-    return hearing_bundle("timed", "iphone-16-pro-cpu")
+    return audio_bundle("timed", "iphone-16-pro-cpu")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def said(lines: list[str]) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def assert_heard(lines: list[str], name: str, wanted: Transcript) -> None:
+def assert_transcribed(lines: list[str], name: str, wanted: Transcript) -> None:
     """Assert that the package wrote what Python writes: times, tokens and text of every segment."""
     said, mark = dict(line.split("=", 1) for line in lines), f"{name} segment="
     rows = [f"{each.start_s} {each.end_s} {list(each.tokens)} {each.text}" for each in wanted.segments]
@@ -65,10 +65,10 @@ def assert_heard(lines: list[str], name: str, wanted: Transcript) -> None:
 
 def test_samples_files_and_options_are_written_as_python_writes_them(lines: list[str], bundle: Path) -> None:
     model, sound = edgec.load(bundle), SWEEP
-    assert_heard(lines, "plain", model.transcribe(sound))
-    assert_heard(lines, "file", model.transcribe(sound, max_new_tokens=20))
+    assert_transcribed(lines, "plain", model.transcribe(sound))
+    assert_transcribed(lines, "file", model.transcribe(sound, max_new_tokens=20))
     options: dict[str, Any] = {"language": "de", "task": "translate", "timestamps": False, "max_new_tokens": 12}
-    assert_heard(lines, "asked", model.transcribe(sound, **options))
+    assert_transcribed(lines, "asked", model.transcribe(sound, **options))
     assert f"limits={RATE} {RATE} true" in lines
 
 

@@ -25,7 +25,7 @@ from tests.apps.recorded_speech import HEARINGS, Recording
 from tests.apps.swift_builds import build
 from tests.apps.swift_toolchain import WORK, Swift
 from tests.engine.speech_library import Said
-from tests.speech_bundles import SWEEP, hearing_bundle
+from tests.speech_bundles import SWEEP, audio_bundle
 
 # An export, and the build of a package.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -60,7 +60,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(swift: Swift) -> Ran:
-    bundle = hearing_bundle("timed", "iphone", format="mlpackage")
+    bundle = audio_bundle("timed", "iphone", format="mlpackage")
     folder = swift.work / "static_speech"
     folder.mkdir()
     recording = Recording(bundle)

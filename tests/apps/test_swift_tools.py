@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import edgec
-from edgec.apps.embed.held_calls import FOLDER
+from edgec.apps.embed.constrained_calls import FOLDER
 from edgec.apps.embed.reply_constants import swift_replies
 from edgec.apps.embed.template_text import fill
 from edgec.bundle.folder import open_bundle
@@ -107,7 +107,7 @@ def all_said(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> tuple[li
 
 def _resources_in_a_folder(kit: Path) -> None:
     """Read resources of the notation under test from the working folder: only SwiftPM makes ``Bundle.module``."""
-    path = kit / "HeldCalls.swift"
+    path = kit / "ConstrainedCalls.swift"
     there = 'static let folder: URL? = Bundle.module.url(forResource: "calls", withExtension: nil)'
     here = 'static var folder: URL? { URL(fileURLWithPath: "calls/\\(NotationUnderTest.place)") }'
     assert there in path.read_text()

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import edgec
-from edgec.apps.embed.held_calls import HeldCalls
+from edgec.apps.embed.constrained_calls import ConstrainedCalls
 from edgec.apps.embed.reply_facts import ReplyFacts, reply_facts
 from edgec.bundle.notations import CALL_FORMS, CallForm
 from edgec.bundle.tools import Tool, tools_of
-from edgec.exporter.schemas.held_calls import held_calls
+from edgec.exporter.schemas.constrained_calls import constrained_calls
 from edgec.runtime_py.messages.refusals import MalformedCall
 from edgec.runtime_py.model import Model
 from tests.apps.schema_answers import is_person
@@ -119,7 +119,7 @@ class Spoken:
     """
 
     facts: ReplyFacts
-    held: HeldCalls
+    held: ConstrainedCalls
     steps: Sequence[Mapping[str, Any]]
     wanted: Sequence[Mapping[str, Any]]
 
@@ -134,8 +134,8 @@ def spoken(bundle: Path, name: str, work: Path, tools: Sequence[Tool] = TOOLS) -
         other.write_text(config["chat_template"])
     model = edgec.load(bundle)
     model.tokenizer.chat_template = config["chat_template"]
-    held = held_calls(model.dialect, model.vocabulary, tools)
-    steps = [*STEPS, *(THOUGHT_STEPS if model.dialect.thinking else ())]
+    held = constrained_calls(model.message_format, model.vocabulary, tools)
+    steps = [*STEPS, *(THOUGHT_STEPS if model.message_format.thinking else ())]
     facts = reply_facts(words, tools)
     return Spoken(facts, held, steps, [_said(model, each) for each in steps])
 

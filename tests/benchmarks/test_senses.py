@@ -1,4 +1,4 @@
-"""The comparison of eyes, ears and encoders: what it feeds, compares and prints, and whole runs of tiny models."""
+"""The comparison of Vision, audio and encoders: what it feeds, compares and prints, and whole runs of tiny models."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import serving
-from benchmarks.harness import edgec_desk
+from benchmarks.harness import edgec_slots
 from benchmarks.harness.artifacts import Made, Workshop
 from benchmarks.harness.edgec_sequences import EdgecSequences
 from benchmarks.harness.models import TINY
@@ -90,6 +90,6 @@ def test_a_peer_that_cannot_run_is_named_and_the_rest_is_measured(
 def test_edgec_is_measured_by_calls_and_by_the_threads_of_its_server(prefix_bundle: Path) -> None:
     load = {"sessions": 3, "prompt_tokens": 20, "steps": 4, "arrivals": 2, "chunk": 8}
     by_calls = measure(EdgecSequences(prefix_bundle, 1, 4), Load(**load))
-    (by_threads,) = edgec_desk.work({"artifact": str(prefix_bundle), "threads": 1, "loads": [load]})
+    (by_threads,) = edgec_slots.work({"artifact": str(prefix_bundle), "threads": 1, "loads": [load]})
     for made in (by_calls, by_threads):
         assert made.tokens_per_s > 0 and len(made.ttft_ms) == 2 and min(made.ttft_ms) > 0 and made.gap_ms

@@ -1,4 +1,4 @@
-"""The methods of a model with eyes: two of varying shapes, or three of fixed ones that all read rows."""
+"""The methods of a model with vision: two of varying shapes, or three of fixed ones that all read rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from edgec.bundle.entry_points import Limits, MethodInfo, TensorInfo, VisionLanguageInfo
 from tests.bundle.bundle_samples import sample_manifest
 
-EYES = VisionLanguageInfo(
+VISION = VisionLanguageInfo(
     limits=Limits(context=64, prefill_chunk=16, logit_rows=1), channels=3, height=8, width=8, rows=4, image_token=7
 )
 
@@ -20,19 +20,22 @@ def method(name: str, *inputs: str) -> MethodInfo:
 
 def test_see_stands_before_forward_or_before_the_static_methods() -> None:
     for readers in (["forward"], ["prefill", "decode"]):
-        methods = [method("see", "pixels"), *(method(name, "tokens", "features") for name in readers)]
-        made = sample_manifest(methods=methods, vision_language=EYES, limits=None)
-        assert made.writing_limits == EYES.limits
+        methods = [method("vision_encoder", "pixels"), *(method(name, "tokens", "features") for name in readers)]
+        made = sample_manifest(methods=methods, vision_language=VISION, limits=None)
+        assert made.writing_limits == VISION.limits
 
 
-@pytest.mark.parametrize("names", [["see"], ["see", "prefill"], ["prefill", "decode"], ["see", "decode", "prefill"]])
+@pytest.mark.parametrize(
+    "names",
+    [["vision_encoder"], ["vision_encoder", "prefill"], ["prefill", "decode"], ["vision_encoder", "decode", "prefill"]],
+)
 def test_other_methods_are_refused(names: list[str]) -> None:
     methods = [method(name, "features") for name in names]
     with pytest.raises(ValueError, match="see, forward or see, prefill, decode"):
-        sample_manifest(methods=methods, vision_language=EYES, limits=None)
+        sample_manifest(methods=methods, vision_language=VISION, limits=None)
 
 
 def test_each_method_of_the_decoder_reads_rows() -> None:
-    methods = [method("see", "pixels"), method("prefill", "tokens", "features"), method("decode", "tokens")]
-    with pytest.raises(ValueError, match="decode of a model with eyes or ears has an input features"):
-        sample_manifest(methods=methods, vision_language=EYES, limits=None)
+    methods = [method("vision_encoder", "pixels"), method("prefill", "tokens", "features"), method("decode", "tokens")]
+    with pytest.raises(ValueError, match="decode of a model of images or audio has an input features"):
+        sample_manifest(methods=methods, vision_language=VISION, limits=None)

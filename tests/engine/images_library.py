@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from edgec.apps.embed.engine_sources import image_sources
 from edgec.engine.compile.abi import NATIVE, find_compiler
 from edgec.engine.compile.build import INCLUDES, SOURCES
-from tests.engine.sight_library import Refused, Tiles, pixels_of
+from tests.engine.vision_library import Refused, Tiles, pixels_of
 
 _LETTERS = 512
 
@@ -28,7 +28,7 @@ class RawPlaces(ctypes.Structure):
     _fields_ = [
         ("rows", POINTER(c_int64)),
         ("row_count", c_int64),
-        ("reach", POINTER(c_int64)),
+        ("span_end", POINTER(c_int64)),
         ("mrope", POINTER(c_int64)),
         ("mrope_next", c_int64),
         ("kept", c_int64),
@@ -90,7 +90,7 @@ class Images:
         self._call("places", ids, c_size_t(len(tokens)), c_int64(tiles), byref(made))
         return {
             "rows": made.rows[: made.row_count] if made.rows else [],
-            "reach": made.reach[: len(tokens)] if made.reach else None,
+            "span_end": made.span_end[: len(tokens)] if made.span_end else None,
             "mrope": made.mrope[: 3 * len(tokens)] if made.mrope else None,
             "next": made.mrope_next,
             "kept": made.kept,

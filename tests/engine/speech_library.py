@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from edgec.apps.embed.engine_sources import speech_sources
 from edgec.engine.compile.abi import NATIVE, find_compiler
 from edgec.engine.compile.build import INCLUDES, SOURCES
-from tests.engine.sight_library import Refused
+from tests.engine.vision_library import Refused
 
 _LETTERS = 512
 _FAILED = 2
@@ -29,13 +29,13 @@ _FEED = CFUNCTYPE(c_int32, c_void_p, POINTER(c_int64), c_size_t, c_int64, POINTE
 
 
 class _Calls(ctypes.Structure):
-    """``EdgecHearingCalls``."""
+    """``EdgecAudioCalls``."""
 
     _fields_ = [("context", c_void_p), ("read", _READ), ("feed", _FEED)]
 
 
 class _Options(ctypes.Structure):
-    """``EdgecHearingOptions``."""
+    """``EdgecAudioOptions``."""
 
     _fields_ = [("language", c_char_p), ("task", c_char_p), ("timestamps", c_int32), ("most_tokens", c_int64)]
 
@@ -65,12 +65,12 @@ def speech_library() -> ctypes.CDLL:
     line = [find_compiler(NATIVE), *flags, "-Wl,-z,defs", *INCLUDES, *sources, "-o", made]
     subprocess.run([str(word) for word in line], check=True)
     loaded = ctypes.CDLL(str(made))
-    loaded.edgec_hearing_open_called.restype = c_void_p
+    loaded.edgec_audio_open_called.restype = c_void_p
     return loaded
 
 
 class CalledSpeech:
-    """An ``EdgecHearing`` over two functions.
+    """An ``EdgecAudio`` over two functions.
 
     Attributes:
         failure: what a function raised last.
@@ -83,7 +83,7 @@ class CalledSpeech:
         self._logits: Values = np.zeros(0, np.float32)
         calls, error = _Calls(None, _READ(self._read), _FEED(self._feed)), ctypes.create_string_buffer(_LETTERS)
         self._kept = calls
-        opened = speech_library().edgec_hearing_open_called(bytes(bundle), byref(calls), error, c_size_t(_LETTERS))
+        opened = speech_library().edgec_audio_open_called(bytes(bundle), byref(calls), error, c_size_t(_LETTERS))
         if not opened:
             raise Refused(_FAILED, error.value.decode())
         self.handle = c_void_p(opened)
@@ -133,11 +133,11 @@ class CalledSpeech:
 
     def close(self) -> None:
         """Close it."""
-        speech_library().edgec_hearing_close(self.handle)
+        speech_library().edgec_audio_close(self.handle)
 
     def _call(self, name: str, *arguments: Any) -> None:
         error = ctypes.create_string_buffer(_LETTERS)
-        status = getattr(speech_library(), f"edgec_hearing_{name}")(self.handle, *arguments, error, c_size_t(_LETTERS))
+        status = getattr(speech_library(), f"edgec_audio_{name}")(self.handle, *arguments, error, c_size_t(_LETTERS))
         if status:
             raise Refused(status, error.value.decode())
 

@@ -12,8 +12,8 @@ import pytest
 import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import GOLDEN_SOURCE_TOKENS, probe_values, read_golden
-from tests.engine.sight_library import Refused
 from tests.engine.speech_library import CalledSpeech, Values
+from tests.engine.vision_library import Refused
 from tests.speech_bundles import RATE, SWEEP, timed_bundle
 
 # EDGEC_FAILED, and the statuses of a sound without samples and of another rate.

@@ -12,12 +12,12 @@ import pytest
 
 from edgec.bundle.image_preparation import PREPARATION, PreparationFile
 from edgec.bundle.mrope import mrope_positions
-from edgec.bundle.reach import reach_of
-from tests.apps.seeing_bundles import PREPARED
+from edgec.bundle.noncausal_spans import span_ends
+from tests.apps.vision_app_bundles import PREPARED
 from tests.engine.images_library import Images
-from tests.engine.sight_library import Refused
-from tests.engine.sight_program import write_eyes
-from tests.engine.test_sight import INFO, ROUNDING
+from tests.engine.test_vision import INFO, ROUNDING
+from tests.engine.vision_library import Refused
+from tests.engine.vision_program import write_vision
 from tests.image_preparations import CASES
 from tests.vision_language import picture
 
@@ -35,7 +35,7 @@ def status_of(run: Callable[[], Any]) -> int:
 def test_tiles_and_texts_are_those_of_the_processor(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     prompts = case.prompts(tmp_path)
-    images = Images(write_eyes(tmp_path, prompts.info, case.described(tmp_path)))
+    images = Images(write_vision(tmp_path, prompts.info, case.described(tmp_path)))
     shape = (3, prompts.info.height, prompts.info.width)
     own = json.loads((tmp_path / PREPARATION).read_text())["preparation"]["texts"]
     options = {"add_special_tokens": False} if own.get("special_tokens") == "never" else {}
@@ -52,13 +52,13 @@ def test_tiles_and_texts_are_those_of_the_processor(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("grid", [None, (2, 3)])
 def test_places_are_those_of_python(ahead: Any, grid: tuple[int, int] | None, tmp_path: Path) -> None:
     info, row = INFO.model_copy(update={"ahead": ahead, "grid": grid}), [4] * 6
-    images = Images(write_eyes(tmp_path, info, PREPARED))
+    images = Images(write_vision(tmp_path, info, PREPARED))
     for tokens, tiles in (([9, 9, *row, 9, 8], 1), ([*row, *row, 7], 2), ([9, *row, 9, *row], 2)):
         made = images.places(tokens, tiles)
-        reach = reach_of(ahead, tokens, 4, len(tokens))
+        span_end = span_ends(ahead, tokens, 4, len(tokens))
         assert made["rows"] == np.flatnonzero(np.asarray(tokens) == 4).tolist()
-        assert made["reach"] == (None if ahead == "none" else reach.tolist())
-        first = min([made["rows"][0], *np.flatnonzero(reach > np.arange(len(reach)))[:1].tolist()])
+        assert made["span_end"] == (None if ahead == "none" else span_end.tolist())
+        first = min([made["rows"][0], *np.flatnonzero(span_end > np.arange(len(span_end)))[:1].tolist()])
         assert made["kept"] == first
         if grid is None:
             assert made["mrope"] is None
@@ -69,7 +69,7 @@ def test_places_are_those_of_python(ahead: Any, grid: tuple[int, int] | None, tm
 
 
 def test_what_does_not_fit_is_refused_by_its_own_status(tmp_path: Path) -> None:
-    images = Images(write_eyes(tmp_path, INFO, PREPARED))
+    images = Images(write_vision(tmp_path, INFO, PREPARED))
     mark, room = "<image>", INFO.limits.context
     statuses = {
         (SIZE, "too long"): lambda: images.count(101, 1),
@@ -89,8 +89,8 @@ def test_what_does_not_fit_is_refused_by_its_own_status(tmp_path: Path) -> None:
     assert images.places([8, 9, 10], 0)["kept"] == 3 and images.prompt("a b", []) == "a b"
     images.close()
     whole = INFO.model_copy(update={"ahead": "prompt"})
-    images = Images(write_eyes(tmp_path, whole, PREPARED))
+    images = Images(write_vision(tmp_path, whole, PREPARED))
     assert status_of(lambda: images.places([8, 9], 0)) == NEEDED
     images.close()
-    odd = write_eyes(tmp_path, INFO, PreparationFile(lacking="its processor is odd"))
+    odd = write_vision(tmp_path, INFO, PreparationFile(lacking="its processor is odd"))
     assert status_of(lambda: Images(odd)) == UNDESCRIBED

@@ -28,7 +28,7 @@ from tests.engine.structure_files import write_structure
 from tests.engine.test_structured_text import PERSON
 from tests.runtime_py.adapters.hostile import LIES, one_module, sealed_lie
 from tests.runtime_py.structured.steppers import structures
-from tests.speech_bundles import hearing_bundle, wav
+from tests.speech_bundles import audio_bundle, wav
 
 pytestmark = pytest.mark.slow
 CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
@@ -105,7 +105,7 @@ def test_sounds_and_what_a_bundle_says_of_them(
     names = ("sound_file", "log_mel", "speech_facts", "timestamps")
     program = memory.program("sounds", tmp_path, *(f"speech/{name}.cpp" for name in names))
     for name in ("manifest.json", "generation_config.json"):
-        shutil.copy(hearing_bundle(family) / name, tmp_path)
+        shutil.copy(audio_bundle(family) / name, tmp_path)
     (tmp_path / "sound.wav").write_bytes(wav(bytes(8000)))
     done = memory.run(program, tmp_path, 1, TEXTS)
     assert done.returncode == 0, done.stderr[-3000:]

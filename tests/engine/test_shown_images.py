@@ -12,9 +12,9 @@ import pytest
 import edgec
 from edgec.bundle.image_preparation import PREPARATION, PreparationFile, preparation_bytes
 from edgec.engine.compile.build import build_runner
-from tests.engine.sight_program import write_ppm
 from tests.engine.test_runner import run_runner
-from tests.sight_bundles import CONTEXT, seeing_bundle
+from tests.engine.vision_program import write_ppm
+from tests.vision_bundles import CONTEXT, vision_bundle
 from tests.vision_language import FAMILIES, picture
 
 pytestmark = pytest.mark.long
@@ -43,16 +43,16 @@ def listed(tokens: list[int]) -> str:
 
 @pytest.mark.parametrize("each", EACH, ids="-".join)
 def test_the_runner_says_about_images_what_python_says(each: tuple[str, str], tmp_path: Path) -> None:
-    bundle, words = seeing_bundle(*each), ("--packed", tmp_path / "packed", "--new-tokens", NEW_TOKENS)
+    bundle, words = vision_bundle(*each), ("--packed", tmp_path / "packed", "--new-tokens", NEW_TOKENS)
     model = edgec.load(bundle)
     for images in ([picture(50, 40)], [picture(30, 90, seed=1), picture(seed=2)]):
         text = "is this a house"
-        prompt = model.see(text, images).tokens
+        prompt = model.encode_images(text, images).tokens
         wanted = model.generate(text, images=images, max_new_tokens=NEW_TOKENS).tokens
         given = ("--bundle", bundle, *shown(tmp_path, images), "--tokens", listed(prompt), *words)
         _, seen, said = run_runner(*given)
         assert said["tokens"][: len(wanted)] == list(wanted) and said["prompt_tokens"] == len(prompt)
-        assert seen["event"] == "seen" and min(seen["prepare_ms"], seen["see_ms"]) > 0
+        assert seen["event"] == "seen" and min(seen["prepare_ms"], seen["encode_ms"]) > 0
         assert [(each["width"], each["height"]) for each in seen["images"]] == [image.size for image in images]
     if each[0] == "paligemma":
         assert "images only" in refusal("--bundle", bundle, "--tokens", "8,9,10", *words)
@@ -63,8 +63,8 @@ def test_the_runner_says_about_images_what_python_says(each: tuple[str, str], tm
 
 
 def test_requests_share_the_images_and_are_checked(tmp_path: Path) -> None:
-    bundle, images = seeing_bundle(QUICK, "8bit"), [picture()]
-    prompt = edgec.load(bundle).see("is this", images).tokens
+    bundle, images = vision_bundle(QUICK, "8bit"), [picture()]
+    prompt = edgec.load(bundle).encode_images("is this", images).tokens
     ids = " ".join(map(str, prompt))
     lines = f"generate 4 {ids}\nreplay {len(prompt)} {ids}\nfeed 1 0 {len(prompt)} 1 {ids}\ngenerate 4 {ids}\n"
     _, _, first, replayed, fed, again = run_runner("--bundle", bundle, *shown(tmp_path, images), stdin=lines)
@@ -74,11 +74,11 @@ def test_requests_share_the_images_and_are_checked(tmp_path: Path) -> None:
 
 
 def test_what_makes_no_sense_is_refused(tiny_bundle: Path, tmp_path: Path) -> None:
-    bundle, image = seeing_bundle(QUICK, "8bit"), shown(tmp_path, [picture()])
-    prompt = listed(edgec.load(bundle).see("is this", [picture()]).tokens)
+    bundle, image = vision_bundle(QUICK, "8bit"), shown(tmp_path, [picture()])
+    prompt = listed(edgec.load(bundle).encode_images("is this", [picture()]).tokens)
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     refused = {
-        "has no eyes": ("--bundle", tiny_bundle, *image, "--tokens", "1,2"),
+        "has no vision": ("--bundle", tiny_bundle, *image, "--tokens", "1,2"),
         "--image needs --bundle": ("--model", bundle / "model.pte", *image, "--tokens", "1,2"),
         "P6": ("--bundle", bundle, "--image", tmp_path / "a.png", "--tokens", prompt),
         "no such file": ("--bundle", bundle, "--image", tmp_path / "none.ppm", "--tokens", prompt),
@@ -91,7 +91,7 @@ def test_what_makes_no_sense_is_refused(tiny_bundle: Path, tmp_path: Path) -> No
 
 
 def test_a_bundle_that_does_not_describe_its_images_is_refused_with_the_reason(tmp_path: Path) -> None:
-    bundle, image = seeing_bundle(QUICK, "8bit"), shown(tmp_path, [picture()])
+    bundle, image = vision_bundle(QUICK, "8bit"), shown(tmp_path, [picture()])
     for file in bundle.iterdir():
         (tmp_path / file.name).symlink_to(file)
     (tmp_path / "images").unlink()

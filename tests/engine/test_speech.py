@@ -19,7 +19,7 @@ from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules
 from edgec.runtime_py.encoder_decoder.transcription import _cut
 from tests.encoder_decoders import FIRST_TIMESTAMP
 from tests.engine.test_runner import run_runner
-from tests.speech_bundles import SWEEP, hearing_bundle, timed_bundle, wav, write_wav
+from tests.speech_bundles import SWEEP, audio_bundle, timed_bundle, wav, write_wav
 
 RATE, PLAIN = 16_000, FIRST_TIMESTAMP - 1
 NOISE = np.random.default_rng(1).normal(0, 0.2, 20_000).astype(np.float32)
@@ -209,7 +209,7 @@ def test_the_length_of_each_window_s_text_and_its_first_tokens_can_be_given(tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [100, 40_000])
 def test_a_waveform_is_written_as_python_writes_it(tmp_path: Path, count: int) -> None:
-    bundle, sound = hearing_bundle("moonshine"), write_wav(tmp_path / "a.wav", SWEEP[:count])
+    bundle, sound = audio_bundle("moonshine"), write_wav(tmp_path / "a.wav", SWEEP[:count])
     wanted = edgec.load(bundle).transcribe(sound, max_new_tokens=24)
     (window,) = run_runner("--bundle", bundle, "--audio", sound, "--new-tokens", 24)[1:]
     assert window["tokens"] == list(wanted.segments[0].tokens) and window["tokens"]
@@ -227,7 +227,7 @@ def test_a_waveform_is_written_as_python_writes_it(tmp_path: Path, count: int) -
     ],
 )
 def test_a_waveform_beyond_the_limits_is_refused(tmp_path: Path, field: str, value: int | None, why: str) -> None:
-    bundle = hearing_bundle("moonshine")
+    bundle = audio_bundle("moonshine")
     for file in bundle.iterdir():
         (tmp_path / file.name).symlink_to(file)
     manifest = json.loads((bundle / "manifest.json").read_text())
@@ -249,7 +249,7 @@ def test_what_makes_no_sense_is_refused(tiny_bundle: Path, tmp_path: Path) -> No
         "--language needs --audio": ("--bundle", bundle, "--language", "en", "--tokens", "1"),
         "no such file": ("--bundle", bundle, "--audio", tmp_path / "none.wav"),
         "--timestamps needs --audio": ("--bundle", bundle, "--timestamps", "--tokens", "1"),
-        "the model has no timestamps": ("--bundle", hearing_bundle("moonshine"), "--audio", sound, "--timestamps"),
+        "the model has no timestamps": ("--bundle", audio_bundle("moonshine"), "--audio", sound, "--timestamps"),
     }
     for why, words in refused.items():
         line = [str(build_runner().runner), *map(str, words)]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from edgec.engine.compile.build import build_runner
-from edgec.exporter.schemas.held_calls import held_calls
-from edgec.runtime_py.messages.dialect import Dialect
+from edgec.exporter.schemas.constrained_calls import constrained_calls
 from edgec.runtime_py.messages.grammar import choose_tools
+from edgec.runtime_py.messages.message_format import MessageFormat
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
@@ -111,8 +111,8 @@ def test_masks_of_messages_with_calls_are_those_of_python(
     tokenizer = marked(FORMS[name], special)
     vocabulary = vocabulary_of(tokenizer, len(tokenizer), frozenset([tokenizer.eos_token_id]))
     made = Structures(vocabulary)
-    dialect = Dialect(tokenizer, lambda: made)
-    held = held_calls(dialect, vocabulary, ALL)
+    dialect = MessageFormat(tokenizer, lambda: made)
+    held = constrained_calls(dialect, vocabulary, ALL)
     for file, content in held.files.items():
         (tmp_path / file).write_bytes(content)
     called = 0

@@ -24,7 +24,7 @@ MODEL = ROOT / "examples" / "tiny-stories"
     [
         ('Tom ran. "Stop!" she said.\nHe did.', 'Tom ran. "Stop!"'),
         ("One. Two. Three.", "One. Two."),
-        ("no end\nin sight", "no end in sight"),
+        ("no end\nin vision", "no end in vision"),
         ("It cost 3.50 pounds. Yes. No.", "It cost 3.50 pounds. Yes."),
     ],
 )

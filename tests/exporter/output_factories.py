@@ -54,7 +54,7 @@ class _Hidden(nn.Module):
         return scores.masked_fill(kept[..., None] == 0, -math.inf)
 
 
-class _Blind(nn.Module):
+class _Masked(nn.Module):
     """Attention under an added mask of float32's least number; a row of the batch sees nothing."""
 
     def __init__(self) -> None:
@@ -113,10 +113,10 @@ def hidden() -> Made:
     return _made(_Hidden(), _ROWS, _KEPT)
 
 
-def blind() -> Made:
+def masked() -> Made:
     """A batch of two, the second of which sees nothing."""
     torch.manual_seed(0)
-    return _made(_Blind(), torch.cat([_ROWS, _ROWS.flip(1)]), torch.cat([_KEPT, 0 * _KEPT]))
+    return _made(_Masked(), torch.cat([_ROWS, _ROWS.flip(1)]), torch.cat([_KEPT, 0 * _KEPT]))
 
 
 def classes() -> Made:

@@ -96,7 +96,7 @@ def test_the_manifest_names_the_encoder_s_functions_beside_the_static_methods(ex
     assert [method.name for method in manifest.methods] == ["encode", "cross", "prefill", "decode"]
     positions = encode.outputs[0].shape[1]
     assert cross.inputs[0].shape == encode.outputs[0].shape
-    padded = [] if exported.hears else ["source_used"]
+    padded = [] if exported.takes_sound else ["source_used"]
     assert [tensor.name for tensor in encode.inputs][1:] == padded
     kept = [tensor.name for tensor in cross.outputs]
     assert kept[:2] == ["cross_key_0", "cross_value_0"] and len(kept) == 2 * 3
@@ -138,7 +138,7 @@ def test_golden_vectors_are_replayed_and_a_changed_one_is_found(exported: FixedE
     ]
     outputs, _ = replay_vectors(model, Golden(outputs=(text.model_copy(update={"probes": moved}),)))
     assert outputs.status == "failed"
-    assert [each.method for each in golden.functions] == (["encode"] if exported.hears else [])
+    assert [each.method for each in golden.functions] == (["encode"] if exported.takes_sound else [])
     for each in golden.functions:
         assert function_fault(model, each) is None
         values = {name: [held[0] + 2 * each.tolerance, *held[1:]] for name, held in each.values.items()}
@@ -148,7 +148,7 @@ def test_golden_vectors_are_replayed_and_a_changed_one_is_found(exported: FixedE
 
 def test_sources_that_are_too_long_or_of_another_shape_are_refused(exported: FixedEncoderDecoder) -> None:
     session = edgec.load(exported.bundle).encoder_decoder
-    if exported.hears:
+    if exported.takes_sound:
         assert code_of(lambda: session.read(np.zeros((1, 16, 99), np.float32))) == "E152"
         return
     longest = session.info.source_tokens or 0
@@ -158,7 +158,7 @@ def test_sources_that_are_too_long_or_of_another_shape_are_refused(exported: Fix
 
 def test_commands_know_such_a_bundle(exported: FixedEncoderDecoder, tmp_path: Path) -> None:
     bundle, model = exported.bundle, edgec.load(exported.bundle)
-    if exported.hears:
+    if exported.takes_sound:
         given = ["--audio", str(write_wav(tmp_path / "a.wav", sounds(1)))]
         wanted = written(exported, model, exported.sources(model)[0])
     else:
@@ -166,19 +166,19 @@ def test_commands_know_such_a_bundle(exported: FixedEncoderDecoder, tmp_path: Pa
     done = CliRunner().invoke(app, ["run", str(bundle), *given, "--json", "--max-new-tokens", str(COUNT)])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert (told["segments"][0]["tokens"] if exported.hears else told["tokens"]) == wanted
+    assert (told["segments"][0]["tokens"] if exported.takes_sound else told["tokens"]) == wanted
     shown = CliRunner().invoke(app, ["inspect", str(bundle)])
     assert shown.exit_code == 0 and "encode" in shown.stdout
     assert code_of(lambda: bench(bundle)) == "E427"
     manifest = open_bundle(bundle).manifest
     if manifest.target == "host":
         return  # No app is made of a bundle for this machine.
-    if exported.hears and manifest.format == "mlpackage":
+    if exported.takes_sound and manifest.format == "mlpackage":
         app_folder = embed(bundle, "ios", tmp_path / "app").path
         assert (app_folder / "Package.swift").is_file() and list(app_folder.glob("Sources/*/SpeechCoreML.swift"))
         return
     code = code_of(lambda: embed(bundle, "ios", tmp_path / "app"))
-    assert code == ("E464" if exported.hears else "E535") and not (tmp_path / "app").exists()
+    assert code == ("E464" if exported.takes_sound else "E535") and not (tmp_path / "app").exists()
 
 
 @pytest.mark.parametrize("target", ["snapdragon-8-elite", "android-gpu"])

@@ -25,7 +25,7 @@ def test_a_stage_depends_on_passes_and_backends() -> None:
     [
         ("static_decoder", "edgec.exporter.stages.decoder"),
         ("static_module", "edgec.exporter.capture.module"),
-        ("calibrated", "edgec.exporter.parity.held_matrices"),
+        ("calibrated", "edgec.exporter.parity.stored_matrices"),
     ],
 )
 def test_a_rewritten_graph_depends_on_what_its_stage_imports_but_not_on_backends(stage: str, needed: str) -> None:

@@ -18,7 +18,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.verify.verify import verify
 from tests.cli.test_run import invoke
 from tests.encoder_decoders import FIRST_TIMESTAMP, greedy_text, tiny_encoder_decoder
-from tests.speech_bundles import RATE, SWEEP, hearing_bundle, spoken, timed_bundle, write_wav
+from tests.speech_bundles import RATE, SWEEP, audio_bundle, spoken, timed_bundle, write_wav
 
 pytestmark = pytest.mark.slow
 EN, DE, TRANSCRIBE, TRANSLATE, START, PLAIN, EOS = 32, 33, 35, 34, 31, 40, 30
@@ -111,20 +111,20 @@ def test_what_the_command_cannot_transcribe_is_refused(tmp_path: Path, tiny_bund
     sound, quiet = write_wav(tmp_path / "a.wav", SWEEP), write_wav(tmp_path / "empty.wav", SWEEP[:0])
     slow, text = write_wav(tmp_path / "slow.wav", SWEEP, 8000), tmp_path / "a.txt"
     text.write_text("this is not a sound")
-    hears = str(timed_bundle())
+    audio = str(timed_bundle())
     refused = {
         ("E753", (str(tiny_bundle), "--audio", str(sound))),
-        ("E156", (hears, "--audio", str(sound), "--audio", str(sound))),
-        ("E156", (hears, "-p", "some text")),
-        ("E156", (hears, "-p", "some text", "--audio", str(sound))),
-        ("E156", (hears, "--audio", str(sound), "--chat")),
-        ("E156", (hears, "--audio", str(sound), "--language", "xx")),
-        ("E156", (hears, "--audio", str(sound), "--task", "sing")),
-        ("E177", (hears, "--audio", str(tmp_path / "none.wav"))),
-        ("E177", (hears, "--audio", str(tmp_path))),
-        ("E177", (hears, "--audio", str(text))),
-        ("E178", (hears, "--audio", str(quiet))),
-        ("E178", (hears, "--audio", str(slow))),
+        ("E156", (audio, "--audio", str(sound), "--audio", str(sound))),
+        ("E156", (audio, "-p", "some text")),
+        ("E156", (audio, "-p", "some text", "--audio", str(sound))),
+        ("E156", (audio, "--audio", str(sound), "--chat")),
+        ("E156", (audio, "--audio", str(sound), "--language", "xx")),
+        ("E156", (audio, "--audio", str(sound), "--task", "sing")),
+        ("E177", (audio, "--audio", str(tmp_path / "none.wav"))),
+        ("E177", (audio, "--audio", str(tmp_path))),
+        ("E177", (audio, "--audio", str(text))),
+        ("E178", (audio, "--audio", str(quiet))),
+        ("E178", (audio, "--audio", str(slow))),
     }
     for code, words in refused:
         error = invoke(*words).exception
@@ -149,7 +149,7 @@ def test_spoken_text_is_heard_as_transformers_hears_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1279, 9001, 40_000])
 def test_a_waveform_is_written_as_transformers_writes_it(count: int) -> None:
     samples = SWEEP[:count]
-    heard = edgec.load(hearing_bundle("moonshine")).transcribe(samples, max_new_tokens=24)
+    heard = edgec.load(audio_bundle("moonshine")).transcribe(samples, max_new_tokens=24)
     wanted = greedy_text(tiny_encoder_decoder("moonshine"), torch.from_numpy(samples)[None], 24)
     (segment,) = heard.segments
     assert list(segment.tokens) == [token for token in wanted[1:] if token != 2] and segment.tokens
@@ -157,7 +157,7 @@ def test_a_waveform_is_written_as_transformers_writes_it(count: int) -> None:
 
 
 def test_a_bundle_that_reads_a_waveform_says_so_and_verifies() -> None:
-    bundle = hearing_bundle("moonshine")
+    bundle = audio_bundle("moonshine")
     info = open_bundle(bundle).manifest.encoder_decoder
     assert info is not None and info.waveform is not None and info.sound is None and info.source_tokens is None
     assert (info.waveform.fewest_samples, info.waveform.window_samples) == (1279, 30 * RATE)

@@ -155,9 +155,9 @@ def test_another_image_in_the_same_prompt_is_computed_again(exported: Exported) 
 
 def test_the_ladder_executes_every_method_and_the_bundle_verifies(exported: Exported) -> None:
     manifest = open_bundle(exported.bundle).manifest
-    assert [method.name for method in manifest.methods] == ["see", "forward"]
+    assert [method.name for method in manifest.methods] == ["vision_encoder", "forward"]
     executed = [rung.stage for rung in manifest.parity if "artifact" in rung.stage]
-    assert executed == ["see: artifact", "forward: artifact", "artifact, from pixels to logits"]
+    assert executed == ["encoder: artifact", "forward: artifact", "artifact, from pixels to logits"]
     assert manifest.limits is None and manifest.vision_language is not None
     assert manifest.vision_language.image_token == IMAGE_TOKEN and manifest.model.family == exported.family
     assert "--image" in next_commands(manifest)[0] and verify(exported.bundle).passed
@@ -242,7 +242,7 @@ def test_eight_bits_say_nearly_the_same_and_four_bits_something(family: str, tmp
     _, wanted = words(family, "<image>what is this", [picture()], 12)
     # The second token of Qwen2.5-VL's random weights leads by 1.6 %, and 8 bits move logits by 3 %.
     for recipe, target, same in (("8bit", "host", 1 if family == "qwen2_5_vl" else 2), ("4bit", "android-cpu", 0)):
-        # Rounding moves random weights further than trained ones (4 bits the eyes of Qwen2.5-VL by 0.37 of their
+        # Rounding moves random weights further than trained ones (4 bits the vision of Qwen2.5-VL by 0.37 of their
         # largest value); lowering keeps its own budgets.
         loose = {"max_relative": 0.5} if recipe == "4bit" else {}
         out, shape = tmp_path / f"{recipe}.edgec", size(family)
@@ -261,7 +261,7 @@ def test_parts_of_a_large_image_and_the_whole_are_read_one_after_the_other(tmp_p
     out = tmp_path / "x.edgec"
     model = edgec.load(edgec.export(folder, recipe="float", out=out, context=CONTEXT, image_size="32"))
     image = picture(100, 60)
-    seen = model.see("what is this", [image])
+    seen = model.encode_images("what is this", [image])
     assert len(seen.pixels) == 7
     cut = [cut_whole(PatchesInfo(size=4, merge=2), torch.from_numpy(tile[None])) for tile in seen.pixels]
     given = {name: torch.cat([each[name] for each in cut]) for name in cut[0]}

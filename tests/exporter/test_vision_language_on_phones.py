@@ -79,7 +79,7 @@ class Fixed:
         """How far a bundle's logits after a prompt are from transformers' own, as a share of the largest."""
         with torch.no_grad():
             wanted = tiny_vision_language(self.family)(**asked(self.family, text, images)).logits[0, -1].numpy()
-        prompt = model.see(text.replace("<image>", processor(self.family).image_token), images)
+        prompt = model.encode_images(text.replace("<image>", processor(self.family).image_token), images)
         model.session.take(prompt.tokens, prompt)
         return float(np.abs(model.session.prefill(prompt.tokens, 0) - wanted).max() / np.abs(wanted).max())
 
@@ -145,18 +145,20 @@ def across(family: str, image: Any, chunk: int, mark: int) -> str:
 def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: Fixed) -> None:
     model, golden = edgec.load(exported.bundle), open_bundle(exported.bundle).golden_path
     session: Any = model.session
-    info, rows = session.info, session._see
+    info, rows = session.info, session._vision_encoder
     tile = np.zeros((1, info.channels, info.height, info.width), np.float32)
-    right = session.see(tile)
+    right = session.encode_images(tile)
     assert len(right) == info.rows
     for wrong in (right[:-1], right[:, :-1], right[None]):
-        session._see = SimpleNamespace(run=lambda inputs, wrong=wrong: [wrong])
-        assert code_of(lambda: session.see(tile)) == "E157"
-    session._see = rows
+        session._vision_encoder = SimpleNamespace(run=lambda inputs, wrong=wrong: [wrong])
+        assert code_of(lambda: session.encode_images(tile)) == "E157"
+    session._vision_encoder = rows
     assert golden is not None
     (seen,) = read_golden(golden).functions
     assert function_fault(model, seen) is None
-    assert function_fault(model, seen.model_copy(update={"method": "hear"})) == "the model has no method 'hear'"
+    assert (
+        function_fault(model, seen.model_copy(update={"method": "audio_encoder"})) == "the model has no method 'hear'"
+    )
     assert code_of(lambda: function_fault(model, seen.model_copy(update={"method": "decode"}))) == "E152"
 
 
@@ -174,22 +176,25 @@ def test_text_alone_follows_an_image_and_another_image_follows_in_the_same_promp
 
 def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(exported: Fixed) -> None:
     manifest = open_bundle(exported.bundle).manifest
-    sees = manifest.vision_language
-    assert manifest.limits is None and sees is not None
-    see, prefill, decode = manifest.methods
-    assert [method.name for method in manifest.methods] == ["see", "prefill", "decode"]
-    assert see.inputs[0].shape == [1, sees.channels, sees.height, sees.width] and see.outputs[0].shape[0] == sees.rows
-    for method, tokens in ((prefill, sees.limits.prefill_chunk), (decode, 1)):
-        width = see.outputs[0].shape[-1]
+    images = manifest.vision_language
+    assert manifest.limits is None and images is not None
+    encoder, prefill, decode = manifest.methods
+    assert [method.name for method in manifest.methods] == ["vision_encoder", "prefill", "decode"]
+    assert (
+        encoder.inputs[0].shape == [1, images.channels, images.height, images.width]
+        and encoder.outputs[0].shape[0] == images.rows
+    )
+    for method, tokens in ((prefill, images.limits.prefill_chunk), (decode, 1)):
+        width = encoder.outputs[0].shape[-1]
         shapes = {tensor.name: tensor.shape for tensor in method.inputs}
         assert shapes["tokens"] == [1, tokens] and shapes["start"] == shapes["last"] == [1]
         assert shapes["features"] == [1, tokens, width] and shapes["seen"] == [1, tokens, 1]
-        assert ("reach" in shapes) == (sees.ahead != "none")
-        assert ("mrope_positions" in shapes) == (sees.grid is not None)
+        assert ("reach" in shapes) == (images.ahead != "none")
+        assert ("mrope_positions" in shapes) == (images.grid is not None)
     dtype = "float32" if manifest.format == "onnx" else "float16"
     assert {state.dtype for state in manifest.states} == {dtype}
     # The decoder's passes, and the one that makes a static method of it.
-    assert {info.options["method"] for info in manifest.passes} == {"see", "forward", "prefill"}
+    assert {info.options["method"] for info in manifest.passes} == {"vision_encoder", "forward", "prefill"}
     assert manifest.ledger is not None and manifest.ledger.weight_bytes > 0
 
 
@@ -198,7 +203,7 @@ def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(ex
     assert "forward: static methods" in [rung.stage for rung in rungs]
     see, text, whole = rungs[-3:]
     assert [rung.stage for rung in (see, text, whole)] == [
-        *("see: artifact", "forward: artifact", "artifact, from pixels to logits")
+        *("encoder: artifact", "forward: artifact", "artifact, from pixels to logits")
     ]
     assert whole.reference == "transformers float32" and all("executed by" in rung.note for rung in (see, text, whole))
     # A whole chunk, one that is not full, and single tokens.
@@ -211,7 +216,7 @@ def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: F
     golden = read_golden(bundle.golden_path)
     (text,), (seen,) = golden.outputs, golden.functions
     # The prompt takes prefill, what follows decode.
-    assert seen.method == "see" and len(text.prompt_ids) > 1 and len(text.continuation_ids) > 1
+    assert seen.method == "vision_encoder" and len(text.prompt_ids) > 1 and len(text.continuation_ids) > 1
     moved = {name: [values[0] + 2 * seen.tolerance, *values[1:]] for name, values in seen.values.items()}
     logits = [
         probe.model_copy(update={"logits": [v + 2 * text.tolerance for v in probe.logits]}) for probe in text.probes
@@ -231,7 +236,9 @@ def test_commands_know_such_a_bundle(exported: Fixed, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*given, "--max-new-tokens", str(len(wanted) or 1)])
     assert done.exit_code == 0 and json.loads(done.stdout)["tokens"][: len(wanted)] == wanted
     shown = CliRunner().invoke(app, ["inspect", str(bundle)])
-    assert (shown.exit_code == 0 and "see" in shown.stdout and "each 9 tokens" in shown.stdout) or family != QUICK
+    assert (
+        shown.exit_code == 0 and "vision_encoder" in shown.stdout and "each 9 tokens" in shown.stdout
+    ) or family != QUICK
     assert code_of(lambda: bench(bundle)) == "E427"
     manifest, out = open_bundle(bundle).manifest, tmp_path / "app"
     if manifest.format == "mlpackage":
@@ -290,5 +297,5 @@ def test_an_interrupted_export_lowers_what_it_rewrites_again(tmp_path: Path) -> 
     folder = save_vision_language(QUICK, tmp_path / QUICK)
     options = ExportOptions(str(folder), target="host", format="onnx", recipe="float", context=CONTEXT)
     stages_of(resolve_options(options).request).lower(tmp_path, Progress())
-    assert [method.name for method in load_facts(tmp_path).methods] == ["see", "prefill", "decode"]
-    assert (tmp_path / "model.onnx" / "see.onnx").is_file()
+    assert [method.name for method in load_facts(tmp_path).methods] == ["vision_encoder", "prefill", "decode"]
+    assert (tmp_path / "model.onnx" / "encoder.onnx").is_file()

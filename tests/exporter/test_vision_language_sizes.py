@@ -9,7 +9,7 @@ import pytest
 import edgec
 from edgec.bundle.folder import open_bundle
 from tests.exporter.test_vision_language_end_to_end import words
-from tests.sight_bundles import seeing_bundle
+from tests.vision_bundles import vision_bundle
 from tests.vision_language import picture, save_vision_language, tiny_vision_language
 from tests.vision_sized import SIZE, SIZED
 
@@ -33,5 +33,5 @@ def test_an_image_of_the_export_s_size_is_seen_as_it_is(family: str) -> None:
     image = picture(SIZE[1], SIZE[0], seed=5)
     # Not put into a tile: transformers' processor is given the picture itself.
     _, wanted = words(family, "<image>what is this", [image], COUNT, whole=True)
-    said = edgec.load(seeing_bundle(family)).generate("what is this", images=[image], max_new_tokens=COUNT)
+    said = edgec.load(vision_bundle(family)).generate("what is this", images=[image], max_new_tokens=COUNT)
     assert list(said.tokens) == wanted

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import InputError
-from edgec.runtime_py.console_talk import PrintedMessage, answered, wish_of
+from edgec.runtime_py.console_talk import PrintedMessage, answered, chat_options_of
 from edgec.runtime_py.generate import GenerationRequest
 from tests.runtime_py.messages.talk import TOOLS, speaker, talk, tokenizer
 
@@ -15,12 +15,12 @@ CALLS = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>\n' * 2
 
 def test_lines_are_messages_or_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
-    wish = wish_of(tmp_path / "tools.json", 50)
+    chat_options = chat_options_of(tmp_path / "tools.json", 50)
     tokens = tokenizer("<tool_call> </tool_call> <think> </think>")
     chat = talk(tokens, speaker(tokens, f"<think>Hm, a clock.</think>Let me see.\n{CALLS}", "It is late."))
     replies = []
     for line in ("What time is it?", "12:00", '{"zone": "UTC"}'):
-        replies.append(answered(chat, line, GenerationRequest(200), wish, PrintedMessage()))
+        replies.append(answered(chat, line, GenerationRequest(200), chat_options, PrintedMessage()))
     assert [reply is None for reply in replies] == [False, True, False]
     out, err = capsys.readouterr()
     lines = out.splitlines()
@@ -35,4 +35,4 @@ def test_files_that_hold_no_tools(tmp_path: Path) -> None:
     for text, code in (("{}", "E629"), ("[3]", "E620"), (json.dumps([TOOLS[0]] * 2), "E621")):
         (tmp_path / "tools.json").write_text(text)
         with pytest.raises(InputError, match=code):
-            wish_of(tmp_path / "tools.json", None)
+            chat_options_of(tmp_path / "tools.json", None)

@@ -144,13 +144,13 @@ typedef struct {
   int64_t row_count;
   int64_t row_width;       // edgec_model_row_width
   const int64_t* places;   // [row_count] their positions, rising, below token_count
-  const int64_t* reach;    // [token_count] the last position that each token sees, at least its own; null: its own
+  const int64_t* span_end;    // [token_count] the last position that each token sees, at least its own; null: its own
   const int64_t* mrope;    // [3][token_count] positions of three parts; null: its own, thrice
   int64_t mrope_next;      // of the token after them, in all three parts; later ones follow
 } EdgecPlacedRows;
 
 // The width of the rows that a decoder reads in the place of tokens, 0 where it reads none. Then its edgec_session_forward
-// also feeds the further inputs: features, seen, and reach and mrope_positions where it has them; without rows every token
+// also feeds the further inputs: input_embeds, embeds_mask, and span_end and mrope_positions where it has them; without rows every token
 // is read as text.
 EDGEC_API int64_t edgec_model_row_width(const EdgecModel* model);
 

@@ -1,5 +1,5 @@
 // The C interface of images without what runs an artifact, for apps whose artifact the system executes: images in, the
-// tiles that its function "see" reads out, and the places of their rows in a prompt. Nothing of ExecuTorch is needed; of
+// tiles that its function "vision_encoder" reads out, and the places of their rows in a prompt. Nothing of ExecuTorch is needed; of
 // edgec/vision.h the types are used, and its rules hold. Per bundle, then per prompt:
 //
 //     edgec_images_open -> ... -> edgec_images_close
@@ -25,7 +25,7 @@ typedef struct EdgecImages EdgecImages;
 typedef struct {
   const int64_t* rows;  // positions of the rows, rising
   int64_t row_count;
-  const int64_t* reach;  // [tokens]: the last position that each token sees; null: its own
+  const int64_t* span_end;  // [tokens]: the last position that each token sees; null: its own
   const int64_t* mrope;  // [3][tokens]: positions of three parts; null: positions have one part
   int64_t mrope_next;    // all three of the token after the prompt
   int64_t kept;          // the first so many tokens are read as they were without these images
@@ -35,17 +35,17 @@ typedef struct {
 EDGEC_API EdgecImages* edgec_images_open(const char* bundle, int32_t* status, char* error, size_t capacity);
 EDGEC_API void edgec_images_close(EdgecImages* images);
 
-// As edgec_sight_prompt.
+// As edgec_vision_prompt.
 EDGEC_API int edgec_images_prompt(
     EdgecImages* images, const char* text, size_t bytes, const int64_t* sizes, int64_t count, const char** prompt,
     size_t* prompt_bytes, char* error, size_t capacity);
 
-// As edgec_sight_tiles; `of`: images of the prompt.
+// As edgec_vision_tiles; `of`: images of the prompt.
 EDGEC_API int edgec_images_tiles(
     EdgecImages* images, int64_t width, int64_t height, int64_t of, EdgecImageTiles* tiles, char* error,
     size_t capacity);
 
-// As edgec_sight_prepare.
+// As edgec_vision_prepare.
 EDGEC_API int edgec_images_prepare(
     EdgecImages* images, const EdgecImage* image, int64_t of, float* tiles, size_t count, char* error, size_t capacity);
 

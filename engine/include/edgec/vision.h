@@ -1,25 +1,25 @@
-// The C interface of what sees, next to edgec/engine.h, whose rules hold here too: images in, rows in the place of a
+// The C interface of vision, next to edgec/engine.h, whose rules hold here too: images in, rows in the place of a
 // prompt's image tokens.
 //
 // The bundle's tokenizer, which the engine does not have, makes ids of the prompt; the decoder is a session of
 // edgec/engine.h that the caller opened for the method "forward" and feeds as any other. Per bundle, then per prompt:
 //
-//     edgec_sight_open -> edgec_sight_info -> ... -> edgec_sight_close
+//     edgec_vision_open -> edgec_vision_info -> ... -> edgec_vision_close
 //
-//     edgec_sight_prompt   the prompt's text with the places of its images written out; the tokenizer makes ids of it
-//     edgec_sight_begin    a prompt of so many images, which forgets the last one; 0 for a prompt of text alone
-//     edgec_sight_add      each image, in order: it is cut into tiles; its pixels are not needed afterwards
-//     edgec_sight_step     one tile through the image encoder at a time, until none is left; a caller may stop after any
-//     edgec_sight_place    gives the rows to the decoder's session, for the ids of the whole prompt
+//     edgec_vision_prompt   the prompt's text with the places of its images written out; the tokenizer makes ids of it
+//     edgec_vision_begin    a prompt of so many images, which forgets the last one; 0 for a prompt of text alone
+//     edgec_vision_add      each image, in order: it is cut into tiles; its pixels are not needed afterwards
+//     edgec_vision_step     one tile through the image encoder at a time, until none is left; a caller may stop after any
+//     edgec_vision_place    gives the rows to the decoder's session, for the ids of the whole prompt
 //     edgec_session_forward ...   in calls of edgec_session_call_size tokens while the prompt is read
 //
-// A session keeps its rows until the next edgec_sight_place, so tokens that follow the prompt, one by one or several to
-// verify, are fed as ever. Every prompt needs edgec_sight_place, one of text alone too, or the images of the last would
+// A session keeps its rows until the next edgec_vision_place, so tokens that follow the prompt, one by one or several to
+// verify, are fed as ever. Every prompt needs edgec_vision_place, one of text alone too, or the images of the last would
 // stay in their places; a conversation that goes on gives all its tokens and images again, and *kept says how much of the
 // session's state still holds.
 //
-// An EdgecSight belongs to one thread at a time, and so does the session that it is given. Texts that it returns belong to
-// it and are valid until the next call for it, those of EdgecSightInfo until it is closed. They are UTF-8, and end with a
+// An EdgecVision belongs to one thread at a time, and so does the session that it is given. Texts that it returns belong to
+// it and are valid until the next call for it, those of EdgecVisionInfo until it is closed. They are UTF-8, and end with a
 // zero that their length does not count.
 #pragma once
 
@@ -29,12 +29,12 @@
 extern "C" {
 #endif
 
-typedef struct EdgecSight EdgecSight;
+typedef struct EdgecVision EdgecVision;
 
 // Further statuses, of images or prompts that are refused; EdgecStatus has those of other failures.
-enum EdgecSightStatus {
-  EDGEC_SIGHT_ABSENT = 32,       // the bundle's model has no eyes
-  EDGEC_SIGHT_UNDESCRIBED = 33,  // the bundle does not describe how its images are prepared; the text says why
+enum EdgecVisionStatus {
+  EDGEC_VISION_ABSENT = 32,       // the bundle's model has no vision
+  EDGEC_VISION_UNDESCRIBED = 33,  // the bundle does not describe how its images are prepared; the text says why
   EDGEC_IMAGE_SIZE = 34,         // no pixels, above 100 million, or one side above 100 times the other
   EDGEC_IMAGES_TOO_MANY = 35,    // more images than the context holds
   EDGEC_IMAGES_MISPLACED = 36,   // images and their places in the prompt do not agree
@@ -48,7 +48,7 @@ enum EdgecSpecialTokens {
   EDGEC_SPECIAL_TOKENS_NEVER = 1,
 };
 
-// What a bundle's eyes read, in tiles, and write, in rows: each row takes the place of one token of the decoder.
+// What a bundle's vision encoder read, in tiles, and write, in rows: each row takes the place of one token of the decoder.
 typedef struct {
   int64_t channels;  // of a tile
   int64_t height;    // likewise, pixels
@@ -59,7 +59,7 @@ typedef struct {
   const char* placeholder;  // stands for an image in a prompt's text, as chat templates write it
   int32_t special_tokens;   // EdgecSpecialTokens
   int32_t needs_image;      // not 0: prompts without an image are refused
-} EdgecSightInfo;
+} EdgecVisionInfo;
 
 // An image from the caller, upright: `height` lines of `width` pixels. A pixel is red, green and blue, a byte each, and
 // perhaps one more byte that is ignored, such as its opacity.
@@ -80,67 +80,67 @@ typedef struct {
 } EdgecImageTiles;
 
 typedef struct {
-  double prepare_ms;  // to cut and scale the images since edgec_sight_begin, wall time
-  double see_ms;      // of the image encoder, likewise
-} EdgecSightTimes;
+  double prepare_ms;  // to cut and scale the images since edgec_vision_begin, wall time
+  double encode_ms;      // of the image encoder, likewise
+} EdgecVisionTimes;
 
-// Open a bundle's eyes: its manifest and images/preparation.json in the folder `bundle`, and the program `artifact`. The
+// Open a bundle's vision encoder: its manifest and images/preparation.json in the folder `bundle`, and the program `artifact`. The
 // image encoder itself is loaded with the first tile. `packed_path`: the file of its packed weights, as of
 // edgec_model_open, another than the decoder's; null: packed in memory. `status` (may be null): EDGEC_OK or the reason.
-EDGEC_API EdgecSight* edgec_sight_open(
+EDGEC_API EdgecVision* edgec_vision_open(
     const char* bundle, const char* artifact, const char* packed_path, int32_t* status, char* error, size_t capacity);
-EDGEC_API void edgec_sight_close(EdgecSight* sight);
-EDGEC_API void edgec_sight_info(const EdgecSight* sight, EdgecSightInfo* info);
+EDGEC_API void edgec_vision_close(EdgecVision* vision);
+EDGEC_API void edgec_vision_info(const EdgecVision* vision, EdgecVisionInfo* info);
 
 // What becomes of an image of width x height pixels, one of `images` in its prompt.
-EDGEC_API int edgec_sight_tiles(
-    EdgecSight* sight, int64_t width, int64_t height, int64_t images, EdgecImageTiles* tiles, char* error,
+EDGEC_API int edgec_vision_tiles(
+    EdgecVision* vision, int64_t width, int64_t height, int64_t images, EdgecImageTiles* tiles, char* error,
     size_t capacity);
 
 // The text that takes the place of such an image's placeholder: the image token's own text for each row, and what the
 // model wants around the rows of its tiles.
-EDGEC_API int edgec_sight_text(
-    EdgecSight* sight, int64_t width, int64_t height, int64_t images, const char** text, size_t* bytes, char* error,
+EDGEC_API int edgec_vision_text(
+    EdgecVision* vision, int64_t width, int64_t height, int64_t images, const char** text, size_t* bytes, char* error,
     size_t capacity);
 
 // A prompt's whole text, as the tokenizer gets it: `bytes` of `text` with the text of the first image in the place of the
 // first placeholder, and so on. A text without placeholders has its images before it; one without images stays as it is.
 // `sizes`: width and height of each image, [images][2].
-EDGEC_API int edgec_sight_prompt(
-    EdgecSight* sight, const char* text, size_t bytes, const int64_t* sizes, int64_t images, const char** prompt,
+EDGEC_API int edgec_vision_prompt(
+    EdgecVision* vision, const char* text, size_t bytes, const int64_t* sizes, int64_t images, const char** prompt,
     size_t* prompt_bytes, char* error, size_t capacity);
 
 // The tiles of an image as the image encoder reads them: float32 [tiles, channels, height, width], `count` values in all.
 // Nothing else is done with them.
-EDGEC_API int edgec_sight_prepare(
-    EdgecSight* sight, const EdgecImage* image, int64_t images, float* tiles, size_t count, char* error,
+EDGEC_API int edgec_vision_prepare(
+    EdgecVision* vision, const EdgecImage* image, int64_t images, float* tiles, size_t count, char* error,
     size_t capacity);
 
 // Begin a prompt of so many images, which may be 0. Tiles and rows of an earlier prompt are forgotten here, and not in a
 // session that has them.
-EDGEC_API int edgec_sight_begin(EdgecSight* sight, int64_t images, char* error, size_t capacity);
+EDGEC_API int edgec_vision_begin(EdgecVision* vision, int64_t images, char* error, size_t capacity);
 
 // Add the next image. Its tiles wait as bytes; its pixels are read during the call only.
-EDGEC_API int edgec_sight_add(EdgecSight* sight, const EdgecImage* image, char* error, size_t capacity);
+EDGEC_API int edgec_vision_add(EdgecVision* vision, const EdgecImage* image, char* error, size_t capacity);
 
 // Let the image encoder read the next tile; `left`: how many wait after it. Nothing happens where none waits. After a
 // failure the prompt's tiles and rows are forgotten.
-EDGEC_API int edgec_sight_step(EdgecSight* sight, int64_t* left, char* error, size_t capacity);
+EDGEC_API int edgec_vision_step(EdgecVision* vision, int64_t* left, char* error, size_t capacity);
 
 // Let the image encoder read a tile as it is, float32 [channels, height, width], to compare the artifact with golden
 // vectors; it counts as an image of one tile that was begun, added and read.
-EDGEC_API int edgec_sight_see(EdgecSight* sight, const float* tile, size_t count, char* error, size_t capacity);
+EDGEC_API int edgec_vision_encode(EdgecVision* vision, const float* tile, size_t count, char* error, size_t capacity);
 
 // Give the rows of all images to a session of the decoder, in the place of the image tokens among `tokens`: the whole
 // prompt from position 0, `count` of them. All images must have been added and read. A prompt without images takes the
 // rows of an earlier one away. `kept`: the first so many tokens are read as they were without these images, so that the
 // session's state up to there still holds where it was computed from the same tokens; the others must be fed again. The
 // rows are copied into the session.
-EDGEC_API int edgec_sight_place(
-    EdgecSight* sight, EdgecSession* session, const int64_t* tokens, size_t count, int64_t* kept, char* error,
+EDGEC_API int edgec_vision_place(
+    EdgecVision* vision, EdgecSession* session, const int64_t* tokens, size_t count, int64_t* kept, char* error,
     size_t capacity);
 
-EDGEC_API void edgec_sight_times(const EdgecSight* sight, EdgecSightTimes* times);
+EDGEC_API void edgec_vision_times(const EdgecVision* vision, EdgecVisionTimes* times);
 
 #if defined(__cplusplus)
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attention import LAYER, REACH, AttentionCall
+from edgec.ir.attention import LAYER, SPAN_END, AttentionCall
 from edgec.ir.encoder_operators import BIASED_ATTENTION
 from edgec.ir.kv_layout import CacheLayout
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
@@ -86,7 +86,7 @@ class OwnCache:
 
     def _written(self, call: AttentionCall) -> Node:
         """The positions that a call's keys and values have, where its queries are asked by how far they see."""
-        return placeholder(self.graph, "positions") if call.positions.target == REACH else call.positions
+        return placeholder(self.graph, "positions") if call.positions.target == SPAN_END else call.positions
 
 
 def _window(where: CacheLayout) -> int:

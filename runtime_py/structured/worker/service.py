@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from edgec.errors import EdgecError
 from edgec.runtime_py.structured.closing import Closer
+from edgec.runtime_py.structured.constrained_text import ConstrainedText
 from edgec.runtime_py.structured.descriptions import (
     Description,
     described_grammar,
@@ -19,7 +20,6 @@ from edgec.runtime_py.structured.descriptions import (
     normalised,
 )
 from edgec.runtime_py.structured.engine import GrammarEngine, Matcher
-from edgec.runtime_py.structured.held_text import HeldText
 from edgec.runtime_py.structured.refusals import too_much
 from edgec.runtime_py.structured.worker.frames import TEXT, MessageSocket
 from edgec.runtime_py.structured.worker.limits import MEMORY_BYTES, TEXT_SECONDS, TOKEN_SECONDS, limit_job
@@ -41,7 +41,7 @@ class Service:
         """Serve with a vocabulary, or without one, which suffices to describe."""
         self._engine, self._closer = engine, closer
         self._matcher: Matcher | None = None
-        self._texts: dict[int, HeldText] = {}
+        self._texts: dict[int, ConstrainedText] = {}
         self._spent: dict[int, float] = {}
         self._jobs: Mapping[str, Callable[[_Message, bytes], _Answer]] = {
             "describe": self._describe,
@@ -113,7 +113,7 @@ class Service:
     def _begin(self, message: _Message, _: bytes) -> _Answer:
         assert self._matcher is not None
         closer = self._closer if message["closes"] else None
-        text = self._texts[message["text"]] = HeldText(self._matcher.fork(), closer, message["budget"])
+        text = self._texts[message["text"]] = ConstrainedText(self._matcher.fork(), closer, message["budget"])
         return self._state(text, message, {})
 
     def _take(self, message: _Message, _: bytes) -> _Answer:
@@ -129,7 +129,7 @@ class Service:
         count, whole = self._texts[message["text"]].fitting(message["tokens"])
         return {"count": count, "whole": whole}, b""
 
-    def _state(self, text: HeldText, message: _Message, held: dict[str, Any]) -> _Answer:
+    def _state(self, text: ConstrainedText, message: _Message, held: dict[str, Any]) -> _Answer:
         """Where a text is, with the mask of its next token where it is likely to be asked for."""
         mask = b""
         if message["masks"] and not text.stopped:
@@ -140,7 +140,7 @@ class Service:
         return {**held, "accepting": text.accepting, "stopped": text.stopped}, mask
 
     @staticmethod
-    def _mask(text: HeldText) -> bytes:
+    def _mask(text: ConstrainedText) -> bytes:
         return text.packed().tobytes()
 
 

@@ -5,7 +5,7 @@ import KIT
 import Tokenizers
 
 /// What a request's answer sent, or the error that ended it.
-struct Heard: Encodable {
+struct SoundInput: Encodable {
     var text = ""
     var thoughts = ""
     var entries: Set<String> = []
@@ -15,8 +15,8 @@ struct Heard: Encodable {
     var error: String?
 }
 
-actor Ear {
-    var heard = Heard()
+actor AudioFrontend {
+    var heard = SoundInput()
     func hear(_ event: LanguageModelExecutorGenerationChannel.Event) {
         heard.entries.insert(event.entryID ?? "")
         if case .appendText(let text, _) = event.thought { heard.thoughts += text }
@@ -52,7 +52,7 @@ actor Ear {
         let folder = URL(fileURLWithPath: FileManager.default.currentDirectoryPath).appending(path: "bundle")
         let loaded = try await EdgecModel.load(LoadOptions(bundle: folder))
         let model = FoundationModel(loaded, options: KIT.GenerationOptions(maxNewTokens: 12, repetitionPenalty: 1))
-        var heard: [String: Heard] = [:]
+        var heard: [String: SoundInput] = [:]
         let first = [system("Be kind."), prompt("Hi")]
         heard["first"] = try await ask(model, first)
         let answer = Transcript.Entry.response(.init([.text(.init(content: heard["first"]!.text))]))
@@ -92,7 +92,7 @@ actor Ear {
         let same = model.executorConfiguration == FoundationModel(loaded).executorConfiguration
         let known = [LanguageModelCapabilities.Capability.guidedGeneration, .reasoning, .toolCalling]
         let has = known.map { "\(model.capabilities.contains($0))" }.joined(separator: " ")
-        heard["configuration"] = Heard(text: "\(same) \(has)")
+        heard["configuration"] = SoundInput(text: "\(same) \(has)")
         try JSONEncoder().encode(heard).write(to: URL(fileURLWithPath: "heard.json"))
     }
 
@@ -105,8 +105,8 @@ actor Ear {
     static func ask(
         _ model: FoundationModel, _ entries: [Transcript.Entry], _ options: FoundationModels.GenerationOptions = .init(),
         tools: [Transcript.ToolDefinition] = [], schema: GenerationSchema? = nil
-    ) async throws -> Heard {
-        let ear = Ear()
+    ) async throws -> SoundInput {
+        let ear = AudioFrontend()
         let request = LanguageModelExecutorGenerationRequest(
             transcript: Transcript(entries: entries), enabledTools: tools, schema: schema, generationOptions: options)
         let executor = FoundationExecutor(configuration: model.executorConfiguration)

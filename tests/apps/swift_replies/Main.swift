@@ -102,7 +102,7 @@ extension Cases.Message {
 extension Cases.Budget {
     func held(_ tokens: [String], _ allowed: [[Int]]) throws -> [Int] {
         let notation = ThinkingNotation(open: "<think>", close: "</think>", openTokens: open, closeTokens: close)
-        let held = HeldAnswer(tokens: 99, isText: answer == "text") { _, thought in
+        let held = ConstrainedAnswer(tokens: 99, isText: answer == "text") { _, thought in
             Answer(allowed, thought ? 1 : 0, eos: tokens.count - 1)
         }
         let rule = try ThinkingRule(
@@ -122,7 +122,7 @@ extension Cases.Budget {
 }
 
 /// The rule of an answer, whole after two tokens and over after four; after reasoning the first row is left out.
-private final class Answer: HeldText {
+private final class Answer: ConstrainedText {
     private let allowed: [[Int]], first: Int, eos: Int
     private var count = 0
 

@@ -117,7 +117,7 @@ struct Told: Encodable {
             "tools and a schema": await refusal(model, few, .auto, tools: true, .person),
             "stop texts": await refusal(model, stopped, .auto, tools: nil, .person),
         ]
-        let grammar = URL(fileURLWithPath: "calls/0").appending(path: ReplyFacts.heldChoices["auto"]!)
+        let grammar = URL(fileURLWithPath: "calls/0").appending(path: ReplyFacts.constrainedChoices["auto"]!)
         var content = try Data(contentsOf: grammar)
         content[content.count - 1] ^= 1
         try content.write(to: grammar)

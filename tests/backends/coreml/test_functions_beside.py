@@ -26,8 +26,8 @@ TILE = torch.linspace(-1, 1, 8).reshape(1, 8)
 
 def functions() -> dict[str, Program]:
     torch.manual_seed(0)
-    see = capture_module(torch.nn.Linear(8, 4).eval(), (TILE,), input_names=["pixels"])
-    return {"see": see, **methods(cached("short llama"), passes("in_place"))}
+    encoder = capture_module(torch.nn.Linear(8, 4).eval(), (TILE,), input_names=["pixels"])
+    return {"vision_encoder": encoder, **methods(cached("short llama"), passes("in_place"))}
 
 
 @pytest.mark.slow
@@ -37,13 +37,13 @@ def test_it_is_found_by_its_name_and_the_decoder_computes_what_it_did_alone(cut:
     whole = sum(stored_sizes(programs["prefill"]).values())
     mlpackage.lower(programs, path, lambda step, done, total: None, part_bytes=whole // 2 if cut else None)
     held = [set(load_package(package).functions) for package in mlpackage.packages(path)]
-    assert held[0] == ({"see"} if cut else {"see", "prefill", "decode"})
+    assert held[0] == ({"vision_encoder"} if cut else {"vision_encoder", "prefill", "decode"})
     assert all(each == {"prefill", "decode"} for each in held[1:]) and (len(held) > 2) == cut
-    (made,) = mlpackage.function_of(path, "see").run({"pixels": TILE}).values()
-    torch.testing.assert_close(made.float(), programs["see"].graph(TILE)[0], atol=1e-2, rtol=0)
+    (made,) = mlpackage.function_of(path, "vision_encoder").run({"pixels": TILE}).values()
+    torch.testing.assert_close(made.float(), programs["vision_encoder"].graph(TILE)[0], atol=1e-2, rtol=0)
     assert relative(run_static(mlpackage.execute(path), tokens(), PLAN), reference("short llama")) < 3e-2
     with pytest.raises(InputError, match="E421"):
-        mlpackage.function_of(path, "hear")
+        mlpackage.function_of(path, "audio_encoder")
 
 
 @pytest.mark.slow

@@ -63,8 +63,8 @@ int main(int, char** arguments) {
   std::mt19937_64 random(std::stoull(arguments[4]));
   for (uint64_t left = std::stoull(arguments[5]); left > 0; --left) {
     std::string damaged = intact;
-    const size_t reach = random() % 2 ? std::min(intact.size(), kIndex) : intact.size();
-    const size_t place = intact.size() - 1 - random() % reach, bit = random() % 8;
+    const size_t span_end = random() % 2 ? std::min(intact.size(), kIndex) : intact.size();
+    const size_t place = intact.size() - 1 - random() % span_end, bit = random() % 8;
     const bool cut = random() % 16 == 0;
     cut ? damaged.resize(place) : void(damaged[place] = static_cast<char>(damaged[place] ^ 1 << bit));
     put(laid_out, damaged, before);

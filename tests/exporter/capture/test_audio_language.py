@@ -11,7 +11,7 @@ from edgec.bundle.audio_language import AUDIO_LANGUAGE_METHODS
 from edgec.bundle.entry_points import Limits
 from edgec.exporter.capture.audio_language import capture_audio_language
 from edgec.exporter.capture.decoder import build_skeleton
-from edgec.exporter.parity.audio_language import HearingModel, SoundProbe, sound_probe
+from edgec.exporter.parity.audio_language import AudioModel, SoundProbe, sound_probe
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_logits
 from edgec.exporter.parity.rows_and_text import ProbedRows
@@ -36,26 +36,26 @@ TOLERANCE = 2e-5
 
 def captured(family: str, folder: Path) -> tuple[ModelSource, dict[str, Program]]:
     source = resolve(str(save_audio_language(family, folder)))
-    assert source.ears is not None and source.weights is not None
+    assert source.audio is not None and source.weights is not None
     build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
-    return source, capture_audio_language(build, source.ears, model_spec(source.config), source.weights, 96)
+    return source, capture_audio_language(build, source.audio, model_spec(source.config), source.weights, 96)
 
 
 def probe_of(source: ModelSource, family: str) -> SoundProbe:
-    assert source.ears is not None
-    return sound_probe(source.ears.info(LIMITS, ROWS[family]), Probe(tuple(range(14, 28)), (), "counted"))
+    assert source.audio is not None
+    return sound_probe(source.audio.info(LIMITS, ROWS[family]), Probe(tuple(range(14, 28)), (), "counted"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", EACH)
 def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
-    assert source.weights is not None and made["hear"].interface.outputs[0].shape == (ROWS[family], 32)
+    assert source.weights is not None and made["audio_encoder"].interface.outputs[0].shape == (ROWS[family], 32)
     probe = probe_of(source, family)
-    reference = HearingModel(source, source.weights).reference(probe)
+    reference = AudioModel(source, source.weights).reference(probe)
     assert probe.info.sound.frames == FRAMES
     for inputs, wanted in ((probe.whole, reference.whole), (probe.in_text, reference.in_text)):
-        heard = first_output(made["hear"].graph(*inputs))
+        heard = first_output(made["audio_encoder"].graph(*inputs))
         torch.testing.assert_close(heard[: len(wanted)], wanted, atol=TOLERANCE, rtol=0)
     placed = ProbedRows(AUDIO_LANGUAGE_METHODS, probe, reference).methods()["forward"]
     logits = text_logits(made["forward"], placed.calls(made["forward"].interface))
@@ -70,7 +70,7 @@ def test_silence_after_a_sound_matters_where_attention_is_not_told_of_it(family:
     other = probe.features.clone()
     # The convolutions of the last position that is sound reach one frame further.
     other[..., 124:] += 1
-    rows = [first_output(made["hear"].graph(features, frames))[:25] for features in (probe.features, other)]
+    rows = [first_output(made["audio_encoder"].graph(features, frames))[:25] for features in (probe.features, other)]
     moved = (rows[0] - rows[1])[: probe.info.rows_of(120)].abs().max()
     assert (moved < TOLERANCE) == (family in MASKED)
 
@@ -80,8 +80,8 @@ def test_silence_after_a_sound_matters_where_attention_is_not_told_of_it(family:
 def test_the_passes_leave_nothing_that_executorch_has_no_kernel_for(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
     probe, aten = probe_of(source, family), torch.ops.aten
-    before = first_output(made["hear"].graph(probe.features, torch.tensor([120])))
-    hear = run_passes(made["hear"], audio_language_passes(Recipe(name="plain"), LIMITS)["hear"])
-    assert not nodes_of(hear.graph, aten.conv1d.default, aten.avg_pool1d.default)
-    after = first_output(hear.graph(probe.features, torch.tensor([120])))
+    before = first_output(made["audio_encoder"].graph(probe.features, torch.tensor([120])))
+    encoder = run_passes(made["audio_encoder"], audio_language_passes(Recipe(name="plain"), LIMITS)["audio_encoder"])
+    assert not nodes_of(encoder.graph, aten.conv1d.default, aten.avg_pool1d.default)
+    after = first_output(encoder.graph(probe.features, torch.tensor([120])))
     torch.testing.assert_close(after.reshape(before.shape), before, atol=TOLERANCE, rtol=0)

@@ -11,7 +11,7 @@ import pytest
 from edgec.devices.prediction import app_limit, forecast
 from edgec.devices.targets import all_targets
 from edgec.exporter.resolve import planned, planned_source, resolved, widths
-from edgec.exporter.sources import held_states
+from edgec.exporter.sources import module_states
 from edgec.exporter.sources.model_source import ModelSource
 
 
@@ -24,7 +24,7 @@ def cache_models(patch: pytest.MonkeyPatch) -> None:
     _once(patch, widths, "read_config", _words)
     _once(patch, widths, "whole_config", _shape)
     _once(patch, widths, "load_recipe", str)
-    _once(patch, held_states, "recurrences_called", lambda model: str(model.config))
+    _once(patch, module_states, "recurrences_called", lambda model: str(model.config))
     _once(patch, forecast, "footprint", _listed)
     targets = all_targets()
     for place in (planned, app_limit):

@@ -1,4 +1,4 @@
-"""Which models have ears that edgec knows, and files that do not say what they read."""
+"""Which models have audio that edgec knows, and files that do not say what they read."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def code_of(folder: Path, **options: Any) -> tuple[str, str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_is_known_with_its_windows_and_its_token(family: str, tmp_path: Path) -> None:
     source = resolve(str(saved(family, tmp_path)), random_weights=True)
-    assert source.kind == "audio-language" and source.task == "audio-text-to-text" and source.ears is not None
-    ears = source.ears
-    assert (ears.sound.mels, ears.sound.frames, ears.stride) == (MELS, FRAMES, 2)
-    assert ears.audio_token == MARKS.index(AUDIO_MARKS[family]) and ears.family == family
-    assert (ears.windows, ears.whole, ears.marks) == CUTS[family]
-    assert bool(ears.template) == (family == "qwen2_audio") and source.config["num_hidden_layers"] == 2
+    assert source.kind == "audio-language" and source.task == "audio-text-to-text" and source.audio is not None
+    audio = source.audio
+    assert (audio.sound.mels, audio.sound.frames, audio.stride) == (MELS, FRAMES, 2)
+    assert audio.audio_token == MARKS.index(AUDIO_MARKS[family]) and audio.family == family
+    assert (audio.windows, audio.whole, audio.marks) == CUTS[family]
+    assert bool(audio.template) == (family == "qwen2_audio") and source.config["num_hidden_layers"] == 2
 
 
 @pytest.mark.long
@@ -59,13 +59,13 @@ def test_the_description_of_a_processor_is_believed(tmp_path: Path) -> None:
     described = {"feature_extractor": extractor, "max_audio_len": 10}
     (folder / "processor_config.json").write_text(json.dumps(described))
     source = resolve(str(folder), random_weights=True)
-    assert source.ears is not None and source.ears.windows == 5 and source.ears.sound.frames == FRAMES
+    assert source.audio is not None and source.audio.windows == 5 and source.audio.sound.frames == FRAMES
 
 
 @pytest.mark.long
 def test_the_text_part_can_be_asked_for(tmp_path: Path) -> None:
     source = resolve(str(saved("qwen2_audio", tmp_path)), random_weights=True, task="text-generation")
-    assert source.kind == "decoder" and source.ears is None
+    assert source.kind == "decoder" and source.audio is None
 
 
 @pytest.mark.long

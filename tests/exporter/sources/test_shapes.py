@@ -88,6 +88,6 @@ def test_eyes_lie_beside_the_decoder_and_no_token_reads_them() -> None:
 def test_formats_of_fixed_shapes_and_the_text_task_take_the_text_part() -> None:
     config = config_of("tiny-smolvlm")
     static, asked = model_shape(config, form=FORMS["vulkan", "pte"]), model_shape(config, task="text-generation")
-    assert static.encoder is None and "its eyes are not counted" in static.remarks[0]
+    assert static.encoder is None and "its vision are not counted" in static.remarks[0]
     assert asked == decoder_shape(config)
     assert model_shape(config, form=FORMS["coreml", "mlpackage"]) == model_shape(config)

@@ -1,4 +1,4 @@
-"""Which models have eyes that edgec knows, and configs that do not say what they read."""
+"""Which models have vision that edgec knows, and configs that do not say what they read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.sources.vision_language import eyes_of
+from edgec.exporter.sources.vision_language import vision_of
 from tests.vision_language import FAMILIES
 from tests.vision_sized import SIZED
 from tests.vision_words import IMAGE_TOKEN
@@ -30,15 +30,15 @@ def test_each_family_is_known_with_its_tile_and_its_token(family: str, tmp_path:
     source = resolve(str(saved(family, tmp_path)), random_weights=True)
     # Where the encoder reads images of any size, the default has 16 x 16 rows, here of 8 x 8 pixels.
     edge = 128 if family in SIZED else 24 if family in ("llava", "paligemma") else 32
-    assert source.kind == "vision-language" and source.eyes is not None
-    assert source.eyes.shape == (3, edge, edge) and source.eyes.image_token == IMAGE_TOKEN
-    assert source.eyes.grid == ((16, 16) if family.startswith("qwen") else None)
+    assert source.kind == "vision-language" and source.vision is not None
+    assert source.vision.shape == (3, edge, edge) and source.vision.image_token == IMAGE_TOKEN
+    assert source.vision.grid == ((16, 16) if family.startswith("qwen") else None)
     assert source.task == "image-text-to-text" and source.config["num_hidden_layers"] == 2
 
 
 def test_the_text_part_can_be_asked_for(tmp_path: Path) -> None:
     source = resolve(str(saved("llava", tmp_path)), random_weights=True, task="text-generation")
-    assert source.kind == "decoder" and source.eyes is None
+    assert source.kind == "decoder" and source.vision is None
 
 
 @pytest.mark.parametrize("size", [None, 0, 1 << 20, [32]])
@@ -46,7 +46,7 @@ def test_sizes_that_make_no_sense_are_refused(size: Any, tmp_path: Path) -> None
     config = FAMILIES["llava"]().config
     config.vision_config.__dict__["image_size"] = size
     with pytest.raises(InputError) as error:
-        eyes_of(config, tmp_path)
+        vision_of(config, tmp_path)
     assert error.value.code == "E650"
 
 
@@ -54,7 +54,7 @@ def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
     config = FAMILIES["llava"]().config
     config.image_token_id = config.text_config.vocab_size
     with pytest.raises(InputError) as error:
-        eyes_of(config, tmp_path)
+        vision_of(config, tmp_path)
     assert error.value.code == "E650"
 
 
@@ -63,7 +63,7 @@ def test_patches_that_make_no_sense_are_refused(vision: dict[str, Any], tmp_path
     config = FAMILIES["qwen2_vl"]().config
     config.vision_config.__dict__.update(vision)
     with pytest.raises(InputError) as error:
-        eyes_of(config, tmp_path)
+        vision_of(config, tmp_path)
     assert error.value.code == "E650"
 
 

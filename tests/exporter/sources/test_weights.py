@@ -21,7 +21,7 @@ from edgec.exporter.sources.pickle_weights import open_pickles
 from edgec.exporter.sources.safetensors_header import DTYPES, read_header
 from edgec.exporter.sources.source_weights import random_weights
 from edgec.exporter.sources.weight_choice import stored_weights
-from edgec.exporter.sources.weights import HeldWeights, RandomWeights, open_files
+from edgec.exporter.sources.weights import LoadedWeights, RandomWeights, open_files
 from tests.exporter.tiny_sources import llama_tensors, raw_safetensors, write_llama, write_shards, write_sparse
 
 F32_PAIR = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -222,7 +222,7 @@ def test_random_weights_come_in_the_dtype_of_a_checkpoint() -> None:
 
 
 def test_held_weights_are_made_once_until_they_are_let_go() -> None:
-    held = HeldWeights(RandomWeights({"a.weight": (4, 4)}))
+    held = LoadedWeights(RandomWeights({"a.weight": (4, 4)}))
     first = held.tensor("a.weight")
     assert held.tensor("a.weight") is first
     held.let_go()

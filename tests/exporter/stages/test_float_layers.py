@@ -15,7 +15,7 @@ from edgec.exporter.stages.wider_layers import wider_line
 from edgec.ir.program import Program
 
 
-class Heard(nn.Module):
+class SoundInput(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.front = nn.Conv1d(4, 16, 3)
@@ -28,7 +28,7 @@ class Heard(nn.Module):
 
 def heard() -> Program:
     torch.manual_seed(0)
-    return capture_module(Heard().eval(), (torch.randn(1, 4, 22),))
+    return capture_module(SoundInput().eval(), (torch.randn(1, 4, 22),))
 
 
 def test_convolutions_and_recurrent_layers_in_float_are_named_with_their_bytes() -> None:

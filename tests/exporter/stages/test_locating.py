@@ -149,7 +149,7 @@ SAVE["vision_language"] = lambda folder: save_vision_language("idefics3", folder
             for each in [
                 ("encoder_decoder", "forward", 0),
                 ("encoder_decoder", "forward", 2),
-                ("vision_language", "see", 1),
+                ("vision_language", "vision_encoder", 1),
                 ("vision_language", "forward", 1),
             ]
         ),

@@ -222,12 +222,12 @@ def attends(module: Attends) -> tuple[Program, tuple[torch.Tensor, ...]]:
 @pytest.mark.parametrize("lowest", [torch.finfo(torch.float32).min, -1e9])
 def test_rows_that_see_nothing_weigh_all_keys_alike(fills: bool, lowest: float) -> None:
     program, inputs = attends(Attends(lowest, fills=fills))
-    changed = run_pass(program, FiniteMask(blind_rows=True))
+    changed = run_pass(program, FiniteMask(hidden_rows=True))
     (wanted,), (got,) = program.graph(*inputs), changed.graph(*inputs)
     # The sum of five exponentials, in another order where a compiler chooses so.
     torch.testing.assert_close(got, wanted, atol=1e-6, rtol=0)
     assert wanted[1, 0].tolist() == pytest.approx([0.2] * 5)
-    again = run_pass(changed, FiniteMask(blind_rows=True))
+    again = run_pass(changed, FiniteMask(hidden_rows=True))
     assert [node.target for node in again.graph.graph.nodes] == [node.target for node in changed.graph.graph.nodes]
     largest = max(abs(value) for node in changed.graph.graph.nodes for value in node.args if isinstance(value, float))
     assert largest < torch.finfo(torch.float16).max
@@ -241,7 +241,7 @@ def test_rows_that_all_see_something_need_no_clamp() -> None:
 @pytest.mark.parametrize("lowest", [-torch.inf, -1e30])
 def test_a_mask_that_an_output_shows_stays(lowest: float) -> None:
     program, inputs = attends(Attends(lowest, fills=True, shows=True))
-    changed = run_pass(program, FiniteMask(blind_rows=True))
+    changed = run_pass(program, FiniteMask(hidden_rows=True))
     assert torch.equal(changed.graph(*inputs)[1], program.graph(*inputs)[1])
 
 

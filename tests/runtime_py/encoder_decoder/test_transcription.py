@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.bundle.entry_points import EncoderDecoderInfo, Heard, Limits, SoundInfo, WaveformInfo
+from edgec.bundle.entry_points import EncoderDecoderInfo, Limits, SoundInfo, SoundInput, WaveformInfo
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
@@ -38,7 +38,7 @@ NOISE: Samples = np.random.default_rng(0).normal(0, 0.1, 40_000).astype(np.float
 class ScriptedSession(FakeStepper):
     """Says one script after each source that it reads, and the first language after a bare start token."""
 
-    def __init__(self, scripts: Sequence[Sequence[int]], sound: Heard = SOUND) -> None:
+    def __init__(self, scripts: Sequence[Sequence[int]], sound: SoundInput = SOUND) -> None:
         super().__init__(self._next, vocab_size=96)
         limits = Limits(context=64, prefill_chunk=8, logit_rows=8)
         kind = "sound" if isinstance(sound, SoundInfo) else "waveform"

@@ -139,10 +139,12 @@ def test_random_models_write_calls_that_fulfil_their_schema(name: str, special: 
     # A tool without arguments is always called within the tokens; texts of a random model may not end.
     for seed, tools in enumerate([[NOW], *[TOOLS] * examples(8)]):
         chat = talk(tokens, RandomStepper(len(tokens), seed))
-        budget = 5 if chat.dialect.thinking else None
+        budget = 5 if chat.message_format.thinking else None
         try:
             reply = chat.answer(
-                "?", _request(seed), chat.wish(tools, "required", parallel_tool_calls=False, thinking_budget=budget)
+                "?",
+                _request(seed),
+                chat.chat_options(tools, "required", parallel_tool_calls=False, thinking_budget=budget),
             )
         except MalformedCall as error:
             assert error.text and error.code == "E623"
@@ -234,4 +236,4 @@ def test_tools_and_a_structure_exclude_each_other() -> None:
     made = wanted(json=True)
     assert made is not None
     with pytest.raises(InputError, match="E627"):
-        chat.answer("?", GenerationRequest(structure=structures().compiled(made)), chat.wish(TOOLS))
+        chat.answer("?", GenerationRequest(structure=structures().compiled(made)), chat.chat_options(TOOLS))

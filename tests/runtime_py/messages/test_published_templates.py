@@ -21,7 +21,7 @@ from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.notations import CALL_FORMS, call_form, thinking_form
 from edgec.runtime_py.chat import Conversation
-from edgec.runtime_py.messages.dialect import Dialect, Wish
+from edgec.runtime_py.messages.message_format import ChatOptions, MessageFormat
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK
 from tests.runtime_py.fake_stepper import FakeStepper
 from tests.runtime_py.messages import test_calls, test_thinking
@@ -123,11 +123,11 @@ def tokenizer_of(name: str) -> Any:
     return made
 
 
-def dialect_of(name: str) -> Dialect:
+def message_format_of(name: str) -> MessageFormat:
     def structures() -> Any:
         raise AssertionError("no grammar is needed")
 
-    return Dialect(tokenizer_of(name), structures)
+    return MessageFormat(tokenizer_of(name), structures)
 
 
 def call_message(**fields: Any) -> dict[str, Any]:
@@ -166,10 +166,10 @@ class Scripted:
         return self.turn[place] if 0 <= place < len(self.turn) else int(self.tokenizer.eos_token_id)
 
 
-def closing(dialect: Dialect, prompt: Sequence[int], wish: Wish) -> int:
+def closing(message_format: MessageFormat, prompt: Sequence[int], chat_options: ChatOptions) -> int:
     """The tokens that close a reasoning which the prompt has opened, at a budget of 0."""
-    opened = dialect.thinking is not None and dialect.manner(prompt, wish).phase == THINK
-    return len(dialect.spelled(dialect.thinking.close)) if opened and dialect.thinking else 0
+    opened = message_format.thinking is not None and message_format.parser(prompt, chat_options).phase == THINK
+    return len(message_format.spelled(message_format.thinking.close)) if opened and message_format.thinking else 0
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -185,10 +185,10 @@ def test_a_call_goes_there_and_its_result_back(name: str) -> None:
     model = Scripted(tokens)
     eos = frozenset([tokens.eos_token_id])
     chat = Conversation(model.stepper, tokens, lambda ids: decode_tokens(tokens, ids), eos)
-    wish = chat.wish([TOOL], thinking_budget=0)
-    prompt = chat.dialect.prompt([USER], wish)
+    chat_options = chat.chat_options([TOOL], thinking_budget=0)
+    prompt = chat.message_format.prompt([USER], chat_options)
     assert all(part in text_of(name, [USER]) for part in (PROBE.name, PROBE.key, USER["content"]))
-    model.say(len(prompt) + closing(chat.dialect, prompt, wish), call)
+    model.say(len(prompt) + closing(chat.message_format, prompt, chat_options), call)
     reply = chat.send(USER["content"], tools=[TOOL], thinking_budget=0)
     assert [(each.name, each.arguments) for each in reply.tool_calls] == [(PROBE.name, ARGUMENTS)]
     assert not reply.text
@@ -200,9 +200,11 @@ def test_a_call_goes_there_and_its_result_back(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_THINKING)
 def test_the_template_says_where_an_answer_begins(name: str) -> None:
-    dialect = dialect_of(name)
-    for wish, phase in zip((Wish(), Wish(thinking_budget=0)), PUBLISHED[name].phases, strict=True):
-        assert dialect.manner(dialect.prompt([USER], wish), wish).phase == phase
+    message_format = message_format_of(name)
+    for chat_options, phase in zip(
+        (ChatOptions(), ChatOptions(thinking_budget=0)), PUBLISHED[name].phases, strict=True
+    ):
+        assert message_format.parser(message_format.prompt([USER], chat_options), chat_options).phase == phase
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_CALLS if PUBLISHED[name].thinking])

@@ -11,7 +11,7 @@ import pytest
 from edgec.bundle.notations import THINKING_FORMS, ThinkingForm
 from edgec.errors import InputError
 from edgec.runtime_py.generate import GenerationRequest
-from edgec.runtime_py.messages.dialect import Wish
+from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
@@ -91,11 +91,11 @@ def test_a_template_that_opens_reasoning_itself() -> None:
 def test_a_budget_of_nothing_switches_it_off_where_the_template_can() -> None:
     tokens = marked(FORMS["think"], SPECIAL["think"], OPENED)
     chat = talk(tokens, speaker(tokens, "Yes.", "<think>Hm</think>Yes.", "Yes."))
-    off = chat.dialect.prompt([{"role": "user", "content": "?"}], Wish(thinking_budget=0))
+    off = chat.message_format.prompt([{"role": "user", "content": "?"}], ChatOptions(thinking_budget=0))
     assert tokens.decode(off).endswith("<think>\n\n</think>\n\n")
     assert chat.send("?", thinking_budget=0).reasoning == ""
     for budget in (None, 9):
-        on = chat.dialect.prompt([{"role": "user", "content": "?"}], Wish(thinking_budget=budget))
+        on = chat.message_format.prompt([{"role": "user", "content": "?"}], ChatOptions(thinking_budget=budget))
         assert tokens.decode(on).endswith("<|assistant|>")
     assert chat.send("?").reasoning == "Hm"
 
@@ -133,7 +133,9 @@ def test_a_structured_answer_comes_after_reasoning(name: str, special: tuple[str
     for seed in range(4):
         sampled = GenerationRequest(200, Sampling(temperature=1.0, seed=seed), structure=made.compiled(one))
         made_up = (
-            talk(tokens, RandomStepper(len(tokens), seed)).answer("?", sampled, Wish(thinking_budget=5)).generation
+            talk(tokens, RandomStepper(len(tokens), seed))
+            .answer("?", sampled, ChatOptions(thinking_budget=5))
+            .generation
         )
         assert made_up.finish_reason in ("eos", "complete") and isinstance(made_up.value["a"], int)
 

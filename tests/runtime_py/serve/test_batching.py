@@ -18,9 +18,9 @@ import pytest
 
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve import scheduler
-from edgec.runtime_py.serve.desks import Batch, Turns
 from edgec.runtime_py.serve.hosted import Answer, Hosted
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
+from edgec.runtime_py.serve.slot_schedulers import BatchedSlots, OneSlot
 from edgec.runtime_py.sessions.step import SessionCall, step
 from tests.runtime_py.serve.running import NOW, Running, model_of, running
 
@@ -39,7 +39,7 @@ def model(batched_bundle: Path) -> Model:
 def server(model: Model) -> Iterator[Running]:
     """A server that remembers nothing yet."""
     with running(model, limits=LIMITS) as made:
-        assert isinstance(made.hosted[0], Hosted) and isinstance(made.hosted[0].desk, Batch)
+        assert isinstance(made.hosted[0], Hosted) and isinstance(made.hosted[0].slots, BatchedSlots)
         yield made
 
 
@@ -105,7 +105,9 @@ def test_a_beginning_that_another_answer_is_reading_is_copied(
     server: Running, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, usage = ask(server, system=SYSTEM, said="Go", temperature=1, seed=1)
-    prompts = [model.dialect.prompt(body(server, system=SYSTEM, said=said)["messages"]) for said in ("Go", "Another")]
+    prompts = [
+        model.message_format.prompt(body(server, system=SYSTEM, said=said)["messages"]) for said in ("Go", "Another")
+    ]
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*prompts, strict=False))) // 64 * 64
     assert usage["prompt_tokens_details"]["cached_tokens"] == 0 and shared >= 64
     with running(model, limits=LIMITS) as other:
@@ -209,7 +211,7 @@ def test_a_closed_connection_stops_decoding_within_a_token(server: Running, monk
 
 def test_a_bundle_whose_sessions_cannot_share_a_call_takes_turns(tiny_bundle: Path) -> None:
     hosted = Hosted(model_of(tiny_bundle), LIMITS)
-    assert isinstance(hosted.desk, Turns) and "among the activations" in hosted.desk.why
+    assert isinstance(hosted.slots, OneSlot) and "among the activations" in hosted.slots.why
     hosted.close()
 
 

@@ -23,33 +23,33 @@ from hypothesis import strategies as st
 from benchmarks.harness.jobs import status_bytes
 from edgec.free_memory import return_free_memory
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.desks import Batch, Turns
 from edgec.runtime_py.serve.hosted import Answer, Hosted
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
+from edgec.runtime_py.serve.slot_schedulers import BatchedSlots, OneSlot
 from tests.example_counts import examples
 from tests.runtime_py.serve.running import ASK, Running, model_of, running
 
 LIMITS = replace(DEFAULT_LIMITS, sessions=8)
 # 1,000 requests left 0.4 MiB of the C library's own; ten times as much is 4 KiB a request, less than an answer holds.
 GROWTH_BYTES = 4 << 20
-DESKS = {"turns": ("tiny_bundle", Turns), "batch": ("batched_bundle", Batch)}
+DESKS = {"turns": ("tiny_bundle", OneSlot), "batch": ("batched_bundle", BatchedSlots)}
 
 
 @pytest.fixture(scope="module", params=DESKS)
-def desk(request: pytest.FixtureRequest) -> str:
+def slots(request: pytest.FixtureRequest) -> str:
     """A row of DESKS."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def model(request: pytest.FixtureRequest, desk: str) -> Model:
-    return model_of(request.getfixturevalue(DESKS[desk][0]))
+def model(request: pytest.FixtureRequest, slots: str) -> Model:
+    return model_of(request.getfixturevalue(DESKS[slots][0]))
 
 
 @pytest.fixture(scope="module")
-def server(model: Model, desk: str) -> Iterator[Running]:
+def server(model: Model, slots: str) -> Iterator[Running]:
     with running(model, limits=LIMITS) as made:
-        assert isinstance(made.hosted[0], Hosted) and isinstance(made.hosted[0].desk, DESKS[desk][1])
+        assert isinstance(made.hosted[0], Hosted) and isinstance(made.hosted[0].slots, DESKS[slots][1])
         yield made
 
 

@@ -14,9 +14,9 @@ import pytest
 from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.serve import scheduler as module
-from edgec.runtime_py.serve.desks import sessions_within
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
 from edgec.runtime_py.serve.scheduler import Asked, BatchedStepper, Closed, Scheduler, compute_together, next_calls
+from edgec.runtime_py.serve.slot_schedulers import sessions_within
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.step import SessionCall
 

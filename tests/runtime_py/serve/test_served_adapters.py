@@ -18,10 +18,10 @@ from edgec.runtime_py.adapters.adapter_file import Adapter, adapter, write_adapt
 from edgec.runtime_py.adapters.make import make_adapter
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.adapters import read_adapters
-from edgec.runtime_py.serve.desks import Batch, Turns
 from edgec.runtime_py.serve.hosted import Hosted
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
 from edgec.runtime_py.serve.server import ServeOptions, made_server
+from edgec.runtime_py.serve.slot_schedulers import OneSlot
 from tests.runtime_py.adapters.loras import ATTENTION, EVERY, pairs, write_lora
 from tests.runtime_py.serve.running import Running, model_of, running
 
@@ -52,7 +52,7 @@ def server(model: Model, read: dict[str, Adapter], request: pytest.FixtureReques
     """A server that remembers nothing yet: one that writes answers together, and one that writes them in turns."""
     with running(model, limits=replace(DEFAULT_LIMITS, sessions=request.param), adapters=read) as made:
         assert isinstance(made.hosted[0], Hosted)
-        assert isinstance(made.hosted[0].desk, Batch if request.param > 1 else Turns)
+        assert isinstance(made.hosted[0].slots, BatchedSlots if request.param > 1 else OneSlot)
         yield made
 
 

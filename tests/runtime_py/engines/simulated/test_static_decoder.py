@@ -88,12 +88,12 @@ def test_a_recurrence_takes_each_token_in_once(rows: list[int], calls: list[tupl
 def test_rows_in_the_place_of_tokens_are_padded_and_cut_with_them() -> None:
     given: list[tuple[str, Mapping[str, Tensor]]] = []
 
-    class Seeing(Remembering):
+    class WithVision(Remembering):
         def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
             given.append((method, {name: inputs[name] for name in ("features", "seen")}))
             return super().call(method, {name: inputs[name] for name in ("tokens", "start", "last")})
 
-    toy, limits = Seeing(held=dict.fromkeys(range(12), 0)), Limits(context=10, prefill_chunk=CHUNK, logit_rows=1)
+    toy, limits = WithVision(held=dict.fromkeys(range(12), 0)), Limits(context=10, prefill_chunk=CHUNK, logit_rows=1)
     decoder = StaticDecoder(toy, limits, row_inputs=["features", "seen"])
     features = np.arange(6, dtype=np.float32).reshape(1, 3, 2)
     rows = [features, np.array([[[True], [False], [True]]])]
