@@ -202,9 +202,9 @@ class VisionLanguageInfo(JsonPart):
     """An artifact with vision_encoder and forward, or vision_encoder, prefill and decode: see docs/multimodal.md.
 
     ``limits``: of the decoder; ``channels``, ``height``, ``width``: of a tile, the input of its encoder; ``rows``:
-    tokens that a tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
-    ``bundle/noncausal_spans.py``; ``patches``: where the model reads images of any size, and the export fixed one;
-    ``grid``: the rows of a tile, high and wide, where tokens have the positions of ``bundle/mrope.py``.
+    tokens that a tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after
+    itself, see ``bundle/noncausal_spans.py``; ``patches``: where the model reads images of any size, and the export
+    fixed one; ``grid``: the rows of a tile, high and wide, where tokens have the positions of ``bundle/mrope.py``.
     """
 
     limits: Limits

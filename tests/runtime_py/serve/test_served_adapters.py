@@ -21,7 +21,7 @@ from edgec.runtime_py.serve.adapters import read_adapters
 from edgec.runtime_py.serve.hosted import Hosted
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
 from edgec.runtime_py.serve.server import ServeOptions, made_server
-from edgec.runtime_py.serve.slot_schedulers import OneSlot
+from edgec.runtime_py.serve.slot_schedulers import BatchedSlots, OneSlot
 from tests.runtime_py.adapters.loras import ATTENTION, EVERY, pairs, write_lora
 from tests.runtime_py.serve.running import Running, model_of, running
 
