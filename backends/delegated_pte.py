@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
-from edgec.backends.xnnpack.norms import write_out_norms
+from edgec.backends.cpu.rewrites.norms import write_out_norms
 from edgec.bundle.findings import Delegation, Fallback
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Program

@@ -76,7 +76,7 @@ def unfitted() -> tuple[Observation, ...]:
 @cache
 def shape_of(decoder: str) -> DecoderShape:
     """A measured decoder's layers and parameters, from its published config."""
-    from edgec.exporter.sources.parameters import decoder_shape
+    from edgec.exporter.dimensions.parameters import decoder_shape
 
     configs = tomllib.loads((HERE / "measured_decoders.toml").read_text(encoding="utf-8"))
     return decoder_shape(_LENGTH | configs[decoder])

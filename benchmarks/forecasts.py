@@ -26,8 +26,8 @@ def planned_footprint(config: Mapping[str, Any], recipe: str, context: int | Non
     """The bytes of artifact, cache and peak that ``edgec plan`` forecasts for a CPU; context None: the model's own."""
     from edgec.devices.prediction.forecast import plan
     from edgec.devices.targets import load_target
+    from edgec.exporter.dimensions.shapes import model_shape
     from edgec.exporter.resolve.widths import named_widths
-    from edgec.exporter.sources.shapes import model_shape
 
     target = load_target(_PLANNED_TARGET)
     return plan(model_shape(config), target, named_widths(recipe, target.backend), context=context).footprint

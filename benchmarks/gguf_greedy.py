@@ -91,7 +91,7 @@ def transformers_texts(file: Path, prompts: Sequence[Sequence[int]], ends: Seque
     import torch
 
     from edgec.exporter.sources.resolve import resolve
-    from edgec.exporter.sources.weights import LoadedWeights
+    from edgec.exporter.sources.weights.streamed import LoadedWeights
     from edgec.exporter.stages.capturing import eager_model
 
     source = resolve(str(file))

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgec.runtime_py.svg import Series
+    from edgec.svg import Series
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 TOKENS = (1, 2, 4, 8, 16, 64, 512)
@@ -164,7 +164,7 @@ def roofline(result: dict[str, Any]) -> str:
 
     The lm_head is read from memory; a smaller matrix lies in a cache, and may be above that roof.
     """
-    from edgec.runtime_py.svg import Series, log_chart, stack
+    from edgec.svg import Series, log_chart, stack
 
     rows = [Row(**fields) for fields in result["rows"]]
     best = next(row.variant for row in rows if row.variant != READ)
@@ -186,7 +186,7 @@ def _is_of(row: Row, scheme: Scheme) -> bool:
 
 
 def _points(scheme: Scheme, shape: Shape, rows: Sequence[Row]) -> Series:
-    from edgec.runtime_py.svg import Series
+    from edgec.svg import Series
 
     per_byte = tuple(row.tokens * row.rows * row.width / row.bytes for row in rows)
     place = "memory" if shape is SHAPES[-1] else "cache"

@@ -125,7 +125,7 @@ def _round(ways: Mapping[str, Callable[[], Lap]], model: Model, prompt: Sequence
 
 def _turn(model: Model, prompt: Sequence[int], reuse: bool) -> Lap:
     """Measure the first token of a turn; a conversation reuses what its cache holds."""
-    from edgec.runtime_py.generate import NO_MEMORY, PromptCache, generate
+    from edgec.runtime_py.generation.generate import NO_MEMORY, PromptCache, generate
 
     before = process_time()
     memory = PromptCache(model.session.reusable) if reuse else NO_MEMORY
@@ -139,7 +139,7 @@ def _emptied(model: Model) -> Model:
 
 
 def _restore_ms(model: Model, prompt: Sequence[int]) -> float:
-    from edgec.runtime_py.prefix import restore_prefix
+    from edgec.runtime_py.generation.prefix import restore_prefix
 
     _emptied(model)
     before = perf_counter()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from edgec.runtime_py.svg import Series
+    from edgec.svg import Series
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -220,7 +220,7 @@ def _line(row: Row) -> str:
 
 def plot(rows: Sequence[Row]) -> str:
     """Plot each form's distance from the best float model over the tokens of training: a chart for each model."""
-    from edgec.runtime_py.svg import log_chart, stack
+    from edgec.svg import log_chart, stack
 
     charts = []
     forms = [row for row in rows if row.form != FORMS[0].name]
@@ -232,7 +232,7 @@ def plot(rows: Sequence[Row]) -> str:
 
 
 def _distance(row: Row) -> Series:
-    from edgec.runtime_py.svg import Series
+    from edgec.svg import Series
 
     points = row.curve[1:]
     excess = (100 * math.expm1(nats - row.best) for _, nats in points)

@@ -93,7 +93,7 @@ def _cells(row: Row, own: float | None) -> tuple[str, ...]:
 
 def plot(rows: Sequence[Row]) -> str:
     """Throughput and time to first token by sessions, as SVG."""
-    from edgec.runtime_py.svg import Series, labelled_chart, stack
+    from edgec.svg import Series, labelled_chart, stack
 
     names = list(dict.fromkeys(row.subject for row in rows))
 

@@ -125,9 +125,9 @@ def _way(bundle: Path, model: Model, recipe: Recipe, times: Sequence[float]) -> 
     from edgec.bundle.folder import open_bundle
     from edgec.devices.prediction.forecast import plan
     from edgec.devices.targets import load_target
+    from edgec.exporter.dimensions.parameters import decoder_shape
     from edgec.exporter.recipes.recipe import for_backend
     from edgec.exporter.resolve.widths import recipe_widths
-    from edgec.exporter.sources.parameters import decoder_shape
 
     opened = open_bundle(bundle, check_files=False)
     target = load_target(_PLANNED_TARGET)

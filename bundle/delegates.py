@@ -4,7 +4,7 @@ XNNPACK's blob is a header, a flatbuffer with the graph and, in older artifacts,
 flatbuffer are read (executorch/backends/xnnpack/serialization/schema.fbs), by hand: its Python readers are not in the
 ExecuTorch wheel, and decompiling with flatc writes numbers that are not JSON.
 
-edgec's delegate is text, written by ``backends/edgec_linear/text.py`` and read on the device by
+edgec's delegate is text, written by ``backends/cpu/linear/text.py`` and read on the device by
 ``engine/kernels/region/region_text.cpp``, which checks it whole; here only its matrices are of interest.
 """
 

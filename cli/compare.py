@@ -36,7 +36,7 @@ def compare(
 
     edgec compare float.edgec 4bit.edgec 2bit.edgec --text held-out.txt --chart quality.svg
     """
-    from edgec.runtime_py.comparison import compare_runs_or_bundles
+    from edgec.runtime_py.evaluate.comparison import compare_runs_or_bundles
 
     compare_runs_or_bundles(subjects, allow or (), text, reference, tokens, threads, chart, json, _opened)
 

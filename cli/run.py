@@ -88,7 +88,7 @@ def run(
 
     edgec run qwen3-host.edgec -p "Is the sky blue? Answer:" --score " yes" --score " no"
     """
-    from edgec.runtime_py.console import RunOptions, run_bundle
+    from edgec.runtime_py.console.run import RunOptions, run_bundle
 
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)

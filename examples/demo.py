@@ -27,7 +27,7 @@ with quiet():
     from edgec.errors import EdgecError
     from edgec.exporter.report.headline import next_commands
     from edgec.exporter.resolve.planned import Question, answer
-    from edgec.runtime_py.side_by_side import FIGURES, SideBySide, side_by_side
+    from edgec.runtime_py.evaluate.side_by_side import FIGURES, SideBySide, side_by_side
     from edgec.terminal import WordTable, make_console
     from examples import chat_demo
     from examples.stories.packed import PACKED, unpack

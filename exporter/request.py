@@ -20,10 +20,10 @@ from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import NamedLora
 from edgec.exporter.resolve.limits import artifact_limits, slots
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.example_inputs import preprocessor_config
-from edgec.exporter.sources.given_inputs import GivenInputs
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.modules.given_inputs import GivenInputs
 from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
 

@@ -1,7 +1,7 @@
 """The forms of quantised checkpoints: GGUF's types by their names, and the integers of safetensors by method and bits.
 
 Kept means bit for bit: the graph holds the checkpoint's own integers, and its scales and minimums as float32, which
-edgec's kernels store as they were (backends/edgec_linear/scale_forms.py).
+edgec's kernels store as they were (backends/cpu/linear/scale_forms.py).
 """
 
 from __future__ import annotations

@@ -12,16 +12,16 @@ from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.bundle.tools import Given, tools_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Decode, GenerationRequest, PromptCache, exhausted, pieces, shorten
+from edgec.runtime_py.generation.generate import Decode, GenerationRequest, PromptCache, exhausted, pieces, shorten
+from edgec.runtime_py.generation.stepper import Stepper
+from edgec.runtime_py.generation.streams import AsyncStream, Stream
 from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
 from edgec.runtime_py.messages.grammar import choose_tools
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions, MessageFormat
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.messages.refusals import foreign_result, nothing_said
-from edgec.runtime_py.reply import Reply
+from edgec.runtime_py.messages.reply import Reply
 from edgec.runtime_py.speculation.speculator import Speculator
-from edgec.runtime_py.stepper import Stepper
-from edgec.runtime_py.streams import AsyncStream, Stream
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
 

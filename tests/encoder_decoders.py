@@ -11,8 +11,8 @@ import torch
 
 from edgec.exporter.capture.decoder import Skeleton, build_skeleton
 from edgec.exporter.capture.encoder_decoder import CapturedEncoderDecoder, capture_encoder_decoder
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.encoder_decoder import fixed_source, source_of, with_decoder_numbers
+from edgec.exporter.sources.decoders.spec import model_spec
+from edgec.exporter.sources.encoders.encoder_decoder import fixed_source, source_of, with_decoder_numbers
 from edgec.exporter.sources.hf_config import plain_config
 from tests.passes.decoders import CONTEXT, StateDict
 

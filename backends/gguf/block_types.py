@@ -3,7 +3,7 @@
     codes, scales, minimums of a graph -> BlockFields (what a type's blocks hold) -> bytes (packed_blocks.py)
 
 A value is ``code * scale + minimum``. Which type holds a matrix is read off its numbers, as for edgec's own layouts
-(backends/edgec_linear/scale_forms.py): a scale of 64 values is the same scale twice in blocks of 32; a minimum that is
+(backends/cpu/linear/scale_forms.py): a scale of 64 values is the same scale twice in blocks of 32; a minimum that is
 a whole multiple of its scale is a zero point, and integers less that are integers around 0.
 
     Q4_0, Q5_0, Q8_0    integers around 0, a float16 scale for 32
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.scale_forms import Affine, in_steps, zero_points
+from edgec.backends.cpu.linear.scale_forms import Affine, in_steps, zero_points
 
 BLOCK, SUPER, SUPER_GROUPS, SMALL_GROUPS = 32, 256, 8, 16
 _SIX, _EIGHT = range(63, 0, -1), (*range(-128, 0), *range(127, 0, -1))

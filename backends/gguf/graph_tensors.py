@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.backends.edgec_linear.scale_forms import Affine
+from edgec.backends.cpu.linear.scale_forms import Affine
 from edgec.backends.gguf.block_types import GridMatrix
 from edgec.ir.attributes import attribute
 from edgec.ir.minimum_form import DEQUANTIZE_MINIMUM

@@ -1,4 +1,4 @@
-"""The bytes of GGUF's blocks: the way back of ``exporter/sources/gguf_blocks.py``, written apart from it.
+"""The bytes of GGUF's blocks: the way back of ``exporter/sources/gguf/blocks.py``, written apart from it.
 
 Layouts: llama.cpp's ``ggml/src/ggml-common.h``; what the bytes mean is judged by ``gguf.quants``.
 """

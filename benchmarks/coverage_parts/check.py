@@ -71,7 +71,7 @@ COLUMNS: Mapping[str, Column] = {
 # Rounding may move what random weights say as far as it likes.
 _ROUNDED = {"kl_mean": 100.0, "top1_agreement": 0.0}
 _HEAVY = (
-    "edgec.backends.xnnpack.lower",
+    "edgec.backends.cpu.lower",
     "edgec.exporter.api",
     "edgec.exporter.assemble.assemble",
     "edgec.exporter.bit_search.stage",

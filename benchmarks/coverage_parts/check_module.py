@@ -82,7 +82,7 @@ def _exported(folder: Path, column: ModuleColumn) -> Path:
 def _compared(model: Any, bundle: Path, tolerance: float) -> tuple[str, str]:
     """The result, and the reason for it."""
     from edgec.bundle.folder import open_bundle
-    from edgec.runtime_py.function import Function
+    from edgec.runtime_py.functions.function import Function
 
     function, given = Function(open_bundle(bundle)), False
     for length in _lengths(function.info):

@@ -46,8 +46,8 @@ def _rounded_graph(options: ExportOptions) -> Program:
 
 
 def _execute(program: Program, calls: Sequence[ProbeCall]) -> Outputs:
-    from edgec.backends.edgec_linear.layout import BlockRows
-    from edgec.backends.xnnpack.lower import lower
+    from edgec.backends.cpu.linear.layout import BlockRows
+    from edgec.backends.cpu.lower import lower
     from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     with TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.harness.results import Results, Speed
-from edgec.runtime_py.svg import Series, labelled_chart, line_chart, stack
+from edgec.svg import Series, labelled_chart, line_chart, stack
 
 _FORWARD = "forward "
 # Calls that read tokens, from one to a whole prompt; the other cases load, or decode at other positions.

@@ -65,7 +65,7 @@ def rows(reference: Reference) -> list[CacheRow]:
 
 def chart(measured: Sequence[CacheRow]) -> str:
     """Plot the divergence over positions, one line for each cache, as SVG."""
-    from edgec.runtime_py.svg import Series, line_chart, stack
+    from edgec.svg import Series, line_chart, stack
 
     series = []
     for dtype in dict.fromkeys(row.dtype for row in measured):

@@ -88,7 +88,7 @@ def gains(reference: Reference) -> list[Gain]:
 
 
 def _artifact(program: Program, passes: list[Pass], folder: Path) -> Path:
-    from edgec.backends.xnnpack.lower import lower
+    from edgec.backends.cpu.lower import lower
     from edgec.ir.weight_scheme import WeightScheme
     from edgec.passes.cleanup.fold_constants import FoldConstants
     from edgec.passes.compress.quantize import Quantize

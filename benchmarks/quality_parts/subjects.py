@@ -85,7 +85,7 @@ def float_program(folder: Path, length: int) -> Program:
     from transformers import AutoModelForCausalLM
 
     from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-    from edgec.exporter.sources.decoder_spec import model_spec
+    from edgec.exporter.sources.decoders.spec import model_spec
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
     from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm

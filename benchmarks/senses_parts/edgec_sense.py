@@ -103,7 +103,7 @@ def _with_vision(job: Job) -> Sense:
 
 
 def _image(job: Job) -> Sense:
-    from edgec.runtime_py.function import Function
+    from edgec.runtime_py.functions.function import Function
 
     function, image = Function(_bundle(job), job["threads"]), inputs.pixels(job["given"])
 
@@ -115,7 +115,7 @@ def _image(job: Job) -> Sense:
 
 
 def _sentence(job: Job) -> Sense:
-    from edgec.runtime_py.function import Function
+    from edgec.runtime_py.functions.function import Function
 
     function, given = Function(_bundle(job), job["threads"]), job["given"]
 

@@ -122,7 +122,7 @@ def _counted(threads: int) -> str:
 
 def plot(result: SenseResult) -> str:
     """A chart for each number of threads: edgec's time and how many times as long peers of equal bits take, as SVG."""
-    from edgec.runtime_py.svg import Points, point_chart, stack
+    from edgec.svg import Points, point_chart, stack
 
     charts, names = list[str](), list[str]()
     for threads in _threads(result):

@@ -96,7 +96,7 @@ def with_boundary(request: ExportRequest, progress: Progress) -> ExportRequest:
     Raises:
         InputError: E510, there is no text; E511 as ``choose_boundary``.
     """
-    from edgec.exporter.sources.weights import LoadedWeights
+    from edgec.exporter.sources.weights.streamed import LoadedWeights
     from edgec.exporter.stages.capturing import capture
     from edgec.passes.draft.early_exit import EarlyExit
 

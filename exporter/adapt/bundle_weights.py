@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch.fx import GraphModule
 
-from edgec.backends.edgec_linear.read_back import weights_of
+from edgec.backends.cpu.linear.read_back import weights_of
 from edgec.bundle.adapter_targets import targets_of
 from edgec.bundle.folder import Bundle
 from edgec.bundle.pte_layout import read_packed

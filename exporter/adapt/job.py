@@ -15,7 +15,7 @@ from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, check_free
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.boundary import Boundary

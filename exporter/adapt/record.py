@@ -22,7 +22,7 @@ from edgec.bundle.replaceable import check_replaceable
 from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe, with_trained_grids
-from edgec.exporter.sources.model_folder import CONFIG, read_json
+from edgec.exporter.sources.files.model_folder import CONFIG, read_json
 from edgec.ir.kv_donors import AUTO, kept_layers
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.runtime_py.adapters.peft_folder import WEIGHTS
@@ -181,7 +181,7 @@ def recorded_recipe(model: str | Path) -> Path | None:
 
 def recorded_grids(source: ModelSource) -> list[LearnedGrid]:
     """The grids that were learned for a model, their scales read from its files."""
-    from edgec.exporter.sources.weight_names import BoundWeights
+    from edgec.exporter.sources.weights.names import BoundWeights
     from edgec.passes.compress.rounding.learned_grids import LearnedGrid
 
     record = record_of(source.config)

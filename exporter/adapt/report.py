@@ -12,7 +12,7 @@ from typing import Any
 from edgec.exporter.adapt.checkpoint import Point
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.report.style import STYLE
-from edgec.runtime_py.svg import Series, line_chart, stack
+from edgec.svg import Series, line_chart, stack
 
 
 @dataclass(frozen=True)

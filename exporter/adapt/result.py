@@ -23,7 +23,7 @@ from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, output_exists
 from edgec.exporter.adapt.student import Traced
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.weight_names import adapted_absence
+from edgec.exporter.sources.weights.names import adapted_absence
 from edgec.ir.attributes import transposed
 from edgec.ir.kv_donors import kept_layers
 from edgec.passes.compress.rounding.learned_grids import levels_of, needs_half

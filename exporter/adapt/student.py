@@ -19,7 +19,7 @@ from edgec.exporter.adapt.training_graph import fuse_attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.attention import layer_of
 from edgec.ir.attributes import attribute, owner_of, transposed
 from edgec.ir.program import Program

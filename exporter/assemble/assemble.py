@@ -41,7 +41,7 @@ from edgec.exporter.report.page import render_report
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.limits import context_note
-from edgec.exporter.sources.sound_template import template_file
+from edgec.exporter.sources.multimodal.sound_template import template_file
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.adapted_methods import shipped_adapters
 from edgec.exporter.stages.artifact import artifact_layout, step_of
@@ -49,7 +49,7 @@ from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
-from edgec.runtime_py.text_stream import streamed_text
+from edgec.runtime_py.generation.text_stream import streamed_text
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from edgec.bundle.decoder_numbers import AlikeLayers, DecoderNumbers
 from edgec.devices.prediction.parameters import Kind
 from edgec.devices.prediction.shared_layers import prompt_share, without_shared
+from edgec.exporter.dimensions.parameters import listed_parameters
 from edgec.exporter.resolve.widths import recipe_widths
 from edgec.exporter.sources.hf_config import DECODER
-from edgec.exporter.sources.parameters import listed_parameters
 from edgec.ir.kv_donors import shared_spec
 from edgec.ir.spec import LayerSpec, ModelSpec
 

@@ -19,7 +19,7 @@ from edgec.bundle.golden_function import function_vector
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.parity.encoder_decoder import ExecutedEncoderDecoder
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.encoder_decoder import fixed_source
+from edgec.exporter.sources.encoders.encoder_decoder import fixed_source
 from edgec.exporter.stages.encoder_decoder import source_probe_of
 from edgec.ir.call_plan import Call
 from edgec.ir.memory_inputs import STATES

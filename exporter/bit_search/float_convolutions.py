@@ -20,7 +20,7 @@ from edgec.exporter.stages.module_measure import module_measure
 from edgec.ir.quantized_form import decisions_of
 from edgec.passes.compress.quantize_convolutions import ROLE, QuantizeConvolutions
 from edgec.passes.contract import run_pass, run_passes
-from edgec.runtime_py.prepared_inputs import spread
+from edgec.runtime_py.functions.prepared_inputs import spread
 
 if TYPE_CHECKING:
     from edgec.exporter.progress import Progress

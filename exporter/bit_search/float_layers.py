@@ -28,7 +28,7 @@ from edgec.exporter.parity.output_form import OutputForm, forms_of
 from edgec.exporter.parity.outputs import flatten_outputs, worst_output_rung
 from edgec.exporter.parity.refusals import JUDGED, used_share
 from edgec.ir.node_layers import layer_of
-from edgec.runtime_py.prepared_inputs import spread
+from edgec.runtime_py.functions.prepared_inputs import spread
 
 if TYPE_CHECKING:
     from edgec.exporter.progress import Progress

@@ -22,8 +22,8 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, trace_module
 from edgec.exporter.capture.encoder_program import encoder_program
 from edgec.exporter.capture.rows_in_text import capture_forward
-from edgec.exporter.sources.audio_input import AudioInput
-from edgec.exporter.sources.audio_language import AUDIO
+from edgec.exporter.sources.multimodal.audio_input import AudioInput
+from edgec.exporter.sources.multimodal.audio_language import AUDIO
 from edgec.ir.program import Program, TensorType
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import nodes_of

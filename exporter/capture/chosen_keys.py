@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from edgec.exporter.sources.key_choice import keys_are_chosen
+from edgec.exporter.sources.decoders.key_choice import keys_are_chosen
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.complex_pairs import complex_as_pairs
 from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
 from edgec.exporter.capture.own_attention import plain_flags, use_operator
-from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.recurrences import call_recurrences, recognise_convolutions
 from edgec.exporter.capture.untraceable import (
     refuse_special_sizes,
@@ -31,6 +30,7 @@ from edgec.exporter.capture.untraceable import (
     refuse_unknown_sizes,
     untraceable,
 )
+from edgec.exporter.sources.decoders.positions import first_place, follow_positions
 from edgec.exporter.sources.model_build import tie, tied_parameters
 from edgec.ir.attributes import attribute, remove, set_parameter, set_transposed
 from edgec.ir.experts import EXPERTS, ExpertsCall

@@ -28,8 +28,8 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
-from edgec.exporter.capture.positions import follow_positions
-from edgec.exporter.sources.encoder_decoder import Source
+from edgec.exporter.sources.decoders.positions import follow_positions
+from edgec.exporter.sources.encoders.encoder_decoder import Source
 from edgec.ir.memory_inputs import STATES, USED
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import export_any_size

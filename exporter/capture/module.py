@@ -23,8 +23,8 @@ from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.kept_state import settle_writes
 from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
-from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.capture.traceable_code import traceable_code
+from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.node_layers import name_layers
 from edgec.ir.program import Dynamic, Interface, Program, TensorType

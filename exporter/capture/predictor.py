@@ -16,8 +16,8 @@ from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
 from edgec.exporter.capture.own_attention import use_operator
-from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.untraceable import refuse_special_sizes
+from edgec.exporter.sources.decoders.positions import first_place, follow_positions
 from edgec.ir.attention import OPERATOR
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import export_any_size

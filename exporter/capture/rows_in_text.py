@@ -22,9 +22,9 @@ from edgec.exporter.capture.chosen_keys import attend_to_every_key
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.mixed_rotations import refuse_mixed_rotations
 from edgec.exporter.capture.own_attention import use_operator
-from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
-from edgec.exporter.sources.vision_families import DecoderCall, Family
+from edgec.exporter.sources.decoders.positions import follow_positions
+from edgec.exporter.sources.multimodal.vision_families import DecoderCall, Family
 from edgec.ir.attention import SPAN_END
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.row_inputs import EMBEDS_MASK, INPUT_EMBEDS, MROPE

@@ -16,7 +16,7 @@ from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, trace_module
 from edgec.exporter.capture.encoder_program import encoder_program
 from edgec.exporter.capture.rows_in_text import capture_forward
-from edgec.exporter.sources.vision_language import VisionInput
+from edgec.exporter.sources.multimodal.vision_language import VisionInput
 from edgec.ir.program import Program, TensorType
 from edgec.ir.spec import ModelSpec
 

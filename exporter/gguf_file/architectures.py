@@ -1,4 +1,4 @@
-"""How the metadata of each architecture is written: the way back of ``exporter/sources/gguf_architectures.py``."""
+"""How the metadata of each architecture is written: the way back of ``exporter/sources/gguf/architectures.py``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.exporter.gguf_file.rotation import describe_rotation, head_dim
-from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
+from edgec.exporter.sources.gguf.architectures import ARCHITECTURES
 
 # llama.cpp has one name for both.
 _MISTRAL = {"mistral": "llama"}

@@ -24,10 +24,10 @@ from edgec.exporter.gguf_file.architectures import architecture_name, describe_a
 from edgec.exporter.gguf_file.places import GgufPlace, places_of
 from edgec.exporter.gguf_file.rotation import rope_of, rotation_tensors
 from edgec.exporter.gguf_file.vocabulary import GgufTokens, describe_nothing, first_that_reads, vocabularies
-from edgec.exporter.sources.gguf_config import EMBEDDING, gguf_config
-from edgec.exporter.sources.gguf_file import GgufFile, read_gguf
-from edgec.exporter.sources.gguf_tokenizer import write_tokenizer
-from edgec.exporter.sources.gguf_vocabulary import read_vocabulary
+from edgec.exporter.sources.gguf.config import EMBEDDING, gguf_config
+from edgec.exporter.sources.gguf.file import GgufFile, read_gguf
+from edgec.exporter.sources.gguf.tokenizer import write_tokenizer
+from edgec.exporter.sources.gguf.vocabulary import read_vocabulary
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.tokenizer import load_tokenizer
 

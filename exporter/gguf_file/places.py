@@ -18,8 +18,8 @@ from torch import Tensor
 
 from edgec.backends.gguf.graph_tensors import LM_HEAD
 from edgec.exporter.gguf_file.architectures import NAMES, unwritten
-from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
-from edgec.exporter.sources.gguf_weights import row_order
+from edgec.exporter.sources.gguf.architectures import ARCHITECTURES
+from edgec.exporter.sources.gguf.weights import row_order
 
 _JOINED = re.compile(r"\.layers\.(\d+)\..*experts\.gate_up_proj$")
 _SUFFIXES = (".weight", ".bias")

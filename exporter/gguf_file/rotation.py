@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.exporter.sources.gguf_rotation import FACTORS, LONG, SHORT
+from edgec.exporter.sources.gguf.rotation import FACTORS, LONG, SHORT
 
 
 def rope_of(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""A tokenizer as metadata of GGUF: the way back of ``exporter/sources/gguf_tokenizer.py``.
+"""A tokenizer as metadata of GGUF: the way back of ``exporter/sources/gguf/tokenizer.py``.
 
     tokenizer.json -> tokens, kinds, merges or scores, special tokens -> metadata
     metadata -> the tokenizer that a reader makes of it -> the same ids on texts that tokenizers get wrong
@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_split import SPLITS, Split
-from edgec.exporter.sources.gguf_vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
+from edgec.exporter.sources.gguf.split import SPLITS, Split
+from edgec.exporter.sources.gguf.vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 UNUSED, BYTE = 5, 6
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")

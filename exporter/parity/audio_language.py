@@ -18,10 +18,10 @@ from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.placed_rows import rows_placed
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.rows_and_text import RowsReference
-from edgec.exporter.sources.audio_language import mask_name, unknown_audio
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.multimodal.audio_language import mask_name, unknown_audio
+from edgec.exporter.sources.weights.streamed import Weights
 from edgec.ir.call_plan import Call, call_plan, compared_positions
 
 # Tokens before a sound and, at least, after it.

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.capture.kept_state import keeps_state
-from edgec.exporter.capture.returned import Returned, returned_of
-from edgec.exporter.sources.module_state import held_state
+from edgec.exporter.sources.modules.module_state import held_state
+from edgec.exporter.sources.modules.returned import Returned, returned_of
 
 # Sums of several threads may come in another order; what a call keeps changes more than the last places.
 _SAME = 1e-5

@@ -24,10 +24,10 @@ from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import Executed, ProbedMethod
-from edgec.exporter.sources.encoder_decoder import Source, fixed_source
+from edgec.exporter.sources.encoders.encoder_decoder import Source, fixed_source
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.weights.streamed import Weights
 from edgec.ir.call_plan import Call, compared_positions, last_rows
 from edgec.ir.memory_inputs import USED, RememberingMethods, is_memory
 from edgec.ir.program import Dynamic, Interface

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from edgec.exporter.capture.positions import first_place
 from edgec.exporter.capture.recurrences import model_code
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.probe_calls import text_calls, text_logits
+from edgec.exporter.sources.decoders.positions import first_place
 from edgec.ir.call_plan import Call, DecoderStep, Tokens, compared_positions, feed
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program

@@ -13,11 +13,11 @@ from torch import Tensor
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.ladder import Stage, lowering_rung
-from edgec.exporter.sources.decoder_spec import text_config
+from edgec.exporter.sources.decoders.rotation_limits import rotation_limit
+from edgec.exporter.sources.decoders.spec import text_config
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.rotation_limits import rotation_limit
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.weights.streamed import Weights
 from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.program import Program
 

@@ -23,8 +23,8 @@ from edgec.exporter.parity.carried_states import carried_states, with_states
 from edgec.exporter.parity.made_signals import audio_or_vision, is_picture, is_sound, signal
 from edgec.exporter.parity.norm_distances import NormDistances, norm_distances
 from edgec.exporter.parity.typical_values import Typical, typical_values
-from edgec.exporter.sources.factory import Example
-from edgec.runtime_py.prepared_inputs import spread
+from edgec.exporter.sources.modules.factory import Example
+from edgec.runtime_py.functions.prepared_inputs import spread
 
 _COUNT, _RUN = 16, 8
 # Values of all outputs that are kept for comparison: 256 MB in float32.

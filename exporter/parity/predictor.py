@@ -16,13 +16,13 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.predictor import DRAFT
-from edgec.exporter.capture.positions import first_place
 from edgec.exporter.capture.predictor import JoinedInputs
 from edgec.exporter.parity.execution import step_by_step
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.exporter.parity.probed_method import ProbedMethod
+from edgec.exporter.sources.decoders.positions import first_place
 from edgec.exporter.sources.drafts.predictor import Predictor
 from edgec.ir.call_plan import Call, call_plan, compared_positions, last_rows
 from edgec.ir.graph_run import first_output

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from edgec.bundle.gguf_header import read_gguf_header
 from edgec.errors import BudgetError
 from edgec.exporter.gguf_file.contents import WrittenTensor
-from edgec.exporter.sources.gguf_rows import float_rows
+from edgec.exporter.sources.gguf.rows import float_rows
 
 
 def check_stored_gguf(file: Path, graph: GraphModule, tensors: Sequence[WrittenTensor]) -> int:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.read_back import matrix_of, read_back
-from edgec.backends.edgec_linear.scale_forms import Affine
+from edgec.backends.cpu.linear.read_back import matrix_of, read_back
+from edgec.backends.cpu.linear.scale_forms import Affine
 from edgec.bundle.delegates import PackedText
 from edgec.bundle.pte_layout import read_named, read_packed
 from edgec.errors import BudgetError
@@ -25,7 +25,7 @@ from edgec.ir.attributes import attribute
 from edgec.ir.program import Program
 
 if TYPE_CHECKING:
-    from edgec.backends.xnnpack.delegate import DelegateConstant
+    from edgec.backends.cpu.regions.delegate import DelegateConstant
 
 
 def check_stored_weights(

@@ -20,9 +20,9 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.rows_and_text import RowsReference
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.vision_families import rows_of
-from edgec.exporter.sources.vision_language import VisionInput
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.multimodal.vision_families import rows_of
+from edgec.exporter.sources.multimodal.vision_language import VisionInput
+from edgec.exporter.sources.weights.streamed import Weights
 from edgec.ir.attention import SPAN_END
 from edgec.ir.call_plan import Call, call_plan, compared_positions, static_plan
 from edgec.ir.row_inputs import MROPE

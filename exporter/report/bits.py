@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 
 from edgec.bundle.manifest import BitSearch, Manifest
 from edgec.exporter.report.parts import section, table
-from edgec.runtime_py.svg import Series, line_chart, stack
+from edgec.svg import Series, line_chart, stack
 from edgec.terminal import WordTable
 
 _HEADS = ("bits/weight", "expected KL, nats", "measured KL, nats", "")

@@ -19,7 +19,7 @@ from edgec.exporter.report.sections import ReportSamples, device_checks, lint
 from edgec.exporter.report.style import STYLE
 
 if TYPE_CHECKING:
-    from edgec.runtime_py.generate import Decode
+    from edgec.runtime_py.generation.generate import Decode
 
 
 def render_report(

@@ -14,7 +14,7 @@ from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report.parts import section
 
 if TYPE_CHECKING:
-    from edgec.runtime_py.generate import Decode
+    from edgec.runtime_py.generation.generate import Decode
 
 _SHOWN = 48
 _LEAD = 24

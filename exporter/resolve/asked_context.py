@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from edgec.errors import InputError
-from edgec.exporter.sources.decoder_spec import model_spec, text_config
-from edgec.exporter.sources.key_choice import keys_are_chosen, keys_before_choice
+from edgec.exporter.sources.decoders.key_choice import keys_are_chosen, keys_before_choice
+from edgec.exporter.sources.decoders.rotation_limits import rotated_alike, rotation_limit, rotations_change
+from edgec.exporter.sources.decoders.spec import model_spec, text_config
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.rotation_limits import rotated_alike, rotation_limit, rotations_change
 
 
 def check_context(source: ModelSource, context: int | None) -> int | None:

@@ -10,18 +10,18 @@ import psutil
 from edgec.errors import InputError
 from edgec.exporter.recipes.calibrated import reads_text
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.gguf_weights import GgufWeights
+from edgec.exporter.sources.gguf.weights import GgufWeights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.packed_weights import PackedWeights
+from edgec.exporter.sources.packed.weights import PackedWeights
 from edgec.exporter.sources.stored_parameters import row_tensors
-from edgec.exporter.sources.weight_conversion import ConvertedWeights
-from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.sources.weights import RandomWeights, Weights
+from edgec.exporter.sources.weights.conversion import ConvertedWeights
+from edgec.exporter.sources.weights.names import BoundWeights
+from edgec.exporter.sources.weights.streamed import RandomWeights, Weights
 
 # Python with torch, transformers and ExecuTorch's exporter loaded: measured 0.9 GB.
 _TOOLS_BYTES = 900_000_000
 # Packed weights live as bytes in the delegate, in the program and in the file being written. On CPUs large matrices lie
-# in files until they are written (backends/xnnpack/shelf.py).
+# in files until they are written (backends/cpu/regions/shelf.py).
 _ARTIFACT_COPIES, _SHELVING = 3, ("", "xnnpack")
 # Bytes a value: working copies of the largest matrix while it is rounded, in float32; the same while stored integers
 # are packed; and an integer that a graph holds, with its share of a scale.

@@ -22,6 +22,8 @@ from edgec.devices.prediction.speed import Measured
 from edgec.devices.prediction.unit_choice import PhaseUnit, unit_choice
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
+from edgec.exporter.dimensions.parameters import read_config
+from edgec.exporter.dimensions.shapes import model_shape
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import with_adapters
@@ -32,8 +34,6 @@ from edgec.exporter.resolve.stored_forms import as_stored
 from edgec.exporter.resolve.target_choice import plan_target
 from edgec.exporter.resolve.widths import model_recipe, override_widths, recipe_widths
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.parameters import read_config
-from edgec.exporter.sources.shapes import model_shape
 
 _DESCENDING = ("8bit", "5bit", "4bit", "4bit-small", "3bit")
 """Recipes that need no training, by their bytes."""

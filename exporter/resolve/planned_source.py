@@ -18,13 +18,13 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.resolve.stored_forms import holds
 from edgec.exporter.resolve.written_file import check_written
-from edgec.exporter.sources.factory import is_factory
+from edgec.exporter.sources.files.model_forms import existing_path, is_hub_id, no_such_path
 from edgec.exporter.sources.hf_config import DECODER
 from edgec.exporter.sources.hub import fetch_files
 from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
-from edgec.exporter.sources.model_forms import existing_path, is_hub_id, no_such_path
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.packing import KEY as QUANTISED
+from edgec.exporter.sources.modules.factory import is_factory
+from edgec.exporter.sources.packed.packing import KEY as QUANTISED
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.stored_parameters import stored_parameters
 

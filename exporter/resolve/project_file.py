@@ -11,7 +11,7 @@ from typing import Any
 from edgec.bundle.limited_json import JsonKind, is_number, read_toml
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
-from edgec.exporter.sources.model_forms import existing_path
+from edgec.exporter.sources.files.model_forms import existing_path
 
 PROJECT_FILE = "edgec.toml"
 _KIND = JsonKind(f"{PROJECT_FILE} cannot be read.", "Correct the TOML syntax.", "E115", 1 << 20, True)

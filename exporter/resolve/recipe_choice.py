@@ -16,7 +16,7 @@ from edgec.exporter.recipes.module_defaults import further_defaults, module_defa
 from edgec.exporter.recipes.recipe import DEFAULT_RECIPE, Recipe, for_backend, with_standard_kernels
 from edgec.exporter.recipes.support import STANDARD_KERNELS
 from edgec.exporter.resolve.limits import check_static
-from edgec.exporter.sources.factory import is_factory
+from edgec.exporter.sources.modules.factory import is_factory
 
 _NO_COMPILER = "E311"
 

@@ -41,11 +41,11 @@ from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.schemas.shipped import schema_files
-from edgec.exporter.sources.given_inputs import GivenInputs, read_inputs
-from edgec.exporter.sources.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.modules.given_inputs import GivenInputs, read_inputs
+from edgec.exporter.sources.multimodal.image_patches import parsed_size, refuse_size
+from edgec.exporter.sources.multimodal.sound_template import teach_sounds
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.sources.sound_template import teach_sounds
 from edgec.exporter.stages.prefix import check_prompt
 from edgec.passes.draft.head_weights import check_fit
 

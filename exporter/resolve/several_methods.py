@@ -10,10 +10,10 @@ from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
-from edgec.exporter.sources.fixed_sources import unread
-from edgec.exporter.sources.fixed_vision import unseen
+from edgec.exporter.sources.encoders.fixed_sources import unread
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.multimodal.fixed_vision import unseen
 
 _ON_CPUS = "export for a CPU with edgec's kernels (--target host or android-cpu) without this option"
 _FIXED = "its methods have fixed shapes, which edgec cannot give to these models yet"

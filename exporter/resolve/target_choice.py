@@ -12,7 +12,7 @@ from edgec.devices.prediction.oldest_fit import FAMILY, oldest_fit
 from edgec.devices.prediction.parameters import DecoderShape
 from edgec.devices.targets import Target, all_targets
 from edgec.errors import InputError
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, ENCODER_DECODER, VISION_LANGUAGE
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float
     ``float_bits``: bits of a weight that stays in float.
     """
     from edgec.exporter.resolve.memory_forecast import expected_artifact_bytes
-    from edgec.exporter.sources.encoder_decoder import states_of
+    from edgec.exporter.sources.encoders.encoder_decoder import states_of
 
     weights = expected_artifact_bytes(source, recipe, float_bits)
     if source.kind not in _DECODERS:

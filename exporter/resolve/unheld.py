@@ -9,8 +9,8 @@ from typing import Any
 from edgec.backends.forms import Form
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.decoder_spec import text_config
-from edgec.exporter.sources.expert_counts import experts_of
+from edgec.exporter.sources.decoders.expert_counts import experts_of
+from edgec.exporter.sources.decoders.spec import text_config
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.ir.recurrence import CAUSAL_CONV
 from edgec.passes.kv.recurrent_states import unheld_state
@@ -46,7 +46,7 @@ def check_held(source: ModelSource, recipe: Recipe, form: Form) -> None:
 
 def _check_states(source: ModelSource, form: Form) -> None:
     from edgec.exporter.capture.recurrences import is_beyond_half
-    from edgec.exporter.sources.module_states import recurrences_called
+    from edgec.exporter.dimensions.module_states import recurrences_called
 
     model = _shell(source)
     calls = recurrences_called(model) or ()
@@ -84,7 +84,7 @@ def _check_named(source: ModelSource, kinds: Sequence[str]) -> None:
 
 def _check_filters(source: ModelSource, layers: int) -> None:
     """Refuse fewer short convolutions than layers of them; code that does not run without values is left to tracing."""
-    from edgec.exporter.sources.module_states import recurrences_called
+    from edgec.exporter.dimensions.module_states import recurrences_called
 
     calls = recurrences_called(_shell(source))
     known = layers if calls is None else sum(operator is CAUSAL_CONV for operator, _ in calls)

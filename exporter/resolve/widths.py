@@ -11,15 +11,15 @@ from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.parameters import Kind
 from edgec.devices.targets import DEFAULT_TARGET, Target
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
+from edgec.exporter.dimensions.parameters import read_config, whole_config
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.module_defaults import module_default
 from edgec.exporter.recipes.recipe import DEFAULT_RECIPE, Recipe, for_backend
 from edgec.exporter.recipes.support import Support, support_of
 from edgec.exporter.resolve.recipe_choice import without_own_kernels
+from edgec.exporter.sources.files.model_folder import CONFIG
 from edgec.exporter.sources.hf_config import MODULE, kind_of
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.parameters import read_config, whole_config
 from edgec.ir.weight_scheme import CONTAINER, WeightScheme
 
 _KV_BITS = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgec.errors import InputError
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.model_forms import ADAPTER_CONFIG, existing_path, is_hub_id
+from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.exporter.sources.files.model_forms import ADAPTER_CONFIG, existing_path, is_hub_id
 from edgec.runtime_py.adapters.peft_settings import read_settings
 
 

@@ -11,17 +11,22 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgec.exporter.capture.positions import first_place
-from edgec.exporter.sources.audio_input import audio_of
-from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
-from edgec.exporter.sources.encoder_decoder import (
+from edgec.exporter.sources.decoders.positions import first_place
+from edgec.exporter.sources.decoders.stored_rotations import hold_rotations
+from edgec.exporter.sources.encoders.encoder_decoder import (
     SPEECH_TASK,
     TASKS,
     generation_defaults,
     source_of,
     with_decoder_numbers,
 )
+from edgec.exporter.sources.encoders.sentence_encoder import SentenceEncoder, dense_files, dense_layers, example_text
+from edgec.exporter.sources.encoders.sentence_form import TASK as SENTENCE_TASK
+from edgec.exporter.sources.encoders.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
+from edgec.exporter.sources.encoders.sentence_settings import with_unpooled
+from edgec.exporter.sources.encoders.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
 from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
+from edgec.exporter.sources.files.model_folder import ModelFolder
 from edgec.exporter.sources.hf_config import (
     AUDIO_LANGUAGE,
     DECODER,
@@ -31,23 +36,18 @@ from edgec.exporter.sources.hf_config import (
     decoder_config,
     plain_config,
 )
-from edgec.exporter.sources.image_patches import Size
 from edgec.exporter.sources.model_build import PositionalModel, build, put_weights, untie
-from edgec.exporter.sources.model_folder import ModelFolder
 from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build_generating
-from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_files, dense_layers, example_text
-from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
-from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
-from edgec.exporter.sources.sentence_settings import with_unpooled
+from edgec.exporter.sources.multimodal.audio_input import audio_of
+from edgec.exporter.sources.multimodal.audio_language import TASK as HEARING_TASK
+from edgec.exporter.sources.multimodal.image_patches import Size
+from edgec.exporter.sources.multimodal.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.multimodal.vision_language import vision_of
 from edgec.exporter.sources.source_weights import bind_weights, random_weights
 from edgec.exporter.sources.stated_preparation import stated_preparation
-from edgec.exporter.sources.stored_rotations import hold_rotations
 from edgec.exporter.sources.tasks import module_class, task_of
-from edgec.exporter.sources.two_encoders import encoder_class, encoder_config, encoder_folder, is_one_encoder
-from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
-from edgec.exporter.sources.vision_language import vision_of
 from edgec.exporter.sources.weight_choice import stored_weights
-from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.weights.names import BoundWeights
 from edgec.ir.program import Dynamic
 
 # Entries of the whole config that a nested text config lacks.

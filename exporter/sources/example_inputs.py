@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from edgec.errors import InputError
-from edgec.exporter.capture.positions import first_place
-from edgec.exporter.sources.model_folder import read_json
-from edgec.exporter.sources.plain_files import is_plain
-from edgec.exporter.sources.rotation_limits import rotated_alike
+from edgec.exporter.sources.decoders.positions import first_place
+from edgec.exporter.sources.decoders.rotation_limits import rotated_alike
+from edgec.exporter.sources.files.model_folder import read_json
+from edgec.exporter.sources.files.plain_files import is_plain
 from edgec.ir.program import Dynamic
 
 if TYPE_CHECKING:

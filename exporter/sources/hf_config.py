@@ -12,11 +12,11 @@ from pydantic import BaseModel, ValidationError
 
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
-from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
-from edgec.exporter.sources.audio_language import is_audio_language
-from edgec.exporter.sources.encoder_decoder import SPEECH_TASK, TASKS, is_encoder_decoder
-from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
-from edgec.exporter.sources.vision_language import is_vision_language
+from edgec.exporter.sources.encoders.encoder_decoder import SPEECH_TASK, TASKS, is_encoder_decoder
+from edgec.exporter.sources.multimodal.audio_language import TASK as HEARING_TASK
+from edgec.exporter.sources.multimodal.audio_language import is_audio_language
+from edgec.exporter.sources.multimodal.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.multimodal.vision_language import is_vision_language
 
 DECODER = "decoder"
 MODULE = "module"

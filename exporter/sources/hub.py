@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edgec.bundle.limited_json import limited_bytes, parse_json
 from edgec.errors import InputError
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.model_forms import ADAPTER_CONFIG
+from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.exporter.sources.files.model_forms import ADAPTER_CONFIG
 
 _DATA = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "README.md", "LICENSE*")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_file import first_parts
+from edgec.exporter.sources.files.plain_files import is_plain
+from edgec.exporter.sources.gguf.file import first_parts
 from edgec.exporter.sources.hub import fetch_files, listed_files
-from edgec.exporter.sources.plain_files import is_plain
 
 _FORM = re.compile(r"(?P<repo>[A-Za-z0-9][\w.\-]*/[A-Za-z0-9][\w.\-]*):(?P<choice>\w[\w.\-]*)")
 # Eyes of vision-language models and tables of importance lie beside language models.

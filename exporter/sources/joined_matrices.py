@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from edgec.exporter.sources.packed_weights import PackedTensor, PackedWeights
-from edgec.exporter.sources.weight_conversion import ConvertedWeights
+from edgec.exporter.sources.packed.weights import PackedTensor, PackedWeights
+from edgec.exporter.sources.weights.conversion import ConvertedWeights
 from edgec.ir.weight_scheme import WeightScheme
 
 _JOINED = "they are joined, and are not all stored alike"

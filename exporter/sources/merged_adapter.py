@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from edgec.errors import InputError
+from edgec.exporter.sources.files.model_forms import ADAPTER_CONFIG, short_name
+from edgec.exporter.sources.files.safetensors_header import TensorEntry
 from edgec.exporter.sources.hf_config import DECODER
-from edgec.exporter.sources.model_forms import ADAPTER_CONFIG, short_name
-from edgec.exporter.sources.safetensors_header import TensorEntry
 from edgec.exporter.sources.stored_parameters import stored_parameters
-from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.weights.names import BoundWeights
+from edgec.exporter.sources.weights.streamed import Weights
 from edgec.runtime_py.adapters.make import check_fit, no_target
 from edgec.runtime_py.adapters.peft_folder import WEIGHTS, PeftFolder, PeftModule
 

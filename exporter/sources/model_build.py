@@ -12,8 +12,8 @@ from torch import nn
 
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.sources.hf_config import bad_config
-from edgec.exporter.sources.weight_names import NamedShapes
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.weights.names import NamedShapes
+from edgec.exporter.sources.weights.streamed import Weights
 
 # Families that choose among their own attention classes; capture recognises what these write out.
 _INSTEAD = {"edgec": "sdpa", "sdpa": "eager"}

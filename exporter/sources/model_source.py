@@ -13,15 +13,15 @@ from torch import nn
 
 from edgec.bundle.input_preparation import Preparations
 from edgec.bundle.sentence_prompts import SentencePrompts
-from edgec.exporter.sources.audio_input import AudioInput
-from edgec.exporter.sources.audio_language import generating_audio_class
-from edgec.exporter.sources.encoder_decoder import Source, generating_class
+from edgec.exporter.sources.decoders.stored_rotations import hold_rotations
+from edgec.exporter.sources.encoders.encoder_decoder import Source, generating_class
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, ENCODER_DECODER, VISION_LANGUAGE
 from edgec.exporter.sources.model_build import build, untie
-from edgec.exporter.sources.stored_rotations import hold_rotations
-from edgec.exporter.sources.vision_language import VisionInput
-from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.sources.weights import RandomWeights
+from edgec.exporter.sources.multimodal.audio_input import AudioInput
+from edgec.exporter.sources.multimodal.audio_language import generating_audio_class
+from edgec.exporter.sources.multimodal.vision_language import VisionInput
+from edgec.exporter.sources.weights.names import BoundWeights
+from edgec.exporter.sources.weights.streamed import RandomWeights
 from edgec.ir.program import Dynamic
 
 ModuleFactory = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]

@@ -11,21 +11,10 @@ from edgec.bundle.input_preparation import Preparations, read_preparations
 from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.sources.adapter_base import base_of, is_adapter
-from edgec.exporter.sources.audio_language import TASK as HEARING_TASK
-from edgec.exporter.sources.audio_language import refuse_unknown_audio
 from edgec.exporter.sources.by_kind import Options, finished
-from edgec.exporter.sources.factory import Example, call_factory, import_factory, is_factory, state_digest
-from edgec.exporter.sources.gguf_file import gguf_of
-from edgec.exporter.sources.gguf_folder import read_gguf_folder
-from edgec.exporter.sources.gguf_metadata import undescribed
-from edgec.exporter.sources.gguf_scales import check_scales
-from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config
-from edgec.exporter.sources.hub import fetch_snapshot
-from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
-from edgec.exporter.sources.image_patches import Size
-from edgec.exporter.sources.merged_adapter import merged
-from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
-from edgec.exporter.sources.model_forms import (
+from edgec.exporter.sources.encoders.sentence_form import is_sentence_encoder
+from edgec.exporter.sources.files.model_folder import CONFIG, ModelFolder, read_folder
+from edgec.exporter.sources.files.model_forms import (
     existing_path,
     is_hub_id,
     no_such_path,
@@ -33,16 +22,27 @@ from edgec.exporter.sources.model_forms import (
     refuse_foreign_folder,
     short_name,
 )
+from edgec.exporter.sources.files.plain_files import plain_files
+from edgec.exporter.sources.gguf.file import gguf_of
+from edgec.exporter.sources.gguf.folder import read_gguf_folder
+from edgec.exporter.sources.gguf.metadata import undescribed
+from edgec.exporter.sources.gguf.scales import check_scales
+from edgec.exporter.sources.hf_config import DECODER, MODULE, kind_of, load_config
+from edgec.exporter.sources.hub import fetch_snapshot
+from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
+from edgec.exporter.sources.merged_adapter import merged
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.module_state import own_copy
-from edgec.exporter.sources.packing import packing_of, without_packing
-from edgec.exporter.sources.plain_files import plain_files
-from edgec.exporter.sources.scripted import script_inputs, without_scripts
-from edgec.exporter.sources.sentence_form import is_sentence_encoder
-from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
-from edgec.exporter.sources.vision_language import refuse_unknown_vision
+from edgec.exporter.sources.modules.factory import Example, call_factory, import_factory, is_factory, state_digest
+from edgec.exporter.sources.modules.module_state import own_copy
+from edgec.exporter.sources.modules.scripted import script_inputs, without_scripts
+from edgec.exporter.sources.multimodal.audio_language import TASK as HEARING_TASK
+from edgec.exporter.sources.multimodal.audio_language import refuse_unknown_audio
+from edgec.exporter.sources.multimodal.image_patches import Size
+from edgec.exporter.sources.multimodal.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.multimodal.vision_language import refuse_unknown_vision
+from edgec.exporter.sources.packed.packing import packing_of, without_packing
 from edgec.runtime_py.adapters.peft_folder import read_peft
-from edgec.runtime_py.prepared_inputs import InputForm, check_fit
+from edgec.runtime_py.functions.prepared_inputs import InputForm, check_fit
 
 
 def resolve(

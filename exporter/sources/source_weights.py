@@ -11,8 +11,8 @@ import torch
 
 from edgec.exporter.sources.model_build import expected_shapes, tied_parameters, untie
 from edgec.exporter.sources.weight_choice import StoredWeights
-from edgec.exporter.sources.weight_conversion import convert_weights
-from edgec.exporter.sources.weight_names import (
+from edgec.exporter.sources.weights.conversion import convert_weights
+from edgec.exporter.sources.weights.names import (
     BoundWeights,
     NameTolerance,
     adapted_absence,
@@ -20,7 +20,7 @@ from edgec.exporter.sources.weight_names import (
     recorded_scales,
     untied_weights,
 )
-from edgec.exporter.sources.weights import RandomWeights
+from edgec.exporter.sources.weights.streamed import RandomWeights
 
 # In a multimodal checkpoint: everything outside the language model.
 _OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\.|model\.(layers|embed_tokens|norm)\.)"

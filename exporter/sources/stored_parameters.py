@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from edgec.exporter.sources.gguf_weights import GgufWeights
+from edgec.exporter.sources.gguf.weights import GgufWeights
 from edgec.exporter.sources.joined_matrices import JoinedMatrices, joined_matrices
-from edgec.exporter.sources.packed_weights import PackedTensor, PackedWeights
-from edgec.exporter.sources.weight_conversion import ConvertedWeights
-from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.packed.weights import PackedTensor, PackedWeights
+from edgec.exporter.sources.weights.conversion import ConvertedWeights
+from edgec.exporter.sources.weights.names import BoundWeights
+from edgec.exporter.sources.weights.streamed import Weights
 from edgec.ir.row_tensor import RowTensor
 from edgec.ir.stored_forms import FORM_BITS, HELD_SCHEMES
 

@@ -11,7 +11,7 @@ from edgec.bundle.golden_texts import TextVector
 from edgec.bundle.panics import panics_as_errors
 from edgec.bundle.tokenizer_folder import untrusted_tokenizer
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.sources.model_folder import tokenizer_files
+from edgec.exporter.sources.files.model_folder import tokenizer_files
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_weights import GgufWeights
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.model_forms import ADAPTER_CONFIG
-from edgec.exporter.sources.packed_weights import PackedWeights
-from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
-from edgec.exporter.sources.plain_files import is_plain, plain_files
-from edgec.exporter.sources.weight_names import same_values
-from edgec.exporter.sources.weights import (
+from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.exporter.sources.files.model_forms import ADAPTER_CONFIG
+from edgec.exporter.sources.files.pickle_weights import PickledWeights, open_pickles, pickle_files
+from edgec.exporter.sources.files.plain_files import is_plain, plain_files
+from edgec.exporter.sources.gguf.weights import GgufWeights
+from edgec.exporter.sources.packed.weights import PackedWeights
+from edgec.exporter.sources.weights.names import same_values
+from edgec.exporter.sources.weights.streamed import (
     SHARD_NAME,
     SINGLE,
     WeightFiles,

@@ -13,7 +13,7 @@ from edgec.passes.equalise.rotate import Rotate
 from edgec.passes.equalise.scale_migration import ScaleMigration
 
 if TYPE_CHECKING:
-    from edgec.backends.xnnpack.delegate import DelegateConstant
+    from edgec.backends.cpu.regions.delegate import DelegateConstant
 
 # After these an input's channels are others than those that an adapter was trained on.
 _CHANGED_BASIS = (Rotate.name, ScaleMigration.name)

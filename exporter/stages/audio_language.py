@@ -19,7 +19,7 @@ from edgec.exporter.parity.probed_method import Probed
 from edgec.exporter.parity.rows_and_text import ProbedRows, RowsReference
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.pass_orders import audio_language_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 

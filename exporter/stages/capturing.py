@@ -18,7 +18,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.stored_parameters import row_tensors, stored_parameters
-from edgec.exporter.sources.weights import LoadedWeights, Weights
+from edgec.exporter.sources.weights.streamed import LoadedWeights, Weights
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.ir.spec import ModelSpec

@@ -18,9 +18,9 @@ from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Program
 
 if TYPE_CHECKING:
-    from edgec.backends.edgec_linear.layout import BlockRows
+    from edgec.backends.cpu.linear.layout import BlockRows
+    from edgec.backends.cpu.lower import Lowered
     from edgec.backends.static_artifact import LoweringProgress
-    from edgec.backends.xnnpack.lower import Lowered
 
 FORWARD: Final = "forward"
 """The method that decodes tokens, of a model that has several as of one that has no other."""
@@ -40,7 +40,7 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
         folder: where the artifact goes.
         progress: told how far lowering is.
     """
-    from edgec.backends.xnnpack.lower import lower_methods
+    from edgec.backends.cpu.lower import lower_methods
     from edgec.exporter.parity.stored_weights import check_stored_weights
 
     progress.enter("lower")
@@ -58,7 +58,7 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
 
 def block_rows(request: ExportRequest) -> BlockRows | None:
     """The layout of matrices for edgec's linear kernels; None where the recipe asks for standard kernels."""
-    from edgec.backends.edgec_linear.layout import BlockRows
+    from edgec.backends.cpu.linear.layout import BlockRows
 
     return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
 

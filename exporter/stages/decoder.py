@@ -83,7 +83,7 @@ class DecoderStages:
 
         Where it fails it says the first layer that differs.
         """
-        from edgec.backends.xnnpack.lower import lower
+        from edgec.backends.cpu.lower import lower
 
         progress.step(0.5, ARBITRATING)
         program = self.program or self.rewrite_unmeasured(Progress())
@@ -97,7 +97,7 @@ class DecoderStages:
 
     def _locate(self, rung: Rung, program: Program, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a lowering."""
-        from edgec.backends.xnnpack.lower import lower
+        from edgec.backends.cpu.lower import lower
 
         progress.step(0.5, LOCATING)
         rows, probe = block_rows(self.request), self.request.probe

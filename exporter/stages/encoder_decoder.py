@@ -24,8 +24,8 @@ from edgec.exporter.parity.encoder_decoder import (
 from edgec.exporter.parity.probed_method import Probed
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.encoder_decoder import fixed_source
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.encoders.encoder_decoder import fixed_source
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.pass_orders import encoder_decoder_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from edgec.errors import InputError
 from edgec.exporter.capture.module import names_of_inputs
-from edgec.exporter.capture.returned import returned_of
 from edgec.exporter.parity.carried_states import carried_states, with_states
 from edgec.exporter.parity.made_inputs import Stress, louder, made_inputs
 from edgec.exporter.parity.norm_distances import norm_distances
-from edgec.exporter.sources.factory import Example
-from edgec.exporter.sources.given_inputs import GivenInputs, bind_inputs
-from edgec.runtime_py.prepared_inputs import spread
+from edgec.exporter.sources.modules.factory import Example
+from edgec.exporter.sources.modules.given_inputs import GivenInputs, bind_inputs
+from edgec.exporter.sources.modules.returned import returned_of
+from edgec.runtime_py.functions.prepared_inputs import spread
 
 _STRESSED, _LOOKED_AT = 2, 16
 """Of the given inputs, those that are tried four times as large, too, and those that batch norms are asked about."""

@@ -15,7 +15,6 @@ from torch import Tensor
 from edgec.bundle.findings import Rung
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.module import capture_module, refuse_inputs_of_other_types, refuse_sizes_by_value
-from edgec.exporter.capture.returned import Returned, returned_of
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
 from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
@@ -33,9 +32,10 @@ from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.encoders.sentence_encoder import other_lengths
+from edgec.exporter.sources.encoders.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.example_inputs import not_taken
-from edgec.exporter.sources.sentence_encoder import other_lengths
-from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
+from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, save_facts
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, write_lowered
 from edgec.exporter.stages.judged_inputs import JudgedInputs, judged_inputs
@@ -181,7 +181,7 @@ class ModuleStages:
         """Write the artifact of a graph, with the kernels that the recipe names."""
         if self.request.recipe.kernels == "edgec":
             return write_lowered({FORWARD: program}, self.request, folder, progress)
-        from edgec.backends.xnnpack.static_lowering import lower_static
+        from edgec.backends.cpu.static_lowering import lower_static
 
         progress.enter("lower")
         lowered = lower_static(program)
@@ -301,9 +301,9 @@ class ModuleStages:
     def _lowered_bytes(self, program: Program) -> bytes:
         rows = block_rows(self.request)
         if rows is not None:
-            from edgec.backends.xnnpack.lower import lower
+            from edgec.backends.cpu.lower import lower
 
             return lower(program, block_rows=rows).artifact
-        from edgec.backends.xnnpack.static_lowering import lower_static
+        from edgec.backends.cpu.static_lowering import lower_static
 
         return lower_static(program).artifact

@@ -29,7 +29,7 @@ from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.capturing import eager_model
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.cpu_methods import FORWARD, lower_to_folder

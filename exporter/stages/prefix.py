@@ -25,10 +25,10 @@ from edgec.exporter.provenance import source_digest
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.session_file import SessionPlace
-from edgec.runtime_py.stepper import Logits
 
 if TYPE_CHECKING:
     from edgec.exporter.request import ExportRequest

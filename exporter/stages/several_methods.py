@@ -26,7 +26,7 @@ from edgec.exporter.progress import LOCATING, Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.capturing import hold_weights
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
 from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
@@ -105,7 +105,7 @@ class SeveralMethodsStages:
 
     def _locate(self, rung: Rung, method: ProbedMethod, progress: Progress) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
-        from edgec.backends.xnnpack.lower import lower_methods
+        from edgec.backends.cpu.lower import lower_methods
 
         progress.step(0.5, LOCATING)
         programs, rows = self.programs or rewrite_again(self.request, self.kind, Progress()), block_rows(self.request)

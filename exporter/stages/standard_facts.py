@@ -10,7 +10,7 @@ from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Program
 
 if TYPE_CHECKING:
-    from edgec.backends.xnnpack.static_lowering import StaticLowered
+    from edgec.backends.cpu.static_lowering import StaticLowered
 
 _REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's CPU kernels"
 

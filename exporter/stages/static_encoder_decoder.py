@@ -22,7 +22,7 @@ from edgec.exporter.parity.probed_method import Executed, Probed
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.cpu_methods import FORWARD
 from edgec.exporter.stages.encoder_decoder import begin, capture, read_probed, source_probe_of
 from edgec.exporter.stages.pass_orders import static_encoder_decoder_passes

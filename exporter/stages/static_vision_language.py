@@ -18,7 +18,7 @@ from edgec.exporter.parity.rows_and_text import ExecutedRows, ProbedRows
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.cpu_methods import FORWARD
 from edgec.exporter.stages.pass_orders import static_decoder_passes, static_vision_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind

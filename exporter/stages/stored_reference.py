@@ -15,7 +15,7 @@ import torch
 
 from edgec.exporter.parity.execution import step_by_step
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.sources.model_forms import existing_path
+from edgec.exporter.sources.files.model_forms import existing_path
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.stored_parameters import stored_parameters
@@ -25,7 +25,7 @@ from edgec.runtime_py.evaluate.reference import FloatModel
 
 if TYPE_CHECKING:
     from edgec.runtime_py.evaluate.reference import ReferenceModel
-    from edgec.runtime_py.stepper import Logits
+    from edgec.runtime_py.generation.stepper import Logits
 
 
 class StoredModel:

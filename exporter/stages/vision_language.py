@@ -21,7 +21,7 @@ from edgec.exporter.parity.vision_language import EagerModel, ImageProbe, image_
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.limits import longest_with_reach
-from edgec.exporter.sources.weights import LoadedWeights
+from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.pass_orders import vision_language_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 

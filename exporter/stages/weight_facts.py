@@ -24,7 +24,7 @@ from edgec.passes.graph.stored_bits import stored_bits
 from edgec.passes.static.add_adapter import is_added
 
 if TYPE_CHECKING:
-    from edgec.backends.xnnpack.delegate import DelegateConstant
+    from edgec.backends.cpu.regions.delegate import DelegateConstant
 
 _BITS = {"float32": 32, "int8": 8, "int6": 6, "int5": 5, "int4": 4, "int3": 3, "int2": 2, "bfloat16": 16}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edgec.bundle.atomic import write_file
 from edgec.exporter.sweep.table import Row
-from edgec.runtime_py.svg import Points, point_chart, stack
+from edgec.svg import Points, point_chart, stack
 
 
 @dataclass(frozen=True)

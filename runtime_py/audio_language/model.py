@@ -10,8 +10,8 @@ from edgec.errors import InputError
 from edgec.runtime_py.audio_language.prompt import SoundPrompt, rows_of_sound, sound_prompt
 from edgec.runtime_py.audio_language.session import audio_language_info
 from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
-from edgec.runtime_py.stepper import check_context
-from edgec.runtime_py.tokenized import Tokenized
+from edgec.runtime_py.generation.stepper import check_context
+from edgec.runtime_py.scoring.tokenized import Tokenized
 
 
 class Audio(Tokenized):

@@ -28,7 +28,7 @@ from edgec.runtime_py.bench.run import measure
 from edgec.runtime_py.bench.shown_prompt import sense_tokens
 from edgec.runtime_py.bench.summary import Figure, summarise
 from edgec.runtime_py.sessions.session import text_limits
-from edgec.runtime_py.svg import Series, box_chart, line_chart, stack
+from edgec.svg import Series, box_chart, line_chart, stack
 
 
 @dataclass(frozen=True)

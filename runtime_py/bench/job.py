@@ -27,10 +27,10 @@ from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.instructions import linear_kernel, linear_kernels
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.trial import try_first
-from edgec.runtime_py.generate import stream_tokens
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.generate import stream_tokens
+from edgec.runtime_py.generation.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.stepper import Stepper
 from edgec.runtime_py.sessions.session import Session
-from edgec.runtime_py.stepper import Stepper
 
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 WINDOW_S = 1.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.transcription import SpeechSegment, Transcript
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation.generate import Generation
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model

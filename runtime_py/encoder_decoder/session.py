@@ -25,9 +25,9 @@ from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
+from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.session import check_call
-from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle

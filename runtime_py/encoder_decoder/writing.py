@@ -13,7 +13,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, PromptCache, pieces
+from edgec.runtime_py.generation.generate import Decode, Generation, GenerationRequest, PromptCache, pieces
 
 
 def first_tokens(config: GenerationConfig) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from edgec.bundle.atomic import typed_os_errors
 from edgec.runtime_py.evaluate.evaluate import Bucket, Evaluation
 from edgec.runtime_py.evaluate.intervals import Interval
-from edgec.runtime_py.svg import Series, line_chart, stack
+from edgec.svg import Series, line_chart, stack
 from edgec.terminal import WordTable, make_console
 
 

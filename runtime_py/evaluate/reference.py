@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executorch_binding import captured_stderr
-from edgec.runtime_py.stepper import Logits
+from edgec.runtime_py.generation.stepper import Logits
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle

@@ -13,18 +13,18 @@ from edgec.bundle.encoding import token_ids
 from edgec.bundle.notations import CallForm, ThinkingForm
 from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tools import Tool
-from edgec.runtime_py.generate import GenerationRequest
+from edgec.runtime_py.generation.generate import GenerationRequest
+from edgec.runtime_py.generation.readers import Reader
+from edgec.runtime_py.generation.text_stream import TextStream
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.forms import body_of
 from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
-from edgec.runtime_py.readers import Reader
 from edgec.runtime_py.structured.rule import TokenRule
 from edgec.runtime_py.structured.structures import CompiledStructure, Structures
 from edgec.runtime_py.structured.wanted import Wanted
-from edgec.runtime_py.text_stream import TextStream
 
 _NO_CHOICE: Final = ToolChoice(())
 _EFFORT: Final = "reasoning_effort"

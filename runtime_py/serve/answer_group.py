@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.serve.hosted import Answer, Written
 from edgec.runtime_py.serve.probabilities import ChosenToken
 

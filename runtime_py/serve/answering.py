@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.serve.adapters import ServedModel
 from edgec.runtime_py.serve.answer_group import AnswerGroup, AnswerPart
 from edgec.runtime_py.serve.hosted import Gone

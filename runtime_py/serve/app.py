@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from edgec.bundle.encoding import token_ids
 from edgec.errors import EdgecError
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.serve.adapters import ServedModel, served_models
 from edgec.runtime_py.serve.answering import Prepared, answered
 from edgec.runtime_py.serve.anthropic_body import AnthropicBody, chat_of_blocks

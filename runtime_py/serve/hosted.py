@@ -12,7 +12,9 @@ from threading import Event, Lock
 from typing import Any, Final
 
 from edgec.runtime_py.adapters.use import UsedAdapter
-from edgec.runtime_py.generate import Generation, PromptCache, pieces
+from edgec.runtime_py.generation.generate import Generation, PromptCache, pieces
+from edgec.runtime_py.generation.stepper import Stepper
+from edgec.runtime_py.generation.streams import Stream
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
@@ -20,8 +22,6 @@ from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, rate_t
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.slot_schedulers import SlotScheduler, slot_scheduler
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
-from edgec.runtime_py.stepper import Stepper
-from edgec.runtime_py.streams import Stream
 from edgec.runtime_py.structured.patience import while_wanted
 from edgec.runtime_py.structured.rule import Vector
 

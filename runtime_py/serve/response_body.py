@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.serve.bodies import (
     MOST_MESSAGES,
     MOST_TEXT,

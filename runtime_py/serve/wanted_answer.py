@@ -9,14 +9,14 @@ from typing import Any
 from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.limited_json import parse_json
-from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.chat import Conversation
-from edgec.runtime_py.generate import GenerationRequest, ReplyParser
+from edgec.runtime_py.functions.arguments import check_ids
+from edgec.runtime_py.generation.generate import GenerationRequest, ReplyParser
+from edgec.runtime_py.generation.stepper import check_context
 from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody, Said
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
-from edgec.runtime_py.stepper import check_context
 
 _DEFAULT_COMPLETION, _LONG_NUMBER = 16, 10
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import Manifest
 from edgec.runtime_py.engines.executor import Array, EngineName
-from edgec.runtime_py.generate import PromptCache
+from edgec.runtime_py.generation.generate import PromptCache
 from edgec.runtime_py.sessions.session import Session
 
 

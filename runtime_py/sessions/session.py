@@ -18,9 +18,9 @@ from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
+from edgec.runtime_py.generation.stepper import Logits, check_context, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.hidden_rows import HiddenRows
-from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
 
 def opened(bundle: Path | str | Bundle) -> Bundle:

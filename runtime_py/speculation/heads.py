@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.speculation.draft import Draft
-from edgec.runtime_py.stepper import Logits
 
 # Leads of the first head's best token over the second best, in logits: they separate the classes of confidence.
 _LEADS: Final = (0.5, 1.0, 2.0, 4.0)

@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.stepper import Stepper, check_context
 from edgec.runtime_py.speculation.call_cost import DraftingCost
 from edgec.runtime_py.speculation.controller import Controller, Offer
 from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits, Obedient
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
-from edgec.runtime_py.stepper import Stepper, check_context
 from edgec.runtime_py.structured.rule import TokenRule
 
 # The most tokens of a draft that are compared.

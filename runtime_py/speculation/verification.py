@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgec.runtime_py.sampling import Sampler, draw, probabilities
+from edgec.runtime_py.generation.sampling import Sampler, draw, probabilities
+from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.speculation.draft import Draft
-from edgec.runtime_py.stepper import Logits
 from edgec.runtime_py.structured.rule import TokenRule
 
 Choose = Callable[[Logits, Sequence[int]], int]

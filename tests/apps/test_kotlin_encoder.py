@@ -15,7 +15,7 @@ import pytest
 
 import edgec
 from edgec.apps.embed.embed import embed
-from edgec.runtime_py.function import Function
+from edgec.runtime_py.functions.function import Function
 from edgec.runtime_py.model import Model
 from tests.apps.encoder_bundles import PROMPTS, TEXTS, encoder_bundle
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled

@@ -16,8 +16,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix
-from edgec.backends.edgec_linear.scale_forms import ScaleForm
+from edgec.backends.cpu.linear.layout import BlockRows, PackedMatrix
+from edgec.backends.cpu.linear.scale_forms import ScaleForm
 from edgec.devices.qemu.emulator import find_emulator
 from edgec.engine.compile.abi import ARM64, NATIVE, Abi, find_compiler
 from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES

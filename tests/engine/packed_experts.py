@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import PackedMatrix
+from edgec.backends.cpu.linear.layout import PackedMatrix
 from edgec.engine.compile.abi import NATIVE, find_compiler
 from edgec.engine.compile.build import FLAGS, SOURCES
 from tests.conftest import COMPILED

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.xnnpack.lower import lower
+from edgec.backends.cpu.linear.layout import BlockRows
+from edgec.backends.cpu.lower import lower
 from edgec.runtime_py.engines.engine import EngineModel
-from tests.backends.edgec_linear.programs import quantised
+from tests.backends.cpu.linear.programs import quantised
 from tests.engine.test_engine import DAMAGES, in_another_process, inputs
 
 pytestmark = pytest.mark.long

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import (
+from edgec.backends.cpu.linear.layout import (
     BALANCED2,
     FROM_ZERO,
     SYMMETRIC,
@@ -27,7 +27,7 @@ from edgec.backends.edgec_linear.layout import (
     PackedMatrix,
     pack_matrix,
 )
-from edgec.backends.edgec_linear.scale_forms import ScaleForm
+from edgec.backends.cpu.linear.scale_forms import ScaleForm
 from tests.engine.linear_kernels import EmulatedKernels, NativeKernels, emulated_kernels, native_kernels
 from tests.example_counts import examples
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import (
+from edgec.backends.cpu.linear.layout import (
     BALANCED2,
     FROM_ZERO,
     SYMMETRIC,
@@ -21,7 +21,7 @@ from edgec.backends.edgec_linear.layout import (
     PackedMatrix,
     pack_matrix,
 )
-from edgec.backends.edgec_linear.scale_forms import ScaleForm
+from edgec.backends.cpu.linear.scale_forms import ScaleForm
 from edgec.ir.experts import reference_experts
 from tests.engine.linear_kernels import native_kernels
 from tests.engine.packed_experts import ChosenRows, PackedExperts, packed_experts

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgec.backends.xnnpack.lower import lower
+from edgec.backends.cpu.lower import lower
 from edgec.bundle.pte_layout import NAMED, read_layout
 from edgec.runtime_py.engines.engine import EngineModel
-from tests.backends.edgec_linear.programs import quantised
+from tests.backends.cpu.linear.programs import quantised
 from tests.engine.test_laid_out_file import OWN
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux alone reads ahead of the kernels")

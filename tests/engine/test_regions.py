@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from edgec.backends.edgec_linear.layout import SYMMETRIC, BlockRows, PackedMatrix
+from edgec.backends.cpu.linear.layout import SYMMETRIC, BlockRows, PackedMatrix
 from edgec.engine.compile.abi import NATIVE, find_compiler
 from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
 from tests.conftest import COMPILED

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 import edgec
-from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.xnnpack.lower import lower
+from edgec.backends.cpu.linear.layout import BlockRows
+from edgec.backends.cpu.lower import lower
 from edgec.bundle.folder import open_bundle, write_bundle
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import write_adapter
 from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.open_artifact import artifact_digest
 from edgec.runtime_py.verify.verify import verify
-from tests.backends.edgec_linear import programs as linear_programs
-from tests.backends.edgec_linear import test_experts as expert_programs
+from tests.backends.cpu.linear import programs as linear_programs
+from tests.backends.cpu.linear import test_experts as expert_programs
 from tests.engine.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
 from tests.engine.structure_files import write_structure
 from tests.engine.test_structured_text import PERSON

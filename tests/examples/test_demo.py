@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from edgec.runtime_py.side_by_side import SideBySide
+from edgec.runtime_py.evaluate.side_by_side import SideBySide
 from examples import chat_demo
 from examples.demo import HELD_OUT, Outcome, main, outcome_table, phone_table, two_sentences, variants
 from examples.stories.corpus import words

@@ -17,9 +17,9 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import edgec
-from edgec.backends.edgec_linear.layout import FROM_ZERO, SYMMETRIC, BlockRows, PackedMatrix, pack_matrix
-from edgec.backends.edgec_linear.scale_forms import ScaleForm
-from edgec.backends.edgec_linear.weights import stored_matrix
+from edgec.backends.cpu.linear.layout import FROM_ZERO, SYMMETRIC, BlockRows, PackedMatrix, pack_matrix
+from edgec.backends.cpu.linear.scale_forms import ScaleForm
+from edgec.backends.cpu.linear.weights import stored_matrix
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fates_in_words
 from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
@@ -34,9 +34,9 @@ from edgec.ir.quantized_form import WEIGHT_FORMS, decisions_of
 from edgec.ir.stored_rows import rows_of
 from edgec.passes.contract import run_passes
 from tests.exporter.sources.gguf_models import COMMON
+from tests.exporter.sources.packed.test_gptq import AWQ, GPTQ
 from tests.exporter.sources.packed_writers import STORIES, PartsOf, awq_parts, gptq_parts, rounded, write_packed
 from tests.exporter.sources.test_joined_matrices import EXPERTS
-from tests.exporter.sources.test_packed_gptq import AWQ, GPTQ
 from tests.exporter.sources.test_packed_others import mxfp4_codes
 
 Folder = tuple[Path, dict[str, Tensor]]

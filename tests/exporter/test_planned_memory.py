@@ -11,7 +11,7 @@ import pytest
 
 import edgec
 from edgec.bundle.folder import open_bundle
-from edgec.exporter.sources.shapes import model_shape
+from edgec.exporter.dimensions.shapes import model_shape
 from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.open_artifact import artifact_digest
 from edgec.runtime_py.engines.packed_cache import packed_file

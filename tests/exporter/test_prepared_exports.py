@@ -15,7 +15,7 @@ from edgec import export, load
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.input_preparation import ImagePreparation, SoundPreparation
 from edgec.errors import InputError
-from edgec.exporter.sources.given_inputs import read_inputs
+from edgec.exporter.sources.modules.given_inputs import read_inputs
 from edgec.exporter.stages.judged_inputs import judged_inputs
 
 PLACE = "tests.exporter.test_prepared_exports"

@@ -48,7 +48,7 @@ class Rounded:
     noise: Noise
 
     def lower(self, program: Program, change: Callable[[Program], Program] = lambda program: program) -> bytes:
-        from edgec.backends.xnnpack.lower import lower
+        from edgec.backends.cpu.lower import lower
 
         return lower(change(program), block_rows=block_rows(self.request)).artifact
 

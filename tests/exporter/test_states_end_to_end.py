@@ -15,9 +15,9 @@ from edgec.bundle.folder import open_bundle
 from edgec.devices.prediction.parameters import STATE_FORMS
 from edgec.errors import InputError
 from edgec.exporter.capture import recurrences
-from edgec.exporter.sources.parameters import decoder_shape, read_config
-from edgec.runtime_py.generate import stream_tokens
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.exporter.dimensions.parameters import decoder_shape, read_config
+from edgec.runtime_py.generation.generate import stream_tokens
+from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.snapshots import Snapshots

@@ -14,7 +14,7 @@ from edgec.bundle.folder import open_bundle
 from edgec.bundle.manifest import Manifest
 from edgec.devices.prediction.parameters import STATE_FORMS
 from edgec.errors import InputError
-from edgec.exporter.sources.parameters import decoder_shape, read_config
+from edgec.exporter.dimensions.parameters import decoder_shape, read_config
 from edgec.runtime_py.sessions.session import Session
 from tests.families import build, save
 from tests.state_families import STATE_FAMILIES

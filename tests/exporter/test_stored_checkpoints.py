@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import edgec
-from edgec.backends.edgec_linear.weights import stored_matrix
+from edgec.backends.cpu.linear.weights import stored_matrix
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fate_shares, fates_in_words
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.gguf_header import read_gguf_header

@@ -14,8 +14,8 @@ import edgec
 from benchmarks.coverage_parts.tiny_modules import module_model
 from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
-from edgec.exporter.sources.shapes import model_shape
-from edgec.exporter.sources.two_encoders import IMAGE_TASK, TEXT_TASK
+from edgec.exporter.dimensions.shapes import model_shape
+from edgec.exporter.sources.encoders.two_encoders import IMAGE_TASK, TEXT_TASK
 
 pytestmark = pytest.mark.long
 KINDS = ("clip", pytest.param("siglip", marks=pytest.mark.slow))

@@ -23,7 +23,7 @@ from edgec.errors import InputError
 from edgec.exporter.api import export_bundle
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.report.headline import next_commands
-from edgec.exporter.sources.image_patches import cut_whole
+from edgec.exporter.sources.multimodal.image_patches import cut_whole
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.backends.edgec_linear.layout import FROM_ZERO, SYMMETRIC, BlockRows, PackedMatrix
-from edgec.backends.edgec_linear.scale_forms import ScaleForm
+from edgec.backends.cpu.linear.layout import FROM_ZERO, SYMMETRIC, BlockRows, PackedMatrix
+from edgec.backends.cpu.linear.scale_forms import ScaleForm
 from edgec.ir.kernel_grids import STORED_KERNELS, fit
 from edgec.ir.stored_forms import HELD_GROUPS, PACKED_FORMS
 from edgec.ir.weight_scheme import stored_bytes

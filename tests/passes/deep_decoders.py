@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_pass

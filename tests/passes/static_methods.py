@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.call_plan import Call
 from edgec.ir.program import Program
 from edgec.passes.cleanup.fold_constants import FoldConstants

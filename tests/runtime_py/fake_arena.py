@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.bundle.entry_points import Limits, StateInfo
+from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import Arena, CacheContents
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import SessionPlace
-from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 CONTEXT, VOCAB, CHUNK = 64, 97, 8
 PADDING = 24

@@ -8,8 +8,8 @@ import numpy as np
 
 from edgec.bundle.entry_points import Limits, StateInfo
 from edgec.errors import InputError
+from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
-from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 Rule = Callable[[Sequence[int]], int]
 

@@ -26,13 +26,13 @@ from edgec.bundle.predictor import EAGLE3
 from edgec.errors import InputError
 from edgec.exporter.sources.drafts.predictor import Predictor
 from edgec.exporter.sources.drafts.renamed import Renamed
+from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.exporter.sources.files.pickle_weights import open_pickles
+from edgec.exporter.sources.files.plain_files import is_plain
 from edgec.exporter.sources.model_build import expected_shapes
-from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.pickle_weights import open_pickles
-from edgec.exporter.sources.plain_files import is_plain
-from edgec.exporter.sources.weight_names import check_weights
-from edgec.exporter.sources.weights import SINGLE, Weights, open_files
+from edgec.exporter.sources.weights.names import check_weights
+from edgec.exporter.sources.weights.streamed import SINGLE, Weights, open_files
 from edgec.ir.spec import LayerSpec, ModelSpec
 
 PICKLE = "pytorch_model.bin"

@@ -9,8 +9,8 @@ from typing import Any
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.errors import InputError
 from edgec.exporter.sources.drafts.medusa import FILE, PICKLE, MedusaFolder
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.plain_files import is_plain
+from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.exporter.sources.files.plain_files import is_plain
 from edgec.passes.draft.head_weights import HeadsFile, StoredHeads
 
 _CONFIG = JsonKind("The config of the draft heads is unusable.", "use the folder as it was published", "E842")

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.errors import InputError
-from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.pickle_weights import open_pickles
-from edgec.exporter.sources.plain_files import is_plain
-from edgec.exporter.sources.safetensors_header import TensorEntry
-from edgec.exporter.sources.weights import Weights, open_files
+from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.exporter.sources.files.pickle_weights import open_pickles
+from edgec.exporter.sources.files.plain_files import is_plain
+from edgec.exporter.sources.files.safetensors_header import TensorEntry
+from edgec.exporter.sources.weights.streamed import Weights, open_files
 from edgec.passes.draft.head_weights import Block, Head, HeadsForm
 
 FILE, PICKLE = "medusa_lm_head.safetensors", "medusa_lm_head.pt"

@@ -27,16 +27,16 @@ from torch import nn
 
 from edgec.bundle.predictor import MTP
 from edgec.errors import InputError
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.drafts.predictor import Predictor
 from edgec.exporter.sources.drafts.renamed import Renamed
+from edgec.exporter.sources.files.pickle_weights import PickledWeights
 from edgec.exporter.sources.model_build import untie
 from edgec.exporter.sources.model_source import ModelSource, build_generating
-from edgec.exporter.sources.pickle_weights import PickledWeights
 from edgec.exporter.sources.source_weights import bind_weights
-from edgec.exporter.sources.weight_conversion import ConvertedWeights
-from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.sources.weights import WeightFiles, Weights
+from edgec.exporter.sources.weights.conversion import ConvertedWeights
+from edgec.exporter.sources.weights.names import BoundWeights
+from edgec.exporter.sources.weights.streamed import WeightFiles, Weights
 from edgec.ir.spec import ModelSpec
 
 # Where a predictor's tensors go in the model of one layer; the first that matches, None: it is left out.

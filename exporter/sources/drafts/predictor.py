@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.weights.names import BoundWeights
 from edgec.ir.spec import ModelSpec
 
 

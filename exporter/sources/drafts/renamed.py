@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from edgec.exporter.sources.safetensors_header import TensorEntry
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.files.safetensors_header import TensorEntry
+from edgec.exporter.sources.weights.streamed import Weights
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.scale_forms import Affine
+from edgec.backends.cpu.linear.scale_forms import Affine
 from edgec.backends.gguf.block_types import BLOCK_TYPES, GridMatrix, type_of
 from edgec.backends.gguf.packed_blocks import packed
 

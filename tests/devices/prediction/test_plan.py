@@ -20,11 +20,11 @@ from edgec.devices.prediction.memory_fit import Narrower, Verdict, judge
 from edgec.devices.prediction.parameters import STATE_FORMS, Kind, Parameter, StateForm, macs_per_token
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
+from edgec.exporter.dimensions.parameters import decoder_shape, parameters, read_config
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import for_backend
 from edgec.exporter.resolve.widths import named_widths, override_widths, recipe_widths
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.parameters import decoder_shape, parameters, read_config
+from edgec.exporter.sources.decoders.spec import model_spec
 from tests.example_counts import examples
 
 TINY: dict[str, Any] = {

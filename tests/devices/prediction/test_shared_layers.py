@@ -14,9 +14,9 @@ from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.shared_layers import prompt_share, without_shared
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
+from edgec.exporter.dimensions.parameters import decoder_shape, parameters
 from edgec.exporter.resolve.widths import model_widths, named_widths
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.parameters import decoder_shape, parameters
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.kv_donors import shared_spec
 
 LAYERS, HIDDEN, HEADS, KV_HEADS = 8, 64, 4, 2

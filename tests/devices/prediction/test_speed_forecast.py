@@ -13,7 +13,7 @@ from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import Plan, plan, speed_task
 from edgec.devices.prediction.speed_forecast import Task, planned_workload
 from edgec.devices.targets import Target, load_target
-from edgec.exporter.sources.parameters import decoder_shape
+from edgec.exporter.dimensions.parameters import decoder_shape
 from tests.devices.prediction.test_plan import BILLION
 
 ARCHITECTURES = Path(__file__).parents[3] / "benchmarks" / "architectures"

@@ -9,7 +9,7 @@ import pytest
 from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.unit_choice import unit_choice
 from edgec.devices.targets import load_target
-from edgec.exporter.sources.parameters import decoder_shape
+from edgec.exporter.dimensions.parameters import decoder_shape
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama",

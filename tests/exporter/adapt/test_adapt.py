@@ -29,7 +29,7 @@ from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.resolve.limits import decoder_limits
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.stages.capturing import capture
 from edgec.ir.attributes import attribute

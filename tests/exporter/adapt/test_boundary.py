@@ -21,7 +21,7 @@ from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.text import recipe_text
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_pass

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import edgec
-from edgec.backends.edgec_linear.read_back import weights_of
+from edgec.backends.cpu.linear.read_back import weights_of
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.pte_layout import read_packed
 from edgec.exporter.adapt.bundle_weights import take_weights

@@ -11,7 +11,7 @@ from torch import nn
 from edgec.bundle.entry_points import EncoderDecoderInfo, Limits, SoundInfo, WaveformInfo
 from edgec.bundle.folder import read_manifest
 from edgec.exporter.assemble.brief_speed import brief_speed
-from edgec.exporter.sources.encoder_decoder import Source
+from edgec.exporter.sources.encoders.encoder_decoder import Source
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.ir.program import Dynamic
 

@@ -16,7 +16,7 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_logits
 from edgec.exporter.parity.rows_and_text import ProbedRows
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.stages.pass_orders import audio_language_passes

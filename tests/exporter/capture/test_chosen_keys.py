@@ -19,11 +19,11 @@ from edgec.exporter.capture.chosen_keys import EveryKey, OpenMask, attend_to_eve
 from edgec.exporter.capture.decoder import Skeleton
 from edgec.exporter.capture.rows_in_text import capture_forward
 from edgec.exporter.capture.untraceable import refuse_unheld_layers
+from edgec.exporter.dimensions.parameters import parameters
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.resolve.resolved import resolve_options
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.key_choice import keys_before_choice
-from edgec.exporter.sources.parameters import parameters
+from edgec.exporter.sources.decoders.key_choice import keys_before_choice
+from edgec.exporter.sources.decoders.spec import model_spec
 
 # Sizes of each kind's indexers, and how many keys a token then attends to without a choice.
 FEW: Mapping[str, tuple[Mapping[str, int], int]] = {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Program, held_bytes
@@ -169,7 +169,7 @@ _CAPTURE_28_LAYERS = """
 import resource, torch
 from transformers import AutoConfig
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.program import held_bytes
 from tests.families import empty_model
 config = AutoConfig.for_model("qwen3", vocab_size=151936, hidden_size=1024, intermediate_size=3072,

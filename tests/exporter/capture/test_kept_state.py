@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.earlier_calls import lasting_answer
-from edgec.exporter.sources.module_state import own_copy
+from edgec.exporter.sources.modules.module_state import own_copy
 
 X = torch.linspace(-1, 2, 20).reshape(5, 4)
 

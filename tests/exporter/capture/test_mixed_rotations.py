@@ -9,8 +9,8 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.stored_rotations import hold_rotations
+from edgec.exporter.sources.decoders.spec import model_spec
+from edgec.exporter.sources.decoders.stored_rotations import hold_rotations
 from edgec.ir.program import Program
 from tests.exporter.rope_models import BY_NAME, CONTEXT, FIRST, HEAD, MODELS, RopeModel, text
 from tests.passes.decoders import StateDict

@@ -12,7 +12,7 @@ from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager, run_program
 from edgec.exporter.parity.metrics import difference
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import plain_config
 from edgec.exporter.sources.model_build import build, tied_parameters
 from edgec.ir.call_plan import call_plan

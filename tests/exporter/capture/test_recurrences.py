@@ -12,7 +12,7 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import plain_config
 from edgec.ir.program import Program
 from edgec.ir.recurrence import RECURRENCES

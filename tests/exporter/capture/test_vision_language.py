@@ -14,7 +14,7 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.probe_calls import text_logits
 from edgec.exporter.parity.rows_and_text import ProbedRows
 from edgec.exporter.parity.vision_language import EagerModel, image_probe
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from edgec.ir.graph_run import first_output

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from edgec.errors import InputError
 from edgec.exporter.gguf_file.description import describe_model
-from edgec.exporter.sources.gguf_split import SPLITS
+from edgec.exporter.sources.gguf.split import SPLITS
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
 from tests.runtime_py.tiny_decoder import TEXT, VOCAB

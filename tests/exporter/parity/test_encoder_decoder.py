@@ -8,7 +8,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.parity.encoder_decoder import SourceProbe, named_memory, refuse_seen_padding
-from edgec.exporter.sources.encoder_decoder import fixed_source, source_of, states_of, with_decoder_numbers
+from edgec.exporter.sources.encoders.encoder_decoder import fixed_source, source_of, states_of, with_decoder_numbers
 from edgec.exporter.sources.hf_config import plain_config
 from edgec.ir.memory_inputs import USED
 from edgec.runtime_py.encoder_decoder.fixed_source import filled

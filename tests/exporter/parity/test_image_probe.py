@@ -7,7 +7,7 @@ import pytest
 from edgec.bundle.entry_points import Limits
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.vision_language import image_probe
-from edgec.exporter.sources.vision_language import VisionInput
+from edgec.exporter.sources.multimodal.vision_language import VisionInput
 from edgec.ir.call_plan import compared_positions
 
 CHUNK, IMAGE = 64, 7

@@ -106,7 +106,7 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
 
 @pytest.mark.slow
 def test_edgecs_own_clusters_keep_the_scales(tmp_path: Path) -> None:
-    from edgec.backends.xnnpack.lower import lower
+    from edgec.backends.cpu.lower import lower
 
     program = weight_only(run_pass(captured("llama"), KvCache(CONTEXT, 12)))
     (tmp_path / "model.pte").write_bytes(lower(program).artifact)
@@ -192,7 +192,7 @@ def test_the_ladder_says_where_what_and_how_much() -> None:
 
 @pytest.mark.slow
 def test_a_broken_artifact_is_located_by_lowering_it_with_its_layers_exposed() -> None:
-    from edgec.backends.xnnpack.lower import lower
+    from edgec.backends.cpu.lower import lower
     from edgec.exporter.parity.probe_calls import text_calls
     from edgec.exporter.stages.locating import locate_in_artifact
 

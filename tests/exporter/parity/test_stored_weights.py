@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.xnnpack.lower import Lowered, lower_methods
+from edgec.backends.cpu.linear.layout import BlockRows
+from edgec.backends.cpu.lower import Lowered, lower_methods
 from edgec.bundle.delegates import PackedText
 from edgec.bundle.pte_layout import read_packed
 from edgec.errors import BudgetError
@@ -17,8 +17,8 @@ from edgec.exporter.parity.stored_weights import check_stored_weights, rows_of_g
 from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme
-from tests.backends.edgec_linear.programs import EIGHT, MIXED, quantised
-from tests.backends.edgec_linear.test_experts import quantised as experts_quantised
+from tests.backends.cpu.linear.programs import EIGHT, MIXED, quantised
+from tests.backends.cpu.linear.test_experts import quantised as experts_quantised
 from tests.exporter.parity.planted_faults import LOST, ONE_ROW, ROWS_OFF, SWAPPED, damaged
 
 MATRIX = "layers.0.self_attn.v_proj"

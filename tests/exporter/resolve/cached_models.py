@@ -10,8 +10,8 @@ import pytest
 
 from edgec.devices.prediction import app_limit, forecast
 from edgec.devices.targets import all_targets
+from edgec.exporter.dimensions import module_states
 from edgec.exporter.resolve import planned, planned_source, resolved, widths
-from edgec.exporter.sources import module_states
 from edgec.exporter.sources.model_source import ModelSource
 
 

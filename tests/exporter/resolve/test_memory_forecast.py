@@ -12,14 +12,14 @@ import torch
 
 from benchmarks.forecasts import export_peak_forecast
 from edgec.bundle.gguf_header import GgufTensor
+from edgec.exporter.dimensions.parameters import decoder_shape
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import for_backend
 from edgec.exporter.resolve.memory_forecast import forecast_peak_bytes
-from edgec.exporter.sources.gguf_weights import GgufParameter, GgufWeights
+from edgec.exporter.sources.gguf.weights import GgufParameter, GgufWeights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.parameters import decoder_shape
-from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.sources.weights import RandomWeights
+from edgec.exporter.sources.weights.names import BoundWeights
+from edgec.exporter.sources.weights.streamed import RandomWeights
 
 ARCHITECTURES = Path("benchmarks/architectures")
 # Peaks of resident memory, measured on 2026-11-27 by `python -m benchmarks.scale`.

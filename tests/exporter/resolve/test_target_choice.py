@@ -11,10 +11,10 @@ import pytest
 from edgec.devices.prediction.forecast import default_widths
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
+from edgec.exporter.dimensions.parameters import decoder_shape, read_config
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.resolve.target_choice import choose_target, needed_bytes, plan_target
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import resolve
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 from edgec.errors import InputError
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.expert_counts import routing_fault
+from edgec.exporter.sources.decoders.expert_counts import routing_fault
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.resolve import resolve
 
 CASES: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (

@@ -13,15 +13,15 @@ from edgec.devices.prediction.forecast import plan
 from edgec.devices.targets import load_target
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.record import recorded_recipe
+from edgec.exporter.dimensions.parameters import decoder_shape, read_config
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import for_backend
 from edgec.exporter.resolve.project_file import find_project, require_model
 from edgec.exporter.resolve.widths import recipe_widths
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.model_folder import find_licence
-from edgec.exporter.sources.parameters import decoder_shape, read_config
+from edgec.exporter.sources.decoders.spec import model_spec
+from edgec.exporter.sources.files.model_folder import find_licence
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.tokenizer import check_tokenizer, load_tokenizer
 from edgec.exporter.sources.weight_choice import stored_weights

@@ -12,7 +12,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.stage_cache import stage_key
 from tests.exporter.sources.fuzz_bases import CONFIGS

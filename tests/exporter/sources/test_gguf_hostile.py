@@ -15,7 +15,7 @@ import pytest
 
 from edgec.bundle.gguf_header import READ_TYPES, is_gguf, read_gguf_header
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_file import read_gguf
+from edgec.exporter.sources.gguf.file import read_gguf
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_forms import write_forms
 from tests.exporter.sources.gguf_models import FAMILIES, Family, finish, model_writer, tiny_model

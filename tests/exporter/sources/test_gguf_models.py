@@ -12,10 +12,10 @@ import torch
 
 from edgec.bundle.gguf_header import READ_TYPES
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf_architectures import ARCHITECTURES
+from edgec.exporter.dimensions.parameters import decoder_shape, read_config
+from edgec.exporter.sources.gguf.architectures import ARCHITECTURES
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
-from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_models import FAMILIES, Family, finish, model_writer, tiny_model, write_model
 

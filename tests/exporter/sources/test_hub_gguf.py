@@ -10,8 +10,8 @@ import huggingface_hub
 import pytest
 
 from edgec.errors import InputError
+from edgec.exporter.dimensions.parameters import read_config
 from edgec.exporter.sources.hub_gguf import chosen, hub_choice
-from edgec.exporter.sources.parameters import read_config
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_models import FAMILIES, tiny_model, write_model
 from tests.exporter.sources.hub_cache import offline_cache, snapshot

@@ -12,8 +12,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.stored_parameters import stored_parameters
 from tests.exporter.sources.gguf_models import COMMON
+from tests.exporter.sources.packed.test_gptq import GPTQ
 from tests.exporter.sources.packed_writers import gptq_parts, rounded, write_packed
-from tests.exporter.sources.test_packed_gptq import GPTQ
 
 EXPERTS: dict[str, Any] = {
     **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "num_hidden_layers": 2},

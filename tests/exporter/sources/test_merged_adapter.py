@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from edgec.errors import InputError
+from edgec.exporter.dimensions.parameters import read_config
 from edgec.exporter.resolve.planned_source import planned_source
-from edgec.exporter.sources.parameters import read_config
 from edgec.exporter.sources.resolve import resolve
 from tests.exporter.sources.gguf_forms import write_forms
 from tests.runtime_py.adapters.loras import EVERY, PLAIN, pairs

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from edgec.errors import InputError
 from edgec.ir.stored_forms import MXFP4_INTEGERS
+from tests.exporter.sources.packed.test_gptq import WEIGHT, Break, Q, _check_grid, _settings, _tensors, opened, refusal
 from tests.exporter.sources.packed_writers import Rounded, packed_words, rounded, write_packed
 from tests.exporter.sources.small_folders import layer_folder
-from tests.exporter.sources.test_packed_gptq import WEIGHT, Break, Q, _check_grid, _settings, _tensors, opened, refusal
 
 FP4 = torch.tensor([0.0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
@@ -203,9 +203,9 @@ def test_autobitlinear_multiplies(tmp_path: Path) -> None:
 def test_rows_are_where_transformers_unpacks_them() -> None:
     from transformers.integrations.bitnet import pack_weights
 
-    from edgec.exporter.sources.packed_bitnet import _codes
-    from edgec.exporter.sources.packed_parts import Parts
-    from edgec.exporter.sources.weights import RandomWeights
+    from edgec.exporter.sources.packed.bitnet import _codes
+    from edgec.exporter.sources.packed.parts import Parts
+    from edgec.exporter.sources.weights.streamed import RandomWeights
 
     codes = torch.randint(-1, 2, (16, 8), generator=torch.Generator().manual_seed(2)).float()
     packed = pack_weights(codes.clone())

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.exporter.sources.integer_groups import IntegerGroups
+from edgec.exporter.sources.packed.integer_groups import IntegerGroups
 from edgec.ir.row_tensor import whole
+from tests.exporter.sources.packed.test_gptq import AWQ, GPTQ, WEIGHT, opened
 from tests.exporter.sources.packed_writers import PartsOf, awq_parts, gptq_parts, rounded, write_packed
 from tests.exporter.sources.small_folders import layer_folder
-from tests.exporter.sources.test_packed_gptq import AWQ, GPTQ, WEIGHT, opened
 from tests.exporter.sources.test_packed_others import (
     BITNET,
     MX,
@@ -69,7 +69,7 @@ def test_rows_are_those_of_the_whole(form: str, tmp_path: Path, monkeypatch: pyt
     integers = weights.packed[WEIGHT].integers
     assert integers is not None
     for at_once in (1 << 22, 256, 1):
-        monkeypatch.setattr("edgec.exporter.sources.integer_groups._AT_ONCE", at_once)
+        monkeypatch.setattr("edgec.exporter.sources.packed.integer_groups._AT_ONCE", at_once)
         values = weights.rows(WEIGHT)
         assert values is not None
         # Ternary scales are one division and one product here, one division there.

@@ -14,12 +14,12 @@ import torch
 import transformers
 from torch import nn
 
-from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.factory import state_digest
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.modules.factory import state_digest
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.weights.names import BoundWeights
 from tests.exporter.tiny_sources import (
     ENCODER,
     LLAMA,

@@ -11,7 +11,7 @@ from PIL import Image
 
 from edgec.bundle.input_preparation import ImagePreparation, SoundPreparation
 from edgec.exporter.sources.stated_preparation import stated_preparation
-from edgec.runtime_py.prepared_inputs import InputForm, prepared_image
+from edgec.runtime_py.functions.prepared_inputs import InputForm, prepared_image
 
 MEAN, STD = [0.48, 0.46, 0.41], [0.27, 0.26, 0.28]
 VIT: dict[str, Any] = {

@@ -12,11 +12,11 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.sources.weight_names import same_values
+from edgec.exporter.sources.weights.names import same_values
 from tests.exporter.tiny_sources import ENCODER, LLAMA
 from tests.vision_language import save_vision_language
 

@@ -12,8 +12,8 @@ import torch
 from torch.fx import GraphModule
 
 import edgec
-from edgec.backends.xnnpack.lower import lower_methods
-from edgec.backends.xnnpack.static_lowering import lower_static
+from edgec.backends.cpu.lower import lower_methods
+from edgec.backends.cpu.static_lowering import lower_static
 from edgec.bundle.entry_points import Limits
 from edgec.errors import BudgetError
 from edgec.exporter.capture.encoder_decoder import CapturedEncoderDecoder

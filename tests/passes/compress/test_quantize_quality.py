@@ -15,7 +15,7 @@ from torch import Tensor
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.cleanup.remove_noops import RemoveNoops

@@ -7,7 +7,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.ir.program import Effect, Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import effect_on, run_pass

@@ -34,7 +34,7 @@ def test_the_second_output_is_what_the_lm_head_reads(every: bool) -> None:
 
 def test_a_graph_that_selects_no_rows_is_refused() -> None:
     from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-    from edgec.exporter.sources.decoder_spec import model_spec
+    from edgec.exporter.sources.decoders.spec import model_spec
     from tests.passes.decoders import StateDict
 
     model = tiny_model("llama")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from edgec.backends.xnnpack.static_lowering import lower_static
+from edgec.backends.cpu.static_lowering import lower_static
 from edgec.exporter.capture.module import capture_module
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.contract import nodes_of, run_passes

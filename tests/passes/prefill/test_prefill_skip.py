@@ -172,7 +172,7 @@ def test_the_graph_can_be_traced_again() -> None:
 @pytest.mark.long
 def test_without_a_selection_it_is_refused() -> None:
     from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-    from edgec.exporter.sources.decoder_spec import model_spec
+    from edgec.exporter.sources.decoders.spec import model_spec
     from tests.families import build, empty_model
     from tests.passes.decoders import StateDict
 
@@ -187,7 +187,7 @@ def test_without_a_selection_it_is_refused() -> None:
 
 @pytest.mark.slow
 def test_the_artifact_computes_what_the_graph_says(tmp_path: Path) -> None:
-    from edgec.backends.xnnpack.lower import lower
+    from edgec.backends.cpu.lower import lower
     from edgec.exporter.parity.execution import run_artifact
 
     program = run_pass(skipping("gemma3", 2), FoldConstants())

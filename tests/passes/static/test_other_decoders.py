@@ -11,7 +11,7 @@ from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 from edgec.backends.qnn.host_part import split_host
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import plain_config
 from edgec.exporter.sources.model_build import build, tied_parameters
 from edgec.ir.program import Program

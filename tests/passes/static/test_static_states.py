@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import plain_config
 from edgec.ir import recurrence
 from edgec.ir.program import Interface, Program, State, TensorType

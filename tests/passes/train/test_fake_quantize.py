@@ -15,7 +15,7 @@ from edgec.exporter.adapt.student import make_trainable
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.sources import model_build
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import plain_config
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan

@@ -9,8 +9,8 @@ import pytest
 
 from edgec.bundle.notations import CALL_FORMS, CallForm, call_form
 from edgec.errors import InputError
+from edgec.runtime_py.generation.sampling import Sampling
 from edgec.runtime_py.messages.refusals import MalformedCall
-from edgec.runtime_py.sampling import Sampling
 from tests.example_counts import examples
 from tests.runtime_py.messages.talk import NOW, TOOLS, WEATHER, marks_of, speaker, talk, tokenizer
 from tests.runtime_py.structured.steppers import RandomStepper
@@ -159,7 +159,7 @@ def test_random_models_write_calls_that_fulfil_their_schema(name: str, special: 
 
 
 def _request(seed: int) -> Any:
-    from edgec.runtime_py.generate import GenerationRequest
+    from edgec.runtime_py.generation.generate import GenerationRequest
 
     return GenerationRequest(160, Sampling(temperature=1.0, seed=seed))
 
@@ -227,7 +227,7 @@ def test_a_template_without_tools_refuses_them() -> None:
 
 
 def test_tools_and_a_structure_exclude_each_other() -> None:
-    from edgec.runtime_py.generate import GenerationRequest
+    from edgec.runtime_py.generation.generate import GenerationRequest
     from edgec.runtime_py.structured.wanted import wanted
     from tests.runtime_py.structured.steppers import structures
 

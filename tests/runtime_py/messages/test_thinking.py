@@ -10,9 +10,9 @@ import pytest
 
 from edgec.bundle.notations import THINKING_FORMS, ThinkingForm
 from edgec.errors import InputError
-from edgec.runtime_py.generate import GenerationRequest
+from edgec.runtime_py.generation.generate import GenerationRequest
+from edgec.runtime_py.generation.sampling import Sampling
 from edgec.runtime_py.messages.message_format import ChatOptions
-from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator

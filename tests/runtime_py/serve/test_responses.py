@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.bodies import Said
 from edgec.runtime_py.serve.kept_responses import KeptResponses

@@ -13,7 +13,7 @@ import edgec
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
-from edgec.runtime_py.console import RunOptions, run_bundle
+from edgec.runtime_py.console.run import RunOptions, run_bundle
 from edgec.runtime_py.engines.executor import Executor
 from edgec.runtime_py.evaluate.evaluate import evaluate
 from edgec.runtime_py.model import Model

@@ -13,9 +13,9 @@ from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.exporter.stages.compiled import state_info
 from edgec.ir.program import Program
+from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.hidden_rows import HiddenRows
-from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 
 class GraphStepper:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
-from edgec.runtime_py.stepper import Logits
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 
 PROMPT = list(range(5, 17))

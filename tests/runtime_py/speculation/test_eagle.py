@@ -14,7 +14,7 @@ from torch.nn import functional
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.capture.predictor import capture_predictor
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.drafts.eagle import open_eagle
 from edgec.exporter.sources.resolve import resolve
 from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -23,8 +23,8 @@ from edgec.passes.draft.fused_hidden import FusedHidden, FusingMatrix
 from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.last_logits import LastLogits
-from edgec.runtime_py.generate import stream_tokens
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.generate import stream_tokens
+from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.predictor import PredictorDrafts
 from tests.exporter.sources.drafts.eagle_folders import eagle_tensors, write_eagle
 from tests.exporter.sources.drafts.test_eagle import LAYERS, REDUCED, TAPS, VOCAB, written_out

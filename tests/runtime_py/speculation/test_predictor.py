@@ -14,7 +14,7 @@ from torch.nn import functional
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.capture.predictor import JoinedInputs, capture_predictor
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.drafts.mtp import open_predictor
 from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
@@ -26,8 +26,8 @@ from edgec.passes.contract import Pass, run_passes
 from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.last_logits import LastLogits
-from edgec.runtime_py.generate import stream_tokens
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.generate import stream_tokens
+from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.predictor import PredictorDrafts
 from tests.exporter.sources.drafts.mtp_models import CONTEXT, VOCAB, write_mtp
 from tests.passes.decoders import StateDict

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import InputError
-from edgec.runtime_py.generate import stream_tokens
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.generate import stream_tokens
+from edgec.runtime_py.generation.sampling import Sampler, Sampling
+from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
-from edgec.runtime_py.stepper import Logits
 from tests.example_counts import examples
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.speculation.simulated import Clock, Guesser, TimedStepper

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 import edgec
 from edgec.errors import InputError
-from edgec.runtime_py.console_result import as_json
+from edgec.runtime_py.console.result import as_json
 from edgec.runtime_py.model import Model
 
 PROMPT = "Once upon a time"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from edgec.bundle.entry_points import Limits, PatchesInfo, VisionLanguageInfo
-from edgec.exporter.sources.image_patches import cut_lines, cut_patches
+from edgec.exporter.sources.multimodal.image_patches import cut_lines, cut_patches
 from edgec.runtime_py.vision_language.fixed_size import fitted, joined_tiles
 from edgec.runtime_py.vision_language.processor import PromptProcessor
 from tests.vision_language import picture, processor, save_processor, shown

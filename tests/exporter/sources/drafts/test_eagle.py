@@ -15,7 +15,7 @@ from edgec.errors import InputError
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.capture.predictor import capture_predictor
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.drafts.eagle import EaglePredictor, open_eagle
 from edgec.exporter.sources.drafts.kinds import is_eagle3
 from edgec.exporter.sources.resolve import resolve

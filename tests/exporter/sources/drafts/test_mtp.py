@@ -19,7 +19,7 @@ from edgec.errors import InputError
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.predictor import capture_predictor
-from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.drafts.mtp import open_predictor
 from edgec.exporter.sources.drafts.predictor import Predictor
 from edgec.exporter.sources.resolve import resolve

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.scale_forms import Affine, ScaleForm, form_of
+from edgec.backends.cpu.linear.scale_forms import Affine, ScaleForm, form_of
 from edgec.errors import InputError
 from edgec.ir.weight_scheme import WeightScheme, require_supported, stored_bytes
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_integers

@@ -1,0 +1,1 @@
+"""Matrices of few bits for edgec's own kernels: their bytes, their delegates, read back."""

@@ -1,0 +1,1 @@
+"""Regions of a graph that become delegates: chosen, outlined, replaced."""

@@ -1,1 +1,0 @@
-"""Lower linear layers of few bits to edgec's own kernels."""

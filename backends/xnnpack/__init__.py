@@ -1,1 +1,0 @@
-"""XNNPACK through ExecuTorch: the CPU of every phone, and of this machine."""

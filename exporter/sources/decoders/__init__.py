@@ -1,0 +1,1 @@
+"""What the config of a decoder says: spec, rotations, experts, positions."""

@@ -1,0 +1,1 @@
+"""Encoders: of sentences, of two texts, and those of encoder-decoders."""

@@ -1,0 +1,1 @@
+"""GGUF files as models: config, tokenizer and weights, block for block."""

@@ -1,0 +1,1 @@
+"""Models of images and audio: families, their inputs, and how these are prepared."""

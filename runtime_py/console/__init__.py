@@ -1,0 +1,1 @@
+"""What edgec run, embed and score print."""

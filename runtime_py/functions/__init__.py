@@ -1,0 +1,1 @@
+"""Artifacts that are functions: inputs prepared, called, results named."""

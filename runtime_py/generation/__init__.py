@@ -1,0 +1,1 @@
+"""Text from a decoder: steps, sampling, stops, streams."""

@@ -1,0 +1,142 @@
+"""What a bundle says about its text: tokenizer, chat template, the tokens that end a text, and a request's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.bundle.encoding import decode_tokens
+from edgec.bundle.end_tokens import end_tokens
+from edgec.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
+from edgec.quiet import quiet
+from edgec.runtime_py.functions.arguments import stop_strings
+from edgec.runtime_py.generation.generate import GenerationRequest
+from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.messages.message_format import MessageFormat
+from edgec.runtime_py.structured.refusals import unsuited
+from edgec.runtime_py.structured.rule import Structure
+from edgec.runtime_py.structured.shipped import constrained_structure, names_schema, shipped_structure
+from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
+from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+
+class Tokenized:
+    """A loaded bundle's tokenizer and generation config, each read at its first use."""
+
+    bundle: Bundle
+
+    @cached_property
+    @quiet()
+    def tokenizer(self) -> Any:
+        """The bundle's tokenizer: transformers', or of a decoder of text alone the same without transformers.
+
+        Raises:
+            InputError: E158, the bundle has none or it cannot be read.
+        """
+        if self.bundle.tokenizer_dir is None:
+            raise unusable_tokenizer(self.bundle.path, "the model was exported without one")
+        manifest = self.bundle.manifest
+        senses = manifest.encoder_decoder or manifest.vision_language or manifest.audio_language
+        return open_tokenizer(self.bundle.tokenizer_dir, plain=senses is None and manifest.limits is not None)
+
+    @cached_property
+    def generation_config(self) -> GenerationConfig:
+        """The bundle's generation_config.json, as far as it is used; an empty one where there is none.
+
+        Raises:
+            InputError: E141, it cannot be used.
+        """
+        return read_generation_config(self.bundle.generation_config_path)
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the tokenizer has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @property
+    def eos(self) -> frozenset[int]:
+        """Token ids that end a text, an answer in a conversation too."""
+        opened = None if self.bundle.tokenizer_dir is None else lambda: self.tokenizer
+        return frozenset(end_tokens(self.generation_config, opened))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Token ids to text without special tokens; empty when the bundle has no tokenizer."""
+        if self.bundle.tokenizer_dir is None:
+            return ""
+        return decode_tokens(self.tokenizer, tokens)
+
+    def request(
+        self,
+        *,
+        max_new_tokens: int | None = 256,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        seed: int | None = None,
+        stop: str | Sequence[str] | None = (),
+        repetition_penalty: float | None = None,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
+        schema: Any = None,
+        json: bool = False,
+        regex: str | None = None,
+        grammar: str | Path | None = None,
+    ) -> GenerationRequest:
+        """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
+
+        The penalties and biases are OpenAI's. The last four, of which one may be given, hold the text to a structure
+        (docs/structured-output.md): ``schema``, a JSON Schema, a pydantic class, the path of a JSON file,
+        or a name that the bundle ships; ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF,
+        or the path of a file with one.
+
+        Raises:
+            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to;
+                E714, the bundle has no schema of the name.
+            ToolError: E619, llguidance is not installed.
+        """
+        own = self.generation_config.repetition_penalty or 1.0
+        penalty = own if repetition_penalty is None else repetition_penalty
+        added = (presence_penalty, frequency_penalty, logit_bias or {})
+        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed, *added)
+        structure = self._structure(schema, regex, grammar, json)
+        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
+
+    def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
+        shipped = names_schema(schema)
+        alone = shipped and regex is None and grammar is None and not json
+        asked = wanted(**shipped_structure(self.bundle, str(schema))) if alone else wanted(schema, regex, grammar, json)
+        if asked is None:
+            return None
+        asked = with_every_spelling(asked) if shipped else asked
+        if self.bundle.manifest.encoder_decoder is not None:
+            raise unsuited(
+                str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"
+            )
+        return self._structures.compiled(asked, constrained_structure(self.bundle, str(schema)) if shipped else None)
+
+    @cached_property
+    def _structures(self) -> Structures:
+        return Structures(vocabulary_of(self.tokenizer, self.bundle.manifest.model.vocab_size, self.eos))
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The bytes of each token.
+
+        Raises:
+            InputError: E617, the tokenizer's texts are not its tokens' bytes.
+        """
+        return self._structures.vocabulary
+
+    @cached_property
+    def message_format(self) -> MessageFormat:
+        """How the chat template writes reasoning and calls of tools."""
+        return MessageFormat(self.tokenizer, lambda: self._structures)
