@@ -139,7 +139,7 @@ def _emptied(model: Model) -> Model:
 
 
 def _restore_ms(model: Model, prompt: Sequence[int]) -> float:
-    from edgec.runtime_py.generation.prefix import restore_prefix
+    from edgec.runtime_py.sessions.prefix import restore_prefix
 
     _emptied(model)
     before = perf_counter()

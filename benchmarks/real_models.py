@@ -170,7 +170,7 @@ class _BundleLogits:
         import numpy as np
 
         import edgec
-        from edgec.runtime_py.generation.forced_text import forced_rows
+        from edgec.runtime_py.decoding.forced_text import forced_rows
 
         session = edgec.load(self.bundle).session
         for window in each:
@@ -246,7 +246,7 @@ def measured(form: Form, texts: dict[str, list[list[int]]], wanted: dict[str, li
     """The distance of a form from the float model on every text."""
     import numpy as np
 
-    from edgec.runtime_py.generation.forced_text import log_softmax
+    from edgec.runtime_py.decoding.forced_text import log_softmax
 
     row = Row(form.name, form.size_bytes)
     for name, each in texts.items():

@@ -138,7 +138,7 @@ def summary(pairs: Sequence[tuple[Lap, Lap]]) -> DraftRow:
 
 def cache_rows(model: Path, text: Path, recipe: str, context: int, build: Path) -> Iterator[CacheRow]:
     """Export a bundle for each dtype and let it read the text's tokens from a place inside it."""
-    from edgec.runtime_py.generation.forced_text import log_softmax
+    from edgec.runtime_py.decoding.forced_text import log_softmax
 
     exact: NDArray[np.float64] | None = None
     for dtype in DTYPES:
@@ -157,7 +157,7 @@ def _read(
     import numpy as np
 
     import edgec
-    from edgec.runtime_py.generation.forced_text import forced_rows
+    from edgec.runtime_py.decoding.forced_text import forced_rows
 
     out.parent.mkdir(parents=True, exist_ok=True)
     open_budgets = {"kl_mean": 50.0, "top1_agreement": 0.0}

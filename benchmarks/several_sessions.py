@@ -103,8 +103,8 @@ def _run(models: Sequence[Model], new_tokens: int, order: Callable[[Streams, int
 
 def _stream(model: Model, seed: int) -> Iterator[int]:
     """Generate greedy tokens past any end-of-sequence token."""
+    from edgec.runtime_py.decoding.sampling import Sampler, Sampling
     from edgec.runtime_py.generation.generate import stream_tokens
-    from edgec.runtime_py.generation.sampling import Sampler, Sampling
 
     return stream_tokens(model.session, _prompt(model.session, PROMPT_TOKENS, seed), Sampler(Sampling()))
 

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.session_models import SUBJECTS, exported
 
 if TYPE_CHECKING:
-    from edgec.runtime_py.generation.stepper import Logits, Stepper
+    from edgec.runtime_py.decoding.stepper import Logits, Stepper
     from edgec.runtime_py.model import Model
     from edgec.runtime_py.sessions.session import Session
     from edgec.runtime_py.speculation.speculator import Speculator
@@ -35,7 +35,7 @@ WORST = 0.95
 GOALS = {"repetitive": 2.0, "JSON": 2.0, "code": 3.0, "prose": WORST}
 PROMPT_TOKENS, NEW_TOKENS, ROUNDS = 160, 300, 5
 SIZES, TURNS, CALLS = (1, 2, 4, 8, 16), 15, 10
-CODE = ("runtime_py/generation/sampling.py", "ir/spec.py", "passes/contract.py", "runtime_py/generation/stopping.py")
+CODE = ("runtime_py/decoding/sampling.py", "ir/spec.py", "passes/contract.py", "runtime_py/decoding/stopping.py")
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,15 @@ class Replayed:
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """See ``Stepper.prefill``."""
-        from edgec.runtime_py.generation.stepper import prefill_in_chunks
+        from edgec.runtime_py.decoding.stepper import prefill_in_chunks
 
         return prefill_in_chunks(self, tokens, start)
 
 
 def lap(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator | None) -> Lap:
     """Time ``count`` tokens after a prompt, except the first one."""
+    from edgec.runtime_py.decoding.sampling import Sampler, Sampling
     from edgec.runtime_py.generation.generate import stream_tokens
-    from edgec.runtime_py.generation.sampling import Sampler, Sampling
 
     greedy = Sampling()
     stream = ahead.tokens(stepper, prompt, greedy, count) if ahead else stream_tokens(stepper, prompt, Sampler(greedy))

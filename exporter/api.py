@@ -36,7 +36,7 @@ def export_bundle(options: ExportOptions) -> Path:
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.bit_search.until_it_holds import compile_until_it_holds, wanted_quality
     from edgec.exporter.calibration.stage import with_text
-    from edgec.exporter.recipes.advice import naming_recipes
+    from edgec.exporter.parity.advice import naming_recipes
     from edgec.exporter.resolve.resolved import resolve_options
     from edgec.exporter.stage_cache import StageCache
 

@@ -12,10 +12,10 @@ from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.bundle.tools import Given, tools_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
+from edgec.runtime_py.answers.streams import AsyncStream, Stream
+from edgec.runtime_py.decoding.stepper import Stepper
+from edgec.runtime_py.generation.calls import ToolCall, assistant_message, result_message
 from edgec.runtime_py.generation.generate import Decode, GenerationRequest, PromptCache, exhausted, pieces, shorten
-from edgec.runtime_py.generation.stepper import Stepper
-from edgec.runtime_py.generation.streams import AsyncStream, Stream
-from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
 from edgec.runtime_py.messages.grammar import choose_tools
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions, MessageFormat
 from edgec.runtime_py.messages.reader import TEXT, Piece

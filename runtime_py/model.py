@@ -15,36 +15,36 @@ from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import read_public_key
 from edgec.errors import InputError
 from edgec.quiet import quiet
+from edgec.runtime_py.answers.generation_arguments import GenerationArguments
+from edgec.runtime_py.answers.streams import Stream, Streaming
 from edgec.runtime_py.audio_language.model import Audio
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.decoding.sampling import Sampler
+from edgec.runtime_py.decoding.stepper import check_context
+from edgec.runtime_py.decoding.token_ids import check_ids
 from edgec.runtime_py.encoder_decoder.model import Reading
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
-from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
-from edgec.runtime_py.functions.arguments import check_ids
 from edgec.runtime_py.functions.function import Function
-from edgec.runtime_py.generation.arguments import GenerationArguments
 from edgec.runtime_py.generation.generate import Generation, PromptCache, pieces, rule_of, stream_tokens
-from edgec.runtime_py.generation.prefix import open_prefix, recall_prefix, restore_prefix
-from edgec.runtime_py.generation.sampling import Sampler
-from edgec.runtime_py.generation.stepper import check_context
-from edgec.runtime_py.generation.streams import Stream, Streaming
+from edgec.runtime_py.media.image_file import ImageSource
+from edgec.runtime_py.media.sound_file import SoundSource
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions
 from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.scoring.embeddings import Embedding
 from edgec.runtime_py.scoring.scores import Scoring
 from edgec.runtime_py.sessions.model import Remembering
 from edgec.runtime_py.sessions.placed_rows import taking
+from edgec.runtime_py.sessions.prefix import open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.sessions.turn import Turn
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
-from edgec.runtime_py.vision_language.image_file import ImageSource
 from edgec.runtime_py.vision_language.model import WithVision
 from edgec.runtime_py.vision_language.processor import Prompt
 from edgec.runtime_py.vision_language.session import VisionLanguageSession

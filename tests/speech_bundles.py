@@ -50,7 +50,7 @@ def write_wav(path: Path, samples: np.ndarray, rate: int = RATE) -> Path:
 
 def spoken(text: str, folder: Path) -> tuple[Path, np.ndarray]:
     """The file of 22,050 Hz that espeak-ng says a text into, and its samples at ``RATE``."""
-    from edgec.runtime_py.encoder_decoder.sound_file import read_sound
+    from edgec.runtime_py.media.sound_file import read_sound
 
     file = folder / "spoken.wav"
     subprocess.run(["espeak-ng", "-w", file, text], check=True)

@@ -32,8 +32,8 @@ class Answers:
 
     def tokens(self, seed: int) -> Iterator[int]:
         """The likeliest tokens after a prompt, until the context is full or ``stopped``."""
+        from edgec.runtime_py.decoding.sampling import Sampler, Sampling
         from edgec.runtime_py.generation.generate import stream_tokens
-        from edgec.runtime_py.generation.sampling import Sampler, Sampling
 
         prompt = list(random_prompt(seed, self._load.prompt_tokens, self._vocabulary))
         with self._slots.slot(prompt, lambda: None) as (stepper, memory):

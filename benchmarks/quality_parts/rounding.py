@@ -40,8 +40,8 @@ def rounded(program: Program, subject: Subject, way: Way) -> tuple[Program, floa
     """
     from dataclasses import replace
 
+    from edgec.passes.compress.layer_walk import observe_layers
     from edgec.passes.contract import clone
-    from edgec.passes.graph.layer_walk import observe_layers
     from edgec.passes.graph.weight_edits import constant, edit
     from edgec.passes.prefill.last_logits import lm_head_linear
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.structured.engine import GrammarEngine, Matcher
 from edgec.runtime_py.structured.structures import CompiledStructure, Structures
 from edgec.runtime_py.structured.wanted import wanted

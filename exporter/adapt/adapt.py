@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from edgec.bundle.folder import open_bundle
 from edgec.devices.targets import load_target
 from edgec.exporter.adapt.job import AdaptJob, check_job
-from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
+from edgec.exporter.recipes.adapt_record import as_recorded
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe, named_recipes
 from edgec.exporter.recipes.recipe import Recipe, for_backend, with_trained_grids

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors, write_file
 from edgec.bundle.tensor_file import FloatTensor, TensorFile, tensor_file_bytes
-from edgec.exporter.adapt.record import check_free, output_exists
+from edgec.exporter.recipes.adapt_record import check_free, output_exists
 from edgec.ir.attributes import attribute
 from edgec.passes.train.train_adapter import adapted_modules
 from edgec.runtime_py.adapters.peft_folder import WEIGHTS, PeftFolder, PeftModule, tensor_name

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from edgec.bundle.adapter_targets import targets_of
 from edgec.bundle.folder import Bundle, existing_output
 from edgec.errors import InputError
-from edgec.exporter.adapt.record import as_recorded, check_free
 from edgec.exporter.adapt.settings import Settings
+from edgec.exporter.recipes.adapt_record import as_recorded, check_free
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoders.spec import model_spec
 

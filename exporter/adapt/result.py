@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
-from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, output_exists
 from edgec.exporter.adapt.student import Traced
+from edgec.exporter.recipes.adapt_record import KEY, AdaptRecord, check_free, grid_entry, output_exists
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.weights.names import adapted_absence
 from edgec.ir.attributes import transposed

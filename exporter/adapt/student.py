@@ -13,10 +13,10 @@ from torch.fx.graph import CodeGen
 from torch.fx.node import map_aggregate
 
 from edgec.errors import InputError
-from edgec.exporter.adapt.record import as_recorded, recorded_grids
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.training_graph import fuse_attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
+from edgec.exporter.recipes.adapt_record import as_recorded, recorded_grids
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoders.spec import model_spec

@@ -47,9 +47,9 @@ from edgec.exporter.stages.adapted_methods import shipped_adapters
 from edgec.exporter.stages.artifact import artifact_layout, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
+from edgec.runtime_py.decoding.text_stream import streamed_text
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
-from edgec.runtime_py.generation.text_stream import streamed_text
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 

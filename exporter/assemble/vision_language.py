@@ -15,7 +15,7 @@ from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.request import ExportRequest
 from edgec.ir.row_inputs import INPUT_EMBEDS
-from edgec.runtime_py.vision_language.image_file import read_image
+from edgec.runtime_py.media.image_file import read_image
 from edgec.runtime_py.vision_language.processor import PromptProcessor
 
 

@@ -26,9 +26,9 @@ from edgec.exporter.bit_search.sensitivity import run_backward
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name, parameter_of
 from edgec.ir.weight_scheme import WeightScheme, stored_bytes
+from edgec.passes.compress.layer_walk import observe_layers
 from edgec.passes.compress.rounding.weight_grid import quantize_weight
 from edgec.passes.graph.calibration import Calibration
-from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant
 
 SchemesOf = Callable[[str, tuple[int, int]], Sequence[WeightScheme]]

@@ -33,8 +33,8 @@ def compile_first_that_holds(
     Raises:
         EdgecError: the last recipe misses its budget, too; or what no recipe changes.
     """
+    from edgec.exporter.parity.advice import naming_recipes
     from edgec.exporter.pipeline import compile_model
-    from edgec.exporter.recipes.advice import naming_recipes
 
     while True:
         try:

@@ -21,10 +21,10 @@ from edgec.ir.graph_run import first_output
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name, parameter_of
 from edgec.ir.weight_scheme import WeightScheme, stored_bytes
+from edgec.passes.compress.layer_walk import observe_layers
 from edgec.passes.compress.rounding.weight_grid import quantize_weight, without_inputs
 from edgec.passes.compress.rounding.weight_tables import tabulate
 from edgec.passes.graph.calibration import Calibration
-from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant
 
 aten = torch.ops.aten

@@ -62,7 +62,7 @@ def wanted_quality(options: ExportOptions, request: ExportRequest) -> WantedQual
     Raises:
         InputError: E822, ``--max-kl`` with other limits of the same; E823, on a model whose layers cannot be searched.
     """
-    from edgec.exporter.adapt.record import recorded_recipe
+    from edgec.exporter.recipes.adapt_record import recorded_recipe
 
     possible = request.source.kind == "decoder" and request.source.trained and request.recipe.weights is not None
     if options.max_kl is not None:

@@ -24,12 +24,11 @@ from edgec.exporter.capture.kept_state import settle_writes
 from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.capture.traceable_code import traceable_code
+from edgec.exporter.sources.modules.input_names import Examples, bound_arguments, names_of_inputs
 from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.node_layers import name_layers
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
-
-Examples = Sequence[Tensor] | Mapping[str, Tensor]
 
 
 def capture_module(
@@ -121,24 +120,9 @@ def _check_inputs(module: nn.Module, examples: Examples, name: str) -> None:
     if not all(isinstance(value, Tensor) for value in values):
         raise untraceable(name, "an example input is not a tensor")
     try:
-        _bind(module, examples)
+        bound_arguments(module, examples)
     except TypeError as error:
         raise untraceable(name, f"forward does not take these inputs: {error}") from error
-
-
-def _bind(module: nn.Module, examples: Examples) -> inspect.BoundArguments:
-    signature = inspect.signature(module.forward)
-    return signature.bind(**examples) if isinstance(examples, Mapping) else signature.bind(*examples)
-
-
-def names_of_inputs(module: nn.Module, examples: Examples) -> list[str]:
-    """A name for each input tensor of a module; ``*args`` gives args_0, args_1."""
-    if isinstance(examples, Mapping):
-        return list(examples)
-    names: list[str] = []
-    for key, value in _bind(module, examples).arguments.items():
-        names += [f"{key}_{index}" for index in range(len(value))] if isinstance(value, tuple) else [key]
-    return names
 
 
 def _program(

@@ -8,8 +8,8 @@ from pathlib import Path
 from edgec.backends.forms import form_of
 from edgec.backends.qnn.legality import check_chip
 from edgec.devices.targets import Target
-from edgec.exporter.adapt.record import recorded_recipe
 from edgec.exporter.options import ExportOptions
+from edgec.exporter.recipes.adapt_record import recorded_recipe
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.module_defaults import further_defaults, module_default, with_default_limit

@@ -15,9 +15,9 @@ from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.targets import DEFAULT_TARGET, Target, known_name, load_target
 from edgec.engine.compile.build import build_runner, find_build
 from edgec.errors import InputError, ToolError
-from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Progress, shares_with_engine
+from edgec.exporter.recipes.adapt_record import as_recorded
 from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import OWN_KERNELS
@@ -38,6 +38,7 @@ from edgec.exporter.resolve.recipe_choice import (
 )
 from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
+from edgec.exporter.resolve.system_prompt import check_prompt
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.schemas.shipped import schema_files
@@ -46,7 +47,6 @@ from edgec.exporter.sources.modules.given_inputs import GivenInputs, read_inputs
 from edgec.exporter.sources.multimodal.image_patches import parsed_size, refuse_size
 from edgec.exporter.sources.multimodal.sound_template import teach_sounds
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.stages.prefix import check_prompt
 from edgec.passes.draft.head_weights import check_fit
 
 if TYPE_CHECKING:

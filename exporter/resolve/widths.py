@@ -10,8 +10,8 @@ from typing import Any
 from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.parameters import Kind
 from edgec.devices.targets import DEFAULT_TARGET, Target
-from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.dimensions.parameters import read_config, whole_config
+from edgec.exporter.recipes.adapt_record import as_recorded, recorded_recipe
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.module_defaults import module_default

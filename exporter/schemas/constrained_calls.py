@@ -13,9 +13,9 @@ from edgec.bundle.tools import Tool
 from edgec.errors import InputError
 from edgec.exporter.schemas.lark import lark_grammar, tokens_in
 from edgec.exporter.schemas.messages import UNUSED_BYTES, compile_message
+from edgec.runtime_py.answers.tokenized import Tokenized
 from edgec.runtime_py.messages.grammar import ToolChoice
 from edgec.runtime_py.messages.message_format import MessageFormat
-from edgec.runtime_py.scoring.tokenized import Tokenized
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 from edgec.runtime_py.structured.wanted import Wanted
 

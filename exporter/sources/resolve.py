@@ -9,7 +9,6 @@ from typing import Any
 from edgec.bundle.end_tokens import with_named_ends
 from edgec.bundle.input_preparation import Preparations, read_preparations
 from edgec.errors import InputError
-from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.sources.adapter_base import base_of, is_adapter
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.encoders.sentence_form import is_sentence_encoder
@@ -33,6 +32,7 @@ from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_uncho
 from edgec.exporter.sources.merged_adapter import merged
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.modules.factory import Example, call_factory, import_factory, is_factory, state_digest
+from edgec.exporter.sources.modules.input_names import names_of_inputs
 from edgec.exporter.sources.modules.module_state import own_copy
 from edgec.exporter.sources.modules.scripted import script_inputs, without_scripts
 from edgec.exporter.sources.multimodal.audio_language import TASK as HEARING_TASK

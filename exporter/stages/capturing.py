@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from edgec.bundle.entry_points import Limits
-from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager
 from edgec.exporter.parity.finite_values import not_finite
@@ -14,6 +13,7 @@ from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.own_code import own_code
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
+from edgec.exporter.recipes.adapt_record import recorded_grids
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from edgec.errors import InputError
-from edgec.exporter.capture.module import names_of_inputs
 from edgec.exporter.parity.carried_states import carried_states, with_states
 from edgec.exporter.parity.made_inputs import Stress, louder, made_inputs
 from edgec.exporter.parity.norm_distances import norm_distances
 from edgec.exporter.sources.modules.factory import Example
 from edgec.exporter.sources.modules.given_inputs import GivenInputs, bind_inputs
+from edgec.exporter.sources.modules.input_names import names_of_inputs
 from edgec.exporter.sources.modules.returned import returned_of
 from edgec.runtime_py.functions.prepared_inputs import spread
 

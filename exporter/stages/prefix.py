@@ -17,15 +17,14 @@ from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import FileInfo, Manifest, PrefixInfo
 from edgec.bundle.part import JsonPart
 from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
-from edgec.errors import InputError, ToolError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.execution_noise import Noise
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.provenance import source_digest
 from edgec.exporter.recipes.passes import rounds_values
+from edgec.exporter.resolve.system_prompt import out_of_reach
 from edgec.exporter.stage_cache import StageCache, stage_key
-from edgec.runtime_py.engines.choice import choose_engine
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.session_file import SessionPlace
@@ -51,31 +50,6 @@ class PrefixFacts(JsonPart):
 
     info: PrefixInfo
     rungs: list[Rung]
-
-
-def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
-    """Refuse, before any work, a system prompt whose state cannot be shipped.
-
-    Args:
-        prompt: the prompt as tokens.
-        context: positions that the artifact serves.
-        longest: positions that the model was trained for.
-
-    Raises:
-        InputError: E150, it leaves no room for a question.
-        ToolError: E330, this machine has no engine that gives access to states.
-    """
-    needed = len(prompt.tokens) + 1
-    if needed > context:
-        raise InputError(
-            what=f"The system prompt of {needed - 1} tokens leaves no room in the context of {context}.",
-            where="--system-prompt",
-            why=f"the model was made for {longest} positions",
-            fix=f"use --context {needed} or more" if needed <= longest else f"shorten it to {longest - 1} tokens",
-            code="E150",
-        )
-    if choose_engine(()) != "edgec":
-        raise _out_of_reach("edgec's engine cannot be compiled here")
 
 
 def with_prefix(
@@ -104,7 +78,7 @@ def with_prefix(
     listed = manifest.model_copy(update={"files": [_file_info(path, files[path]) for path in sorted(files)]})
     place = place_of(listed)
     if not place.states:
-        raise _out_of_reach("the artifact keeps its state among the activations")
+        raise out_of_reach("the artifact keeps its state among the activations")
     bundle = Bundle(artifact.parent, listed, files_checked=True)
     question = request.probe.tokens[:_QUESTION_TOKENS]
     whole: Mapping[str, float] = ladder.FLOAT_LOWERING
@@ -182,13 +156,3 @@ def _file_info(path: str, content: bytes | Path) -> FileInfo:
 def _key(place: SessionPlace, prompt: SystemPrompt, question: Sequence[int]) -> str:
     inputs = {"stage": "prefix", "origin": asdict(place.origin), "edgec": source_digest((__name__,), without=())}
     return stage_key({**inputs, "tokens": list(prompt.tokens), "question": list(question), "form": prompt.form})
-
-
-def _out_of_reach(why: str) -> ToolError:
-    return ToolError(
-        "The state of a system prompt cannot be computed.",
-        where="--system-prompt",
-        why=why,
-        fix="install a C++ compiler (see 'edgec doctor') and use edgec's kernels, or leave --system-prompt out",
-        code="E330",
-    )

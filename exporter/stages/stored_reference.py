@@ -24,8 +24,8 @@ from edgec.quiet import quiet
 from edgec.runtime_py.evaluate.reference import FloatModel
 
 if TYPE_CHECKING:
+    from edgec.runtime_py.decoding.stepper import Logits
     from edgec.runtime_py.evaluate.reference import ReferenceModel
-    from edgec.runtime_py.generation.stepper import Logits
 
 
 class StoredModel:

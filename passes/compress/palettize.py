@@ -32,13 +32,13 @@ from edgec.ir.quantized_form import (
 )
 from edgec.ir.weight_decision import Decision, decide
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme, fit_tables, require_supported, stored_bytes
+from edgec.passes.compress.layer_walk import walk_layers
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_table
 from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, learned_table
 from edgec.passes.compress.rounding.weight_tables import WeightTable, tabulate
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.activation_statistics import second_moments
 from edgec.passes.graph.calibration import Calibration, require_calibration
-from edgec.passes.graph.layer_walk import walk_layers
 from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten

@@ -21,10 +21,10 @@ from edgec.errors import InputError
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import parameter_of
+from edgec.passes.compress.layer_walk import observe_layers
 from edgec.passes.compress.rounding.sparse_weights import METHODS
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.calibration import Calibration, require_calibration
-from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant, edit
 from edgec.passes.prefill.last_logits import lm_head_linear
 

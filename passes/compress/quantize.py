@@ -44,6 +44,7 @@ from edgec.ir.quantized_form import (
 from edgec.ir.weight_decision import Decision, decide
 from edgec.ir.weight_scheme import BALANCED_SET, CONTAINER, SchemeRule, WeightScheme, require_supported
 from edgec.passes.compress.expert_weights import flatten_experts, routers
+from edgec.passes.compress.layer_walk import walk_layers
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.compress.rounding.placement import place_integers
 from edgec.passes.compress.rounding.stored_integers import scheme_to_keep, unkept
@@ -56,7 +57,6 @@ from edgec.passes.compress.rounding.weight_grid import (
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.activation_statistics import second_moments
 from edgec.passes.graph.calibration import Calibration, require_calibration
-from edgec.passes.graph.layer_walk import walk_layers
 from edgec.passes.graph.weight_edits import is_constant
 from edgec.passes.prefill.last_logits import lm_head_linear
 

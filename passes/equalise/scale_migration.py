@@ -26,10 +26,10 @@ from torch.fx import GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.layer_walk import observe_layers
 from edgec.passes.compress.rounding.weight_grid import quantize_weight
 from edgec.passes.equalise.structure.scale_places import ScalePlace, places
 from edgec.passes.graph.calibration import Calibration, require_calibration
-from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant
 
 _EXPONENTS = tuple(step / 10 for step in range(11))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from edgec.bundle.chat_template import render_parts
 from edgec.bundle.encoding import check_unicode
 from edgec.errors import InputError
+from edgec.runtime_py.answers.tokenized import Tokenized
 from edgec.runtime_py.audio_language.prompt import SoundPrompt, rows_of_sound, sound_prompt
 from edgec.runtime_py.audio_language.session import audio_language_info
-from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
-from edgec.runtime_py.generation.stepper import check_context
-from edgec.runtime_py.scoring.tokenized import Tokenized
+from edgec.runtime_py.decoding.stepper import check_context
+from edgec.runtime_py.media.sound_file import SoundSource
 
 
 class Audio(Tokenized):

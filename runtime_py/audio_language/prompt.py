@@ -21,7 +21,7 @@ from edgec.bundle.audio_language import AudioLanguageInfo
 from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import log_mel
-from edgec.runtime_py.encoder_decoder.sound_file import (
+from edgec.runtime_py.media.sound_file import (
     Samples,
     SoundSource,
     check_samples,

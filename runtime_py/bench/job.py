@@ -23,13 +23,13 @@ from edgec.bundle.folder import Bundle, open_bundle
 from edgec.devices.job import Job, core_numbers, job_from_json
 from edgec.errors import EdgecError, InputError
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
+from edgec.runtime_py.decoding.stepper import Stepper
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.instructions import linear_kernel, linear_kernels
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
-from edgec.runtime_py.generation.stepper import Stepper
 from edgec.runtime_py.sessions.session import Session
 
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")

@@ -17,9 +17,9 @@ import numpy as np
 from edgec.bundle.entry_points import Limits
 from edgec.errors import ToolError
 from edgec.runtime_py.adapters.use import opened_adapter, use_adapter
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.session import decoder_limits
 
 if TYPE_CHECKING:

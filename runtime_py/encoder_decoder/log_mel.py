@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from edgec.bundle.entry_points import SoundInfo, SoundInput
-from edgec.runtime_py.encoder_decoder.sound_file import Samples
 from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.media.sound_file import Samples
 
 # Of Whisper's filters, Hz.
 _HIGHEST = 8000.0

@@ -10,8 +10,10 @@ import numpy as np
 
 from edgec.bundle.encoding import token_ids
 from edgec.quiet import quiet
+from edgec.runtime_py.answers.generation_arguments import GenerationArguments
+from edgec.runtime_py.answers.tokenized import Tokenized
+from edgec.runtime_py.decoding.token_ids import check_ids
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession, encoder_decoder_info
-from edgec.runtime_py.encoder_decoder.sound_file import Samples, read_sound
 from edgec.runtime_py.encoder_decoder.transcription import (
     ShowSegment,
     Transcript,
@@ -20,10 +22,8 @@ from edgec.runtime_py.encoder_decoder.transcription import (
     transcribe,
 )
 from edgec.runtime_py.encoder_decoder.writing import language_token, pieces_after
-from edgec.runtime_py.functions.arguments import check_ids
-from edgec.runtime_py.generation.arguments import GenerationArguments
 from edgec.runtime_py.generation.generate import Generation
-from edgec.runtime_py.scoring.tokenized import Tokenized
+from edgec.runtime_py.media.sound_file import Samples, read_sound
 from edgec.runtime_py.sessions.turn import Turn
 
 

@@ -18,6 +18,7 @@ from edgec.bundle.entry_points import (
     MethodInfo,
 )
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.encoder_decoder.fixed_source import filled
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.choice import engine_for
@@ -25,7 +26,6 @@ from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.session import check_call
 

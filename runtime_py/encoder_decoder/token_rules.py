@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from edgec.bundle.generation_config import KIND, GenerationConfig
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.decoding.stepper import Logits
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
-from edgec.runtime_py.encoder_decoder.sound_file import Samples, check_samples
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules, require_known
 from edgec.runtime_py.encoder_decoder.writing import first_tokens, most_tokens
 from edgec.runtime_py.generation.generate import Decode, GenerationRequest, generate
+from edgec.runtime_py.media.sound_file import Samples, check_samples
 
 
 @dataclass(frozen=True)

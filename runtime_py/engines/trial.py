@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Packing and one prefill of the largest models take minutes; longer than this means that it never ends.
 LIMIT_S: Final = 1800.0
-WORKER: Final = "edgec.runtime_py.engines.trial_worker"
+WORKER: Final = "edgec.runtime_py.verify.trial_worker"
 _known: set[str] = set()
 
 

@@ -15,10 +15,10 @@ from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.forced_text import forced_rows, log_softmax
+from edgec.runtime_py.decoding.stepper import Stepper
 from edgec.runtime_py.evaluate.intervals import Interval, bits_per_byte, perplexity_interval, ratio_interval
 from edgec.runtime_py.evaluate.reference import OpenReference, ReferenceModel, reference_for
-from edgec.runtime_py.generation.forced_text import forced_rows, log_softmax
-from edgec.runtime_py.generation.stepper import Stepper
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.structured.rule import Vector

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.engines.executorch_binding import captured_stderr
-from edgec.runtime_py.generation.stepper import Logits
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle

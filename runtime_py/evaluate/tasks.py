@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError, ToolError
-from edgec.runtime_py.generation.forced_text import continuation_score
+from edgec.runtime_py.decoding.forced_text import continuation_score
 from edgec.runtime_py.model import Model, load
 from edgec.terminal import WordTable
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from edgec.bundle.input_preparation import COLOURS, ImagePreparation, SoundPreparation
 from edgec.errors import InputError
-from edgec.runtime_py.encoder_decoder.sound_file import read_sound, sound_length
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.vision_language.image_file import ImageSource, read_image
+from edgec.runtime_py.media.image_file import ImageSource, read_image
+from edgec.runtime_py.media.sound_file import read_sound, sound_length
 from edgec.runtime_py.vision_language.prepared_images import fitted
 
 LONGEST_S = 600

@@ -10,12 +10,12 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation.readers import PlainTextReader, Reader
-from edgec.runtime_py.generation.sampling import Sampler, Sampling, Watch
-from edgec.runtime_py.generation.stepper import Stepper, check_context
-from edgec.runtime_py.generation.stopping import StopText
-from edgec.runtime_py.generation.text_stream import TextStream
-from edgec.runtime_py.messages.calls import ToolCall
+from edgec.runtime_py.decoding.readers import PlainTextReader, Reader
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling, Watch
+from edgec.runtime_py.decoding.stepper import Stepper, check_context
+from edgec.runtime_py.decoding.stopping import StopText
+from edgec.runtime_py.decoding.text_stream import TextStream
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.speculation.speculator import SpeculationCounts, Speculator
 from edgec.runtime_py.structured.refusals import contradiction
 from edgec.runtime_py.structured.rule import Structure, TokenRule

@@ -7,11 +7,11 @@ from typing import Final, Protocol
 
 from edgec.bundle.notations import CallForm, CallWriting
 from edgec.bundle.tools import Tool
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.messages.bodies.gemma_calls import GemmaCall
 from edgec.runtime_py.messages.bodies.json_calls import JsonCall, JsonList, NamedJson
 from edgec.runtime_py.messages.bodies.python_calls import PythonCalls
 from edgec.runtime_py.messages.bodies.tagged_calls import TaggedCall
-from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet
 
 

@@ -13,10 +13,10 @@ from edgec.bundle.encoding import token_ids
 from edgec.bundle.notations import CallForm, ThinkingForm
 from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tools import Tool
+from edgec.runtime_py.decoding.readers import Reader
+from edgec.runtime_py.decoding.text_stream import TextStream
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.generation.generate import GenerationRequest
-from edgec.runtime_py.generation.readers import Reader
-from edgec.runtime_py.generation.text_stream import TextStream
-from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.forms import body_of
 from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.reader import MessageReader

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edgec.bundle.notations import PLAIN, CallForm, ThinkingForm
+from edgec.runtime_py.decoding.stopping import StopText
+from edgec.runtime_py.decoding.text_stream import TextStream
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.generation.generate import Generation
-from edgec.runtime_py.generation.stopping import StopText
-from edgec.runtime_py.generation.text_stream import TextStream
-from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.refusals import malformed_call
 
 TEXT: Final = "text"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.generation.generate import Generation
-from edgec.runtime_py.messages.calls import ToolCall
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from edgec.bundle.encoding import token_ids
 from edgec.bundle.sentence_prompts import NO_PROMPTS, READ_ONLY, SentencePrompts
 from edgec.errors import InputError
 from edgec.quiet import quiet
+from edgec.runtime_py.answers.tokenized import Tokenized
+from edgec.runtime_py.decoding.token_ids import check_ids
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.functions.arguments import check_ids
 from edgec.runtime_py.functions.function import Function
-from edgec.runtime_py.scoring.tokenized import Tokenized
 
 _OUTPUT, _TOKENS, _MASK = "sentence_embedding", "input_ids", "attention_mask"
 

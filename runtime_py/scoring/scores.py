@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
-from edgec.runtime_py.generation.forced_text import continuation_score
-from edgec.runtime_py.generation.stepper import check_context
-from edgec.runtime_py.scoring.tokenized import Tokenized
+from edgec.runtime_py.answers.tokenized import Tokenized
+from edgec.runtime_py.decoding.forced_text import continuation_score
+from edgec.runtime_py.decoding.stepper import check_context
 from edgec.runtime_py.sessions.session import Session, text_limits
 
 

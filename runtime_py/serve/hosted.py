@@ -12,9 +12,9 @@ from threading import Event, Lock
 from typing import Any, Final
 
 from edgec.runtime_py.adapters.use import UsedAdapter
+from edgec.runtime_py.answers.streams import Stream
+from edgec.runtime_py.decoding.stepper import Stepper
 from edgec.runtime_py.generation.generate import Generation, PromptCache, pieces
-from edgec.runtime_py.generation.stepper import Stepper
-from edgec.runtime_py.generation.streams import Stream
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits

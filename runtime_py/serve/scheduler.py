@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from edgec.bundle.entry_points import Limits
-from edgec.runtime_py.generation.stepper import Logits, check_context, prefill_in_chunks
+from edgec.runtime_py.decoding.stepper import Logits, check_context, prefill_in_chunks
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.step import SessionCall, step
 

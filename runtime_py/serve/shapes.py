@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.generation.generate import Generation
-from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.reader import CALL, REASONING
 from edgec.runtime_py.serve.hosted import Written
 from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts

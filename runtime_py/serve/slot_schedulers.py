@@ -9,8 +9,8 @@ from typing import Protocol
 from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.use import UsedAdapter
+from edgec.runtime_py.decoding.stepper import Logits, Stepper, prefill_in_chunks
 from edgec.runtime_py.generation.generate import PromptCache
-from edgec.runtime_py.generation.stepper import Logits, Stepper, prefill_in_chunks
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.scheduler import BatchedStepper, Closed, Scheduler

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from edgec.bundle.entry_points import StateInfo
 from edgec.runtime_py.adapters.use import UsedAdapter
-from edgec.runtime_py.generation.prefix import restore_prefix
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.sessions.cache_contents import used_bytes
+from edgec.runtime_py.sessions.prefix import restore_prefix
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.snapshots import Snapshots
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from edgec.bundle.chat_template import Message
 from edgec.runtime_py.adapters.use import UsedAdapter
-from edgec.runtime_py.generation.prefix import Prefix
-from edgec.runtime_py.scoring.tokenized import Tokenized
+from edgec.runtime_py.answers.tokenized import Tokenized
+from edgec.runtime_py.sessions.prefix import Prefix
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session, text_limits
 from edgec.runtime_py.sessions.session_file import SessionPlace

@@ -9,7 +9,7 @@ from typing import Protocol
 from edgec.bundle.chat_template import Message
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import Manifest
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.sessions.cache_contents import Arena, CacheContents, reachable
 from edgec.runtime_py.sessions.origin import origin_of
 from edgec.runtime_py.sessions.session_file import (

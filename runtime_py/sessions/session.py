@@ -13,12 +13,12 @@ from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.use import UsedAdapter, opened_adapter, use_adapter
+from edgec.runtime_py.decoding.stepper import Logits, check_context, prefill_in_chunks
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
-from edgec.runtime_py.generation.stepper import Logits, check_context, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.hidden_rows import HiddenRows
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from edgec.errors import EdgecError, InputError
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.engines.engine import EngineSession
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.sessions.session import Session
 
 # Tokens of the trial's prompts, where limits allow: attention computes the first row by row, the second in tiles.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import Limits
-from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.sessions.cache_contents import CacheState, shortest_log, tightest_ring
 from edgec.runtime_py.structured.rule import TokenRule
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgec.runtime_py.generation.sampling import Sampling, draw, probabilities, process_logits
-from edgec.runtime_py.generation.stepper import Logits, Stepper
+from edgec.runtime_py.decoding.sampling import Sampling, draw, probabilities, process_logits
+from edgec.runtime_py.decoding.stepper import Logits, Stepper
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.draft import Distribution, Draft, DraftLimits
 from edgec.runtime_py.structured.rule import TokenRule

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from edgec.runtime_py.generation.sampling import Sampling
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.decoding.sampling import Sampling
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.speculation.draft import Draft
 
 # Leads of the first head's best token over the second best, in logits: they separate the classes of confidence.

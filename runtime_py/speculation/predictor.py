@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import Limits
+from edgec.runtime_py.decoding.sampling import Sampling, process_logits
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.engines.executor import Executor
-from edgec.runtime_py.generation.sampling import Sampling, process_logits
-from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.sessions.hidden_rows import HiddenRows
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.structured.rule import TokenRule

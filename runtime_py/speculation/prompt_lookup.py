@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.speculation.suffix_index import LONGEST, SuffixIndex
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
-from edgec.runtime_py.generation.stepper import Stepper, check_context
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
+from edgec.runtime_py.decoding.stepper import Stepper, check_context
 from edgec.runtime_py.speculation.call_cost import DraftingCost
 from edgec.runtime_py.speculation.controller import Controller, Offer
 from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits, Obedient

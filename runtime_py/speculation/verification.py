@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgec.runtime_py.generation.sampling import Sampler, draw, probabilities
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.decoding.sampling import Sampler, draw, probabilities
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.structured.rule import TokenRule
 

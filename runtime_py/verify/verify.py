@@ -29,16 +29,16 @@ from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
+from edgec.runtime_py.decoding.text_stream import streamed_text
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
-from edgec.runtime_py.generation.text_stream import streamed_text
 from edgec.runtime_py.verify.function_outputs import function_outputs
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
 from edgec.runtime_py.verify.signing import signature_check
 from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
 if TYPE_CHECKING:
-    from edgec.runtime_py.generation.stepper import Stepper
+    from edgec.runtime_py.decoding.stepper import Stepper
     from edgec.runtime_py.model import Model
 
 V = TypeVar("V")

@@ -9,9 +9,9 @@ from edgec.bundle.chat_template import render_parts
 from edgec.bundle.encoding import check_unicode
 from edgec.bundle.image_preparation import IMAGE_FOLDER
 from edgec.errors import InputError
-from edgec.runtime_py.generation.stepper import check_context
-from edgec.runtime_py.scoring.tokenized import Tokenized
-from edgec.runtime_py.vision_language.image_file import ImageSource, read_image
+from edgec.runtime_py.answers.tokenized import Tokenized
+from edgec.runtime_py.decoding.stepper import check_context
+from edgec.runtime_py.media.image_file import ImageSource, read_image
 from edgec.runtime_py.vision_language.processor import Prompt, PromptProcessor
 from edgec.runtime_py.vision_language.session import vision_language_info
 

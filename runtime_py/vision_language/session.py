@@ -12,9 +12,9 @@ from edgec.bundle.folder import Bundle
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.noncausal_spans import span_ends, whole_calls
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.stepper import Logits, check_context
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
-from edgec.runtime_py.generation.stepper import Logits, check_context
 from edgec.runtime_py.sessions.placed_rows import RowsSession
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.vision_language.processor import Prompt

@@ -17,8 +17,8 @@ from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import MalformedCall
 from edgec.runtime_py.messages.rule import Markers, MessageRule
 from edgec.runtime_py.structured.rule import Vector
+from tests.runtime_py.generation.test_calls import WRITTEN
 from tests.runtime_py.messages.talk import NOW, WEATHER, marks_of, tokenizer
-from tests.runtime_py.messages.test_calls import WRITTEN
 
 TOOLS = tools_of([WEATHER, NOW, {"function": {"name": "a.b", "parameters": {"properties": {"x": {"type": "string"}}}}}])
 _THINKING = {"harmony": "harmony", "gemma4": "gemma4", "mistral-named": "magistral", "llama3": "seed"}

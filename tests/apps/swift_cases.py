@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from edgec.bundle.entry_points import Limits
-from edgec.runtime_py.generation.forced_text import continuation_score
+from edgec.runtime_py.decoding.forced_text import continuation_score
+from edgec.runtime_py.decoding.sampling import Sampling, process_logits
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
+from edgec.runtime_py.decoding.stopping import StopText
+from edgec.runtime_py.decoding.text_stream import TextStream
 from edgec.runtime_py.generation.generate import GenerationRequest, generate
-from edgec.runtime_py.generation.sampling import Sampling, process_logits
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
-from edgec.runtime_py.generation.stopping import StopText
-from edgec.runtime_py.generation.text_stream import TextStream
 
 VOCABULARY = 512
 END_OF_TEXT = 2

@@ -15,7 +15,7 @@ from edgec.apps.embed.embed import embed
 from edgec.apps.embed.kotlin_text import package_name
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import OutputVector, read_golden
-from edgec.runtime_py.generation.forced_text import forced_rows
+from edgec.runtime_py.decoding.forced_text import forced_rows
 from edgec.runtime_py.sessions.session import Session
 from tests.apps.android_engine import BuiltEngine, build, lacking, replayed
 

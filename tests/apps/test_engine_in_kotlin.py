@@ -15,8 +15,8 @@ from edgec.apps.embed.embed import embed
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import read_golden
 from edgec.runtime_py.adapters.adapter_file import write_adapter
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from tests.apps.android_engine import build, lacking
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled

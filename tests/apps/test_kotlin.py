@@ -15,8 +15,8 @@ from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.written_package import write_package
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.manifest import Manifest
-from edgec.runtime_py.generation.forced_text import log_softmax
-from edgec.runtime_py.generation.stopping import StopText
+from edgec.runtime_py.decoding.forced_text import log_softmax
+from edgec.runtime_py.decoding.stopping import StopText
 from tests.apps.android_bundles import (
     CPU,
     GPU,

@@ -25,8 +25,8 @@ from edgec.bundle.manifest import Manifest, Runtime
 from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import Adapter, write_adapter
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from tests.apps.ios_bundles import MODULE, bundle_of, decoder_manifest, module_manifest
 from tests.apps.schema_answers import (

@@ -17,7 +17,7 @@ import pytest
 import edgec
 from edgec.apps.embed.embed import embed
 from edgec.bundle.chat_template import render_parts
-from edgec.runtime_py.vision_language.image_file import read_image
+from edgec.runtime_py.media.image_file import read_image
 from edgec.runtime_py.vision_language.processor import Prompt
 from tests.apps.swift_builds import Built, build, build_again
 from tests.apps.swift_toolchain import WORK, Swift

@@ -15,7 +15,7 @@ import edgec
 from edgec.apps.embed.embed import embed
 from edgec.bundle.chat_template import render_parts
 from edgec.bundle.image_preparation import read_preparation
-from edgec.runtime_py.vision_language.image_file import read_image
+from edgec.runtime_py.media.image_file import read_image
 from edgec.runtime_py.vision_language.processor import Prompt
 from tests.apps.android_engine import build, lacking
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled

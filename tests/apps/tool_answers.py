@@ -18,7 +18,7 @@ from edgec.exporter.schemas.constrained_calls import constrained_calls
 from edgec.runtime_py.messages.refusals import MalformedCall
 from edgec.runtime_py.model import Model
 from tests.apps.schema_answers import is_person
-from tests.runtime_py.messages.test_calls import SPECIAL
+from tests.runtime_py.generation.test_calls import SPECIAL
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 PET = {

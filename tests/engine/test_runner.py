@@ -20,9 +20,9 @@ from edgec.devices.qemu.emulator import qemu_line
 from edgec.engine.compile.abi import ARM64
 from edgec.engine.compile.build import build_runner
 from edgec.runtime_py.adapters.make import make_adapter
-from edgec.runtime_py.generation.forced_text import log_softmax
+from edgec.runtime_py.decoding.forced_text import log_softmax
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from tests.runtime_py.adapters.loras import EVERY, pairs, write_lora
 

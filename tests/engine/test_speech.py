@@ -14,9 +14,9 @@ import edgec
 from edgec.engine.compile.abi import NATIVE, find_compiler
 from edgec.engine.compile.build import INCLUDES, SOURCES, build_runner
 from edgec.errors import InputError
-from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, read_sound
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules
 from edgec.runtime_py.encoder_decoder.transcription import _cut
+from edgec.runtime_py.media.sound_file import LONGEST_S, read_sound
 from tests.encoder_decoders import FIRST_TIMESTAMP
 from tests.engine.test_runner import run_runner
 from tests.speech_bundles import SWEEP, audio_bundle, timed_bundle, wav, write_wav

@@ -20,8 +20,8 @@ from edgec.runtime_py.structured.wanted import wanted, with_every_spelling
 from tests.engine.structure_files import write_structure
 from tests.engine.structure_library import ENDED, OPEN, Structure, StructureLibrary, StructureRefused
 from tests.exporter.schemas.test_messages import ALL
+from tests.runtime_py.generation.test_calls import AHEAD, CASES, FORMS, WRITTEN, marked
 from tests.runtime_py.messages.talk import said
-from tests.runtime_py.messages.test_calls import AHEAD, CASES, FORMS, WRITTEN, marked
 from tests.runtime_py.structured.steppers import structures
 
 PERSON = {

@@ -22,7 +22,7 @@ from edgec.exporter.report.headline import next_commands
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.bench.job import run_job
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
-from edgec.runtime_py.encoder_decoder import sound_file
+from edgec.runtime_py.media import sound_file
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.verify import verify
 from tests.audio_language import (

@@ -11,8 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import edgec
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.speculation.heads import HeadDrafts
 from tests.exporter.sources.drafts.eagle_folders import eagle_tensors, write_eagle

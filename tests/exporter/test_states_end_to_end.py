@@ -16,8 +16,8 @@ from edgec.devices.prediction.parameters import STATE_FORMS
 from edgec.errors import InputError
 from edgec.exporter.capture import recurrences
 from edgec.exporter.dimensions.parameters import decoder_shape, read_config
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.snapshots import Snapshots

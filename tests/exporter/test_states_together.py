@@ -19,8 +19,8 @@ import edgec
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import with_changes
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.snapshots import Snapshots

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.bundle.entry_points import Limits, StateInfo
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import Arena, CacheContents
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import SessionPlace

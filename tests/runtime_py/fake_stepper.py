@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.bundle.entry_points import Limits, StateInfo
 from edgec.errors import InputError
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 
 Rule = Callable[[Sequence[int]], int]

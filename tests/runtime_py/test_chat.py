@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerFast
 
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.generation.generate import GenerationRequest
-from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.sessions.turn import Turn
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer

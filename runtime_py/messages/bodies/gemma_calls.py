@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.tools import Tool, no_tool
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.messages.bodies.fields import NOTES, in_order, properties_in, properties_of
-from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
 from edgec.runtime_py.structured.refusals import not_enforced
 

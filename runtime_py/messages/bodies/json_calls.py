@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.tools import Tool
-from edgec.runtime_py.messages.calls import ToolCall
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
 
 _ARGUMENTS = ("arguments", "parameters")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edgec.bundle.tools import Tool, no_tool
+from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.messages.bodies.fields import NOTES, in_order, is_free_boolean, properties_of
 from edgec.runtime_py.messages.bodies.json_calls import JsonList
-from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.sheet import Sheet, one_of
 
 _LONGEST: Final = 1 << 16

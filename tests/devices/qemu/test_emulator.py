@@ -18,7 +18,7 @@ from edgec.cli.app import run_cli
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.runtime_py.generation.forced_text import forced_rows
+from edgec.runtime_py.decoding.forced_text import forced_rows
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.verify.emulated import EmulatedRunner
 from edgec.runtime_py.verify.verify import verify

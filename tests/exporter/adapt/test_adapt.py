@@ -22,9 +22,9 @@ from edgec.exporter.adapt import adapt as module
 from edgec.exporter.adapt import loop, result
 from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.loop import TrainingEvent
-from edgec.exporter.adapt.record import as_recorded, record_of, recorded_grids, recorded_recipe
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import Traced, build_student
+from edgec.exporter.recipes.adapt_record import as_recorded, record_of, recorded_grids, recorded_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe, for_backend

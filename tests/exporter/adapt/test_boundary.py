@@ -15,9 +15,9 @@ from edgec.errors import InputError
 from edgec.exporter.adapt import boundary as module
 from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.boundary import choose_boundary
-from edgec.exporter.adapt.record import as_recorded, record_of
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
+from edgec.exporter.recipes.adapt_record import as_recorded, record_of
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.text import recipe_text

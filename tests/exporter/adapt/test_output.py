@@ -10,7 +10,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.checkpoint import forget
-from edgec.exporter.adapt.record import AdaptRecord, check_free
+from edgec.exporter.recipes.adapt_record import AdaptRecord, check_free
 
 
 def _adapted(folder: Path) -> Path:

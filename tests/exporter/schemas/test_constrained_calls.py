@@ -18,8 +18,8 @@ from edgec.exporter.schemas.messages import UNUSED_BYTES
 from edgec.runtime_py.messages.message_format import MessageFormat
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
+from tests.runtime_py.generation.test_calls import FORMS, SPECIAL, marked
 from tests.runtime_py.messages.talk import TOOLS
-from tests.runtime_py.messages.test_calls import FORMS, SPECIAL, marked
 
 
 def held(name: str, tools: Sequence[Given] = TOOLS, eos: str | None = None) -> tuple[Any, ConstrainedCalls]:

@@ -13,8 +13,8 @@ from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.structured.engine import GrammarEngine
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 from tests.exporter.schemas.walker import Walker
+from tests.runtime_py.generation.test_calls import AHEAD, CASES, FORMS, WRITTEN
 from tests.runtime_py.messages.talk import NOW, TOOLS
-from tests.runtime_py.messages.test_calls import AHEAD, CASES, FORMS, WRITTEN
 
 NESTED = {
     "function": {

@@ -12,8 +12,8 @@ import pytest
 from edgec.devices.prediction.forecast import plan
 from edgec.devices.targets import load_target
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.adapt.record import recorded_recipe
 from edgec.exporter.dimensions.parameters import decoder_shape, read_config
+from edgec.exporter.recipes.adapt_record import recorded_recipe
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for

@@ -11,8 +11,9 @@ from edgec.bundle.entry_points import StateInfo
 from edgec.bundle.prefix import SystemPrompt
 from edgec.errors import BudgetError, InputError, ToolError
 from edgec.exporter.parity.ladder import FLOAT_LOWERING
-from edgec.exporter.stages.prefix import PrefixFacts, check_prompt, write_prefix
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.exporter.resolve.system_prompt import check_prompt
+from edgec.exporter.stages.prefix import PrefixFacts, write_prefix
+from edgec.runtime_py.decoding.stepper import Logits
 from tests.runtime_py.fake_arena import CONTEXT, FULL, WITH_RING, ArenaStepper, place
 
 QUESTION = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]

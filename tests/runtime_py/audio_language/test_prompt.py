@@ -12,7 +12,7 @@ from edgec.bundle.audio_language import AudioLanguageInfo
 from edgec.bundle.entry_points import Limits, SoundInfo
 from edgec.errors import InputError
 from edgec.runtime_py.audio_language.prompt import prompt_tokens, rows_of_sound, sound_prompt
-from edgec.runtime_py.encoder_decoder import sound_file
+from edgec.runtime_py.media import sound_file
 from tests.audio_language import AUDIO_MARKS, FAMILIES, FRAMES, MARKS, MELS, ROWS, given_by, noise, tokenizer
 from tests.speech_bundles import RATE, wav, write_wav
 

@@ -12,7 +12,7 @@ import pytest
 from edgec.bundle.entry_points import SoundInfo
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import log_mel
-from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, check_samples, read_sound
+from edgec.runtime_py.media.sound_file import LONGEST_S, check_samples, read_sound
 
 RATE = 16_000
 TONE = (np.sin(np.arange(4000) * 0.07) * 0.6).astype(np.float32)

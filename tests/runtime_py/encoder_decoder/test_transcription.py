@@ -13,12 +13,12 @@ import pytest
 from edgec.bundle.entry_points import EncoderDecoderInfo, Limits, SoundInfo, SoundInput, WaveformInfo
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.encoder_decoder.log_mel import encoder_input
-from edgec.runtime_py.encoder_decoder.sound_file import Samples
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules, TokenRules
 from edgec.runtime_py.encoder_decoder.transcription import SpeechSegment, TranscriptionRequest, _cut, transcribe
 from edgec.runtime_py.generation.generate import GenerationRequest
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.media.sound_file import Samples
 from tests.runtime_py.fake_stepper import FakeStepper
 
 EOS, START, EN, DE, TRANSLATE, TRANSCRIBE, PLAIN, ZERO = 30, 31, 32, 33, 34, 35, 40, 41

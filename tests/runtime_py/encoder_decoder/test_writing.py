@@ -9,11 +9,11 @@ import pytest
 
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
+from edgec.runtime_py.answers.streams import Stream
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.encoder_decoder.writing import pieces_after
 from edgec.runtime_py.generation.generate import Generation, GenerationRequest
-from edgec.runtime_py.generation.stepper import Logits
-from edgec.runtime_py.generation.streams import Stream
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 
 CONFIG = GenerationConfig(decoder_start_token_id=1)

@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM
 
 import edgec
 from edgec.errors import ToolError
+from edgec.runtime_py.decoding.forced_text import continuation_score
 from edgec.runtime_py.evaluate.tasks import adapter, evaluate_tasks, generate_until
-from edgec.runtime_py.generation.forced_text import continuation_score
 from edgec.runtime_py.model import Model
 from tests.runtime_py.fake_stepper import FakeStepper, recurrent_states, sums
 from tests.runtime_py.tiny_decoder import CONTEXT

@@ -24,7 +24,8 @@ from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.messages.message_format import ChatOptions, MessageFormat
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK
 from tests.runtime_py.fake_stepper import FakeStepper
-from tests.runtime_py.messages import test_calls, test_thinking
+from tests.runtime_py.generation import test_calls
+from tests.runtime_py.messages import test_thinking
 from tests.runtime_py.messages.talk import said
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 

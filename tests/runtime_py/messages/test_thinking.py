@@ -10,8 +10,8 @@ import pytest
 
 from edgec.bundle.notations import THINKING_FORMS, ThinkingForm
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.generation.generate import GenerationRequest
-from edgec.runtime_py.generation.sampling import Sampling
 from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup

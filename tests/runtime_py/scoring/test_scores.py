@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 import edgec
 from edgec.errors import InputError
-from edgec.runtime_py.generation.forced_text import continuation_score
+from edgec.runtime_py.decoding.forced_text import continuation_score
 
 # The bundle is in float with a float16 KV cache, whose rounding moves a log-probability by up to about 1e-3.
 TOLERANCE = 5e-3

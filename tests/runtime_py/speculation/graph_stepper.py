@@ -13,7 +13,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.exporter.stages.compiled import state_info
 from edgec.ir.program import Program
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.hidden_rows import HiddenRows
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgec.runtime_py.generation.sampling import Sampling
-from edgec.runtime_py.generation.stepper import Logits, Stepper
+from edgec.runtime_py.decoding.sampling import Sampling
+from edgec.runtime_py.decoding.stepper import Logits, Stepper
 from edgec.runtime_py.sessions.cache_contents import CacheState
 from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
 from edgec.runtime_py.speculation.speculator import Speculator

@@ -15,8 +15,8 @@ from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
 from edgec.passes.draft.head_weights import HeadsFile
 from edgec.passes.kv.kv_cache import KvCache
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.draft import Drafter, DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.heads import HeadDrafts as Heads

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from edgec.runtime_py.generation.sampling import Sampling
-from edgec.runtime_py.generation.stepper import Logits
+from edgec.runtime_py.decoding.sampling import Sampling
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.speculation.draft import DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from tests.runtime_py.fake_stepper import FakeStepper, sums

@@ -23,8 +23,8 @@ from edgec.passes.draft.fused_hidden import FusedHidden, FusingMatrix
 from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.last_logits import LastLogits
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.predictor import PredictorDrafts
 from tests.exporter.sources.drafts.eagle_folders import eagle_tensors, write_eagle
 from tests.exporter.sources.drafts.test_eagle import LAYERS, REDUCED, TAPS, VOCAB, written_out

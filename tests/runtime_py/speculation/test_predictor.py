@@ -26,8 +26,8 @@ from edgec.passes.contract import Pass, run_passes
 from edgec.passes.draft.hidden_output import HiddenOutput
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.last_logits import LastLogits
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.predictor import PredictorDrafts
 from tests.exporter.sources.drafts.mtp_models import CONTEXT, VOCAB, write_mtp
 from tests.passes.decoders import StateDict

@@ -12,8 +12,8 @@ from edgec.exporter.sources.drafts.medusa import MedusaFolder
 from edgec.passes.contract import run_pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.kv.kv_cache import KvCache
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.heads import HeadDrafts
 from tests.exporter.sources.drafts.medusa_folders import fitted_heads, write_medusa
 from tests.passes.decoders import CONTEXT, ROWS, captured, tiny_model

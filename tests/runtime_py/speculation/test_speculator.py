@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
+from edgec.runtime_py.decoding.stepper import Logits
 from edgec.runtime_py.generation.generate import stream_tokens
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
-from edgec.runtime_py.generation.stepper import Logits
 from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator

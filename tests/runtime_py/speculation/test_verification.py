@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from edgec.runtime_py.generation.sampling import Sampler, Sampling, draw, probabilities, process_logits
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling, draw, probabilities, process_logits
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 

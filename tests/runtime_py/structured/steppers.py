@@ -12,9 +12,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.entry_points import Limits
+from edgec.runtime_py.decoding.sampling import Sampling
+from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.generation.generate import Generation, GenerationRequest, generate
-from edgec.runtime_py.generation.sampling import Sampling
-from edgec.runtime_py.generation.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.structured.structures import Structures

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from edgec.runtime_py.generation.sampling import Sampler, Sampling
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.structured.constraint import Constraint
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.wanted import wanted

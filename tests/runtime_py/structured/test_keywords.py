@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.structured.schema.keywords import ANNOTATIONS, ENFORCED, REFUSED
 from edgec.runtime_py.structured.wanted import wanted
 from tests.runtime_py.structured.keyword_cases import CASES, KeywordCase

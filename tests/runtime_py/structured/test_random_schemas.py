@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.speculation.draft import Draft, DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from edgec.bundle.schemas import MOST_SCHEMA_BYTES
 from edgec.errors import InputError, ToolError
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.generation.generate import GenerationRequest
-from edgec.runtime_py.generation.sampling import Sampling
 from edgec.runtime_py.structured.schema.normalise import portable
 from edgec.runtime_py.structured.wanted import wanted
 from tests.runtime_py.structured.steppers import structures, written

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
+from edgec.runtime_py.media.image_file import ImageSource
+from edgec.runtime_py.media.sound_file import SoundSource
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions
 from edgec.runtime_py.speculation.choice import OFF
-from edgec.runtime_py.vision_language.image_file import ImageSource
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle

@@ -9,7 +9,7 @@ import pytest
 
 from edgec.bundle.notations import CALL_FORMS, CallForm, call_form
 from edgec.errors import InputError
-from edgec.runtime_py.generation.sampling import Sampling
+from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.messages.refusals import MalformedCall
 from tests.example_counts import examples
 from tests.runtime_py.messages.talk import NOW, TOOLS, WEATHER, marks_of, speaker, talk, tokenizer

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.runtime_py.generation.stepper import Logits, Stepper
+from edgec.runtime_py.decoding.stepper import Logits, Stepper
 
 
 def forced_rows(stepper: Stepper, tokens: Sequence[int], first: int = 0) -> Iterator[tuple[int, Logits]]:

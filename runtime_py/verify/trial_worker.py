@@ -1,4 +1,4 @@
-"""``python -m edgec.runtime_py.engines.trial_worker`` executes a bundle's artifact, which may crash this process.
+"""``python -m edgec.runtime_py.verify.trial_worker`` executes a bundle's artifact, which may crash this process.
 
 The job comes as JSON on stdin. With ``verify`` the golden vectors are replayed too, and the answer has their checks.
 """

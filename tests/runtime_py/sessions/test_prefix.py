@@ -12,8 +12,8 @@ from edgec.bundle.entry_points import Limits, StateInfo
 from edgec.bundle.folder import Bundle, open_bundle, read_manifest, write_bundle
 from edgec.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError
-from edgec.runtime_py.generation.prefix import Prefix, open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sessions.origin import origin
+from edgec.runtime_py.sessions.prefix import Prefix, open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sessions.session_file import Contents, SessionPlace, write_session_file
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from tests.runtime_py.fake_arena import CONTEXT, FULL, WITH_RING, ArenaStepper

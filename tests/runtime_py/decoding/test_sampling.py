@@ -15,8 +15,8 @@ from transformers import (
 )
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation import sampling as steps
-from edgec.runtime_py.generation.sampling import (
+from edgec.runtime_py.decoding import sampling as steps
+from edgec.runtime_py.decoding.sampling import (
     Sampler,
     Sampling,
     draw,

@@ -13,8 +13,8 @@ from PIL import Image
 
 from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO
 from edgec.errors import InputError, ToolError
-from edgec.runtime_py.vision_language import image_file
-from edgec.runtime_py.vision_language.image_file import read_image
+from edgec.runtime_py.media import image_file
+from edgec.runtime_py.media.image_file import read_image
 from tests.vision_language import picture
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from edgec.quiet import quiet
-from edgec.runtime_py.encoder_decoder.sound_file import SoundSource
-from edgec.runtime_py.generation.arguments import GenerationArguments
+from edgec.runtime_py.answers.generation_arguments import GenerationArguments
 from edgec.runtime_py.generation.generate import Generation, PieceT, ResultT
+from edgec.runtime_py.media.image_file import ImageSource
+from edgec.runtime_py.media.sound_file import SoundSource
 from edgec.runtime_py.speculation.choice import OFF
-from edgec.runtime_py.vision_language.image_file import ImageSource
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle

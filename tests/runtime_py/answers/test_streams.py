@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation.arguments import GenerationArguments
+from edgec.runtime_py.answers.generation_arguments import GenerationArguments
+from edgec.runtime_py.answers.streams import AsyncStream, Stream, Streaming
 from edgec.runtime_py.generation.generate import Generation, GenerationRequest, generate, pieces, shorten
-from edgec.runtime_py.generation.streams import AsyncStream, Stream, Streaming
 from edgec.runtime_py.sessions.turn import Turn
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 

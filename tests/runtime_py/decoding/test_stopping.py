@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation.stopping import StopText
+from edgec.runtime_py.decoding.stopping import StopText
 
 LETTERS = st.text(alphabet="abc", max_size=30)
 

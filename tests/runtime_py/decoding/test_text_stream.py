@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from edgec.runtime_py.generation.text_stream import TextStream
+from edgec.runtime_py.decoding.text_stream import TextStream
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
 BYTE_LEVEL = tiny_tokenizer()

@@ -6,8 +6,8 @@ import pytest
 
 from edgec.devices.targets import load_target
 from edgec.errors import BudgetError
+from edgec.exporter.parity.advice import more_bits, naming_recipes
 from edgec.exporter.parity.refusals import MORE_BITS, WRONG
-from edgec.exporter.recipes.advice import more_bits, naming_recipes
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import for_backend
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from edgec.runtime_py.generation.stopping import StopText
-from edgec.runtime_py.generation.text_stream import TextStream
+from edgec.runtime_py.decoding.stopping import StopText
+from edgec.runtime_py.decoding.text_stream import TextStream
 
 
 class Reader(Protocol):

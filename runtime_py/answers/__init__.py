@@ -1,0 +1,1 @@
+"""What callers ask for and get: arguments of generation, streams."""

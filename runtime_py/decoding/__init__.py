@@ -1,0 +1,1 @@
+"""One step after the other: the decoder, sampling, stops, and the text that is certain."""

@@ -1,0 +1,1 @@
+"""Files of sounds and images as arrays."""
