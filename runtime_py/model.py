@@ -16,6 +16,7 @@ from edgec.bundle.signing_keys import read_public_key
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.generation_arguments import GenerationArguments
+from edgec.runtime_py.answers.remembering import Remembering
 from edgec.runtime_py.answers.streams import Stream, Streaming
 from edgec.runtime_py.audio_language.model import Audio
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
@@ -37,7 +38,6 @@ from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOption
 from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.scoring.embeddings import Embedding
 from edgec.runtime_py.scoring.scores import Scoring
-from edgec.runtime_py.sessions.model import Remembering
 from edgec.runtime_py.sessions.placed_rows import taking
 from edgec.runtime_py.sessions.prefix import open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sessions.session import Session, opened

@@ -21,7 +21,7 @@ from edgec.engine.compile.build import build_runner
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "edgec"
-FOLDERS = ("backends", "bundle", "cli", "devices", "exporter", "ir", "passes", "runtime_py")
+FOLDERS = ("apps", "backends", "bundle", "cli", "devices", "engine", "exporter", "ir", "passes", "runtime_py")
 DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
 # Links that hold no code: the guide, and the example model.
 GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-stories")

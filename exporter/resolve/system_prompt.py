@@ -33,6 +33,7 @@ def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
 
 
 def out_of_reach(why: str) -> ToolError:
+    """The error where no engine here gives access to states."""
     return ToolError(
         "The state of a system prompt cannot be computed.",
         where="--system-prompt",

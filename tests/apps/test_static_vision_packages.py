@@ -42,7 +42,7 @@ def refusal(folder: Path, manifest: Manifest) -> InputError:
 
 
 @pytest.mark.parametrize("info", [FIXED, GRID, AHEAD])
-def test_the_package_holds_a_language_model_with_eyes(info: Any, tmp_path: Path) -> None:
+def test_the_package_holds_a_language_model_with_vision(info: Any, tmp_path: Path) -> None:
     package = package_of(tmp_path, fixed_vision_manifest(info=info))
     assert_sound(package)
     held = {Path(path).stem for path in package.files if path.startswith(f"Sources/{package.module}/")}

@@ -44,7 +44,7 @@ from tests.apps.swift_builds import Built, build
 from tests.apps.swift_syntax import assert_sound, sources
 from tests.apps.swift_toolchain import WORK, Swift
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 MAIN = Path(__file__).parent / "swift_engine" / "main.swift"
 NEW = 8
 

@@ -49,7 +49,7 @@ def named(package: AppPackage) -> set[str]:
     return {Path(path).name for path in package.files}
 
 
-def test_the_gradle_module_holds_a_language_model_with_eyes(tmp_path: Path) -> None:
+def test_the_gradle_module_holds_a_language_model_with_vision(tmp_path: Path) -> None:
     package = package_of(tmp_path)
     assert IMAGES | {"EdgecModel.kt", "Session.kt", "edgec_jni.cpp", "edgec_vision_jni.cpp"} <= named(package)
     assert "edgec_speech_jni.cpp" not in named(package) and "BenchActivity.kt" in named(package)
@@ -61,7 +61,7 @@ def test_the_gradle_module_holds_a_language_model_with_eyes(tmp_path: Path) -> N
     assert '"start image"' in kotlin(package, "ReplyFacts") and "vision.place(prompt)" in kotlin(package, "Session")
 
 
-def test_the_swift_package_holds_a_language_model_with_eyes(tmp_path: Path) -> None:
+def test_the_swift_package_holds_a_language_model_with_vision(tmp_path: Path) -> None:
     package = swift_of(tmp_path)
     assert_sound(package)
     held = named(package)
@@ -80,7 +80,7 @@ def test_the_swift_package_holds_a_language_model_with_eyes(tmp_path: Path) -> N
     assert '"start image"' in swift(package, "ReplyFacts") and "session.begin(prompt" in swift(package, "EdgecModel")
 
 
-def test_a_swift_package_without_eyes_has_none_of_it(tmp_path: Path) -> None:
+def test_a_swift_package_without_vision_has_none_of_it(tmp_path: Path) -> None:
     package = swift_package(bundle_of(decoder_manifest("pte-cpu"), tmp_path / "decoder"))
     assert not named(package) & (SWIFT | {"VisionSession.swift", "VisionDecoder.swift"})
     assert not [path for path, source in sources(package).items() if "ModelImage" in source or "Vision" in source]
@@ -100,7 +100,7 @@ def test_the_c_target_has_the_sources_of_vision_under_names_of_its_own(tmp_path:
     assert called <= set(renamed.values()) and len(called) == 10
 
 
-def test_a_model_without_eyes_has_none_of_it(tmp_path: Path) -> None:
+def test_a_model_without_vision_has_none_of_it(tmp_path: Path) -> None:
     package = gradle_modules(android_bundle(tmp_path / "decoder", OWN))
     assert not named(package) & (IMAGES | {"edgec_vision_jni.cpp"})
     code = [

@@ -14,7 +14,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from edgec.bundle.template_renderer import render
 from tests.runtime_py.messages.talk import TOOLS
 
-LANGUAGE = (Path(__file__).parents[1] / "devices" / "embed" / "language.jinja").read_text()
+LANGUAGE = (Path(__file__).parents[1] / "apps" / "language.jinja").read_text()
 CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Bonn", "days": 2}}}
 TALK: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief & kind."},

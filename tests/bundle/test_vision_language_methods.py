@@ -31,11 +31,11 @@ def test_see_stands_before_forward_or_before_the_static_methods() -> None:
 )
 def test_other_methods_are_refused(names: list[str]) -> None:
     methods = [method(name, "features") for name in names]
-    with pytest.raises(ValueError, match="see, forward or see, prefill, decode"):
+    with pytest.raises(ValueError, match="vision_encoder, forward or vision_encoder, prefill, decode"):
         sample_manifest(methods=methods, vision_language=VISION, limits=None)
 
 
 def test_each_method_of_the_decoder_reads_rows() -> None:
     methods = [method("vision_encoder", "pixels"), method("prefill", "tokens", "features"), method("decode", "tokens")]
-    with pytest.raises(ValueError, match="decode of a model of images or audio has an input features"):
+    with pytest.raises(ValueError, match="decode of a model of images or audio has an input input_embeds"):
         sample_manifest(methods=methods, vision_language=VISION, limits=None)

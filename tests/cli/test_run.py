@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 import edgec
 from edgec.cli.run import run
 from edgec.errors import InputError
-from edgec.runtime_py.console.run import run as console
+from edgec.runtime_py.console import run as console
 from tests.runtime_py.serve.running import CALL, NOW, model_of, script
 from tests.runtime_py.tiny_decoder import built
 

@@ -180,7 +180,7 @@ def test_pixels_that_contradict_themselves_are_refused(vision: Vision) -> None:
     vision_library().edgec_vision_times(None, None)
 
 
-def test_bundles_without_eyes_and_without_descriptions_are_told_apart(
+def test_bundles_without_vision_and_without_descriptions_are_told_apart(
     bundle: Path, tiny_bundle: Path, tmp_path: Path
 ) -> None:
     assert status_of(lambda: Vision(tiny_bundle)) == ABSENT

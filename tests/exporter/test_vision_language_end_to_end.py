@@ -211,7 +211,7 @@ def test_bad_images_and_foreign_uses_are_refused(exported: Exported, tmp_path: P
     assert len(model.generate("what is", images=[image], max_new_tokens=2).tokens) == 2
 
 
-def test_an_image_for_a_model_without_eyes_is_refused(tiny_bundle: Path) -> None:
+def test_an_image_for_a_model_without_vision_is_refused(tiny_bundle: Path) -> None:
     assert code_of(lambda: edgec.load(tiny_bundle).generate("what", images=[picture()])) == "E658"
     done = CliRunner().invoke(app, ["run", str(tiny_bundle), "--image", "absent.png", "-p", "what"])
     assert done.exit_code == 1 and getattr(done.exception, "code", "") == "E658"

@@ -259,7 +259,7 @@ def test_targets_without_a_place_for_an_image_encoder_are_refused_before_any_wor
     assert caught.value.code == "E652" and not out.exists()
 
 
-def test_options_without_a_meaning_for_eyes_are_refused(tmp_path: Path) -> None:
+def test_options_without_a_meaning_for_vision_are_refused(tmp_path: Path) -> None:
     folder, out = save_vision_language(QUICK, tmp_path / QUICK), tmp_path / "x.edgec"
     (tmp_path / "text.txt").write_text("what is this", encoding="utf-8")
     assert code_of(lambda: edgec.export(folder, **PACKAGE, calibrate=tmp_path / "text.txt", out=out)) == "E652"

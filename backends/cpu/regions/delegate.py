@@ -52,7 +52,7 @@ ENCODINGS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @dataclass(frozen=True)
-class Slot:
+class TensorSlot:
     """One constant of a template: its key, which buffer of the region it comes from, and how it is encoded."""
 
     key: str
@@ -65,7 +65,7 @@ class Template:
     """A lowered region without its constants."""
 
     blob: bytes
-    slots: tuple[Slot, ...]
+    slots: tuple[TensorSlot, ...]
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _slots(lowered: Any, stand_ins: dict[str, Tensor]) -> tuple[Slot, ...]:
+def _slots(lowered: Any, stand_ins: dict[str, Tensor]) -> tuple[TensorSlot, ...]:
     output = lowered.named_data_store_output
     entries = {} if output is None else output.pte_data
     encoded = {
@@ -206,7 +206,7 @@ def _slots(lowered: Any, stand_ins: dict[str, Tensor]) -> tuple[Slot, ...]:
         digest = _digest(data)
         if digest not in encoded:
             raise RuntimeError(f"XNNPACK stores constant {key[:12]} in an unknown encoding ({len(data)} bytes)")
-        slots.append(Slot(key, *encoded[digest]))
+        slots.append(TensorSlot(key, *encoded[digest]))
     return tuple(slots)
 
 

@@ -74,7 +74,7 @@ def test_matrices_of_convolutions_have_a_row_for_each_channel() -> None:
     assert sizes["model.encoder.conv1.weight"] == (32, 16 * 3)
 
 
-def test_eyes_lie_beside_the_decoder_and_no_token_reads_them() -> None:
+def test_vision_encoders_lie_beside_the_decoder_and_no_token_reads_them() -> None:
     config = config_of("tiny-smolvlm")
     shape, text = model_shape(config), decoder_shape(config)
     assert shape.parameters == text.parameters and shape.encoder is not None and shape.encoder.activation_bytes is None

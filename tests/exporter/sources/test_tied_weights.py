@@ -122,7 +122,7 @@ def test_a_separate_matrix_is_said_in_the_config_that_forecasts_read(tmp_path: P
     assert model_spec(resolve(str(_saved(tmp_path / "b", "decoder", None))).config).tied is True
 
 
-def test_a_model_with_eyes_has_its_own_lm_head_whole_or_as_a_text_decoder(tmp_path: Path) -> None:
+def test_a_model_with_vision_has_its_own_lm_head_whole_or_as_a_text_decoder(tmp_path: Path) -> None:
     folder = save_vision_language("gemma3", tmp_path)
     tensors = load_file(folder / "model.safetensors")
     head = tensors["language_model.model.embed_tokens.weight"].clone()

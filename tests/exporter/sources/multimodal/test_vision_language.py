@@ -79,7 +79,7 @@ AHEAD = {"text_config": {"use_bidirectional_attention": "vision"}}
         ({**AHEAD, "model_type": "gemma4", "vision_config": {}}, "is 'vision'"),
     ],
 )
-def test_eyes_that_edgec_cannot_export_are_refused_with_the_reason(
+def test_vision_encoders_that_edgec_cannot_export_are_refused_with_the_reason(
     config: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))

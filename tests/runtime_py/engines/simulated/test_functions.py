@@ -47,7 +47,7 @@ def test_values_of_another_shape_than_an_onnx_model_takes_are_refused(tmp_path: 
     values = [helper.make_tensor_value_info(name, kind, [1, 2]) for name in ("pixels", "rows")]
     graph = helper.make_graph([helper.make_node("Neg", ["pixels"], ["rows"])], "vision_encoder", values[:1], values[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    onnx.save(model, tmp_path / "see.onnx")
+    onnx.save(model, tmp_path / "vision_encoder.onnx")
     see = simulated.open_function("ONNXRuntime", tmp_path, "vision_encoder")
     assert see([torch.ones(1, 2)])[0].tolist() == [[-1, -1]]
     with pytest.raises(InputError) as error:
