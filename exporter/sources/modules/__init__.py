@@ -1,1 +1,1 @@
-"""Modules that are no language models: factories, TorchScript, and inputs that were given."""
+"""Modules beside language models: factories, TorchScript, and inputs that were given."""
