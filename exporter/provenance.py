@@ -16,7 +16,7 @@ from pathlib import Path
 from edgec.bundle.checked_files import file_sha256
 from edgec.installation import PACKAGE
 
-EXECUTION = ("edgec.runtime_py", "edgec.devices")
+EXECUTION = ("edgec.runtime_py", "edgec.devices", "edgec.engine", "edgec.apps")
 """Packages that execute and measure artifacts; no artifact depends on them."""
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DATA = (".toml", ".json", ".txt", ".csv", ".cpp", ".h")

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.test_layers import LAYERS
+
 ROOT = Path(__file__).parents[1]
-FOLDERS = tuple(
-    ["ir", "bundle", "passes", "devices", "engine", "apps", "backends", "runtime_py", "exporter", "cli", "src/edgec"]
-)
+FOLDERS = (*LAYERS, "src/edgec")
 CODE = re.compile(r"E[1-8]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
 # E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures and structure, E7xx: adapters

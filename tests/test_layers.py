@@ -62,6 +62,42 @@ def circle(graph: Mapping[str, tuple[str, ...]]) -> list[str]:
     return []
 
 
+def folder_circles(graph: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Circles between the folders inside one folder."""
+    folders = {module.rpartition(".")[0] for module in graph if layer_of(module) in LAYERS}
+    for parent in sorted({name for folder in folders for name in _above(folder)}):
+        inside: dict[str, set[str]] = {}
+        for module, targets in graph.items():
+            own = _child(parent, module, folders)
+            for target in targets if own else ():
+                other = _child(parent, target, folders)
+                if other and other != own:
+                    inside.setdefault(own, set()).add(other)
+        try:
+            tuple(TopologicalSorter(inside).static_order())
+        except CycleError as error:
+            yield " -> ".join(error.args[1])
+
+
+def _above(folder: str) -> Iterator[str]:
+    while folder.count(".") > 1:
+        folder = folder.rpartition(".")[0]
+        yield folder
+
+
+def _child(parent: str, module: str, folders: set[str]) -> str:
+    """The folder right below ``parent`` that a module lies in; empty where there is none."""
+    if not module.startswith(f"{parent}."):
+        return ""
+    name = ".".join(module.split(".")[: parent.count(".") + 2])
+    return name if any(folder == name or folder.startswith(f"{name}.") for folder in folders) else ""
+
+
+@pytest.mark.long
+def test_no_folders_beside_each_other_import_each_other() -> None:
+    assert not list(folder_circles(imports(PACKAGE)))
+
+
 @pytest.mark.long
 def test_each_layer_imports_only_from_those_before_it() -> None:
     assert not list(upward(imports(PACKAGE)))
@@ -127,4 +163,10 @@ def test_a_planted_upward_import_and_a_planted_circle_are_found(planted: Path, m
         "edgec.devices.thing -> edgec.passes.thing",
     ]
     assert {"edgec.ir.thing", "edgec.cli.thing"} <= set(circle(imports(planted)))
+    for own, other in (("a", "b"), ("b", "a")):
+        (planted / "ir" / own).mkdir()
+        (planted / "ir" / own / "one.py").write_text(f"from edgec.ir.{other}.two import x\n")
+        (planted / "ir" / own / "two.py").write_text("")
+    direct_imports.cache_clear()
+    assert list(folder_circles(imports(planted))) == ["edgec.ir.a -> edgec.ir.b -> edgec.ir.a"]
     direct_imports.cache_clear()

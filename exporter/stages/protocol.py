@@ -56,7 +56,7 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("module", True, ""): (f"{_HERE}.static_module", "StaticModuleStages"),
     ("module", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
-_BACKENDS = ("coreai", "coreml", "edgec_linear", "gguf", "onnx", "qnn", "vulkan", "xnnpack")
+_BACKENDS = ("coreai", "coreml", "cpu", "gguf", "onnx", "qnn", "vulkan")
 LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
 """Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""
 
