@@ -125,11 +125,12 @@ def _round(ways: Mapping[str, Callable[[], Lap]], model: Model, prompt: Sequence
 
 def _turn(model: Model, prompt: Sequence[int], reuse: bool) -> Lap:
     """Measure the first token of a turn; a conversation reuses what its cache holds."""
-    from edgec.runtime_py.generation.generate import NO_MEMORY, PromptCache, generate
+    from edgec.runtime_py.decoding.prompt_cache import EMPTY, PromptCache
+    from edgec.runtime_py.generation.generate import generate
 
     before = process_time()
-    memory = PromptCache(model.session.reusable) if reuse else NO_MEMORY
-    out = generate(model.session, prompt, model.request(max_new_tokens=1), model.decode, memory=memory)
+    prompt_cache = PromptCache(model.session.reusable) if reuse else EMPTY
+    out = generate(model.session, prompt, model.request(max_new_tokens=1), model.decode, prompt_cache=prompt_cache)
     return Lap(out.ttft_ms, (process_time() - before) * 1e3, out.tokens[0])
 
 

@@ -169,7 +169,7 @@ def connect(text: str, conditions: Conditions | None = None, say: Say = lambda t
 TRANSPORTS = {
     "host": ("edgec.devices.host", "HostTransport"),
     "qemu": ("edgec.devices.qemu.transport", "QemuTransport"),
-    "ios": ("edgec.devices.apple.transport", "iphone_transport"),
-    "sim": ("edgec.devices.apple.transport", "simulator_transport"),
+    "ios": ("edgec.apps.bench.transport", "iphone_transport"),
+    "sim": ("edgec.apps.bench.transport", "simulator_transport"),
     "adb": ("edgec.devices.adb.transport", "AdbTransport"),
 }

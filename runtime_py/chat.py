@@ -13,9 +13,10 @@ from edgec.bundle.tools import Given, tools_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.streams import AsyncStream, Stream
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.decoding.stepper import Stepper
 from edgec.runtime_py.generation.calls import ToolCall, assistant_message, result_message
-from edgec.runtime_py.generation.generate import Decode, GenerationRequest, PromptCache, exhausted, pieces, shorten
+from edgec.runtime_py.generation.generate import Decode, GenerationRequest, exhausted, pieces, shorten
 from edgec.runtime_py.messages.grammar import choose_tools
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions, MessageFormat
 from edgec.runtime_py.messages.reader import TEXT, Piece
@@ -43,7 +44,7 @@ class Conversation:
         decode: Decode,
         eos: frozenset[int],
         system: str | None = None,
-        memory: PromptCache | None = None,
+        prompt_cache: PromptCache | None = None,
         speculate: Speculator | None = None,
         *,
         message_format: MessageFormat | None = None,
@@ -58,7 +59,7 @@ class Conversation:
             decode: token ids to text.
             eos: token ids that end an answer.
             system: the system message; None or empty for none.
-            memory: what a turn may reuse; by default what the KV cache holds already.
+            prompt_cache: what a turn may reuse; by default what the KV cache holds already.
             speculate: drafts tokens ahead; answers are the same as without.
             message_format: the notations of the chat template, where they have been read already.
             ask: makes a request of the options of ``send``.
@@ -81,7 +82,7 @@ class Conversation:
             tokenizer, lambda: Structures(vocabulary_of(tokenizer, None, eos))
         )
         self._stepper, self._decode, self._eos, self._ask = stepper, decode, eos, ask
-        self._memory, self._speculate = memory or PromptCache(stepper.reusable), speculate
+        self._prompt_cache, self._speculate = prompt_cache or PromptCache(stepper.reusable), speculate
         self._turn = turn or nullcontext()
 
     def __repr__(self) -> str:
@@ -238,7 +239,7 @@ class Conversation:
                 tokens,
                 replace(request, eos=request.eos | self._eos),
                 self._decode,
-                memory=self._memory,
+                prompt_cache=self._prompt_cache,
                 speculate=self._speculate,
                 parser=self.message_format.parser(tokens, chat_options),
             )

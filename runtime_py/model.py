@@ -22,6 +22,7 @@ from edgec.runtime_py.audio_language.model import Audio
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.decoding.sampling import Sampler
 from edgec.runtime_py.decoding.stepper import check_context
 from edgec.runtime_py.decoding.token_ids import check_ids
@@ -31,7 +32,7 @@ from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.functions.function import Function
-from edgec.runtime_py.generation.generate import Generation, PromptCache, pieces, rule_of, stream_tokens
+from edgec.runtime_py.generation.generate import Generation, pieces, rule_of, stream_tokens
 from edgec.runtime_py.media.image_file import ImageSource
 from edgec.runtime_py.media.sound_file import SoundSource
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions
@@ -215,9 +216,9 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
         session, request = self.session, self.request(**asked.request_options)
         tokens = given.tokens if given else self._ids(asked.prompt, asked.template, asked.chat_options)
         check_context(len(tokens), session.limits.context)
-        memory = self.memory(asked.resume, given)
+        prompt_cache = self.prompt_cache(asked.resume, given)
         parser = self.message_format.parser(tokens, asked.chat_options) if asked.template else None
-        written = partial(pieces, session, tokens, request, self.decode, memory=memory, parser=parser)
+        written = partial(pieces, session, tokens, request, self.decode, prompt_cache=prompt_cache, parser=parser)
         return self._in_turn(lambda: written(speculate=self.speculator(asked.speculate)))
 
     def _given(self, asked: GenerationArguments) -> Prompt | SoundPrompt | None:
@@ -233,7 +234,7 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
             made = yield from only_text(written())
         return replace(made, load_ms=self.load_ms)
 
-    def memory(self, resume: bool = True, given: Prompt | SoundPrompt | None = None) -> PromptCache:
+    def prompt_cache(self, resume: bool = True, given: Prompt | SoundPrompt | None = None) -> PromptCache:
         """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states.
 
         A model with vision or audio takes the images or sounds of ``given``, or none, before anything is recalled.
@@ -256,7 +257,7 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
     def _tokens(self, prompt: str | Sequence[int], template: bool, **options: Any) -> Iterator[int]:
         session, request = self.session, self.request(**options)
         ids = self._ids(prompt, template)
-        cached = self.memory(resume=False).recall(ids)
+        cached = self.prompt_cache(resume=False).recall(ids)
         rule = rule_of(request, len(ids), session.limits.context)
         for count, token in enumerate(stream_tokens(session, ids, Sampler(request.sampling, rule), cached), 1):
             yield token
@@ -296,7 +297,7 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
             InputError: E154, the tokenizer has no chat template.
         """
         session, own = self.session, self.system_prompt if system is None else system
-        memory = self.memory()
+        prompt_cache = self.prompt_cache()
         ahead = self.speculator(speculate)
         talk = partial(Conversation, message_format=self.message_format, ask=self.request, turn=self._turn)
-        return talk(session, self.tokenizer, self.decode, self.eos, own, memory, ahead)
+        return talk(session, self.tokenizer, self.decode, self.eos, own, prompt_cache, ahead)

@@ -10,10 +10,11 @@ import numpy as np
 
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.generation.generate import Decode, Generation, GenerationRequest, PromptCache, pieces
+from edgec.runtime_py.generation.generate import Decode, Generation, GenerationRequest, pieces
 
 
 def first_tokens(config: GenerationConfig) -> list[int]:
@@ -105,5 +106,5 @@ def _written(
         return 0
 
     session.rules = rules
-    made = yield from pieces(session, prompt, request, decode, memory=PromptCache(read))
+    made = yield from pieces(session, prompt, request, decode, prompt_cache=PromptCache(read))
     return replace(made, prompt_tokens=source.shape[-1])

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.prompt_cache import EMPTY, PromptCache
 from edgec.runtime_py.decoding.readers import PlainTextReader, Reader
 from edgec.runtime_py.decoding.sampling import Sampler, Sampling, Watch
 from edgec.runtime_py.decoding.stepper import Stepper, check_context
@@ -37,23 +38,6 @@ class ReplyParser(Protocol):
 
     def read_fields(self, reader: Reader) -> dict[str, Any]:
         """The fields of `Generation` that the reader found beside the text."""
-
-
-@dataclass(frozen=True)
-class PromptCache:
-    """What a text may reuse of those before it, and leaves for the next.
-
-    Attributes:
-        recall: makes the KV cache hold as many leading tokens of a prompt as it can without computing, and returns how
-            many; fewer than all of them.
-        keep: called when the prompt is computed, before the first new token is fed.
-    """
-
-    recall: Callable[[Sequence[int]], int] = lambda _: 0
-    keep: Callable[[], None] = lambda: None
-
-
-NO_MEMORY = PromptCache()
 
 
 @dataclass(frozen=True)
@@ -174,12 +158,12 @@ def generate(
     decode: Decode,
     *,
     show: Show | None = None,
-    memory: PromptCache = NO_MEMORY,
+    prompt_cache: PromptCache = EMPTY,
     speculate: Speculator | None = None,
     parser: ReplyParser | None = None,
 ) -> Generation:
     """Generate text after ``prompt``, calling ``show`` with each piece of it; for the rest see `pieces`."""
-    made = pieces(stepper, prompt, request, decode, memory=memory, speculate=speculate, parser=parser)
+    made = pieces(stepper, prompt, request, decode, prompt_cache=prompt_cache, speculate=speculate, parser=parser)
     return exhausted(made, show or (lambda _: None))
 
 
@@ -200,7 +184,7 @@ def pieces(
     request: GenerationRequest,
     decode: Decode,
     *,
-    memory: PromptCache = NO_MEMORY,
+    prompt_cache: PromptCache = EMPTY,
     speculate: Speculator | None = None,
     parser: ReplyParser | None = None,
     watch: Watch | None = None,
@@ -212,7 +196,7 @@ def pieces(
         prompt: token ids, at least one.
         request: how long, how chosen, where to stop.
         decode: token ids to text.
-        memory: what may be reused; recalling is part of the time to the first token. By default nothing is.
+        prompt_cache: what may be reused; recalling is part of the time to the first token. By default nothing is.
         speculate: drafts tokens ahead; the text is the same as without.
         parser: how the text is held and read; by default as text.
         watch: called with logits [vocabulary] and the token chosen from them; nothing is drafted then.
@@ -235,12 +219,12 @@ def pieces(
     tokens: list[int] = []
     times = [perf_counter()]
     rule = rule_of(request, len(prompt), stepper.limits.context, parser)
-    cached = memory.recall(prompt)
+    cached = prompt_cache.recall(prompt)
     reason = "context"
     for token in _chosen(stepper, prompt, request, rule, cached, None if watch else speculate, watch):
         times.append(perf_counter())
         if not tokens:
-            memory.keep()
+            prompt_cache.keep()
         tokens.append(token)
         if finished := _finished(token, len(tokens), request, text, rule):
             reason = finished

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from edgec.runtime_py.adapters.use import UsedAdapter
 from edgec.runtime_py.answers.streams import Stream
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.decoding.stepper import Stepper
-from edgec.runtime_py.generation.generate import Generation, PromptCache, pieces
+from edgec.runtime_py.generation.generate import Generation, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
@@ -71,19 +72,25 @@ class Answer:
         try:
             self._check()
             held = while_wanted(self._check)
-            with held, slots.slot(self.wanted.prompt, self._check, self._adapter) as (stepper, memory):
-                for written in self._written(model, stepper, memory):
+            with held, slots.slot(self.wanted.prompt, self._check, self._adapter) as (stepper, prompt_cache):
+                for written in self._written(model, stepper, prompt_cache):
                     self._hand(written)
             self._hand(_END)
         except BaseException as error:  # the reader raises it
             self._hand(error)
 
-    def _written(self, model: Model, stepper: Stepper, memory: PromptCache) -> Iterator[Written]:
+    def _written(self, model: Model, stepper: Stepper, prompt_cache: PromptCache) -> Iterator[Written]:
         wanted = self.wanted
         watch = None if wanted.top_logprobs is None else self._watch
         made: Stream[Any, Generation] = Stream(
             pieces(
-                stepper, wanted.prompt, wanted.request, model.decode, memory=memory, parser=wanted.parser, watch=watch
+                stepper,
+                wanted.prompt,
+                wanted.request,
+                model.decode,
+                prompt_cache=prompt_cache,
+                parser=wanted.parser,
+                watch=watch,
             )
         )
         for each in made:

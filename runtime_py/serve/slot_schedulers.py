@@ -9,8 +9,8 @@ from typing import Protocol
 from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.use import UsedAdapter
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.decoding.stepper import Logits, Stepper, prefill_in_chunks
-from edgec.runtime_py.generation.generate import PromptCache
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.scheduler import BatchedStepper, Closed, Scheduler
@@ -75,7 +75,7 @@ class OneSlot:
 
     def __init__(self, model: Model, why: str) -> None:
         """Write on ``model``."""
-        self._model, self._memory, self.why = model, model.memory(), why
+        self._model, self._prompt_cache, self.why = model, model.prompt_cache(), why
 
     @contextmanager
     def slot(
@@ -84,7 +84,7 @@ class OneSlot:
         """The session, with all that it holds; under another adapter than before, nothing."""
         if adapter is not self._model.adapter:
             self._model.adapter = adapter
-        yield WatchedStepper(self._model.session, check), self._memory
+        yield WatchedStepper(self._model.session, check), self._prompt_cache
 
     def close(self) -> None:
         """Nothing runs beside the answer's own thread."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import Manifest
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.engines.executor import Array, EngineName
-from edgec.runtime_py.generation.generate import PromptCache
 from edgec.runtime_py.sessions.session import Session
 
 
@@ -56,22 +56,22 @@ def row_width(manifest: Manifest) -> int:
     return next(int(tensor.shape[-1]) for tensor in manifest.methods[-1].inputs if tensor.name == "input_embeds")
 
 
-def taking(memory: PromptCache, session: object, prompt: Any, resume: bool) -> PromptCache:
-    """A text's memory that makes the rows of its prompt first, so that their time counts.
+def taking(prompt_cache: PromptCache, session: object, prompt: Any, resume: bool) -> PromptCache:
+    """A text's prompt cache that makes the rows of its prompt first, so that their time counts.
 
     Args:
-        memory: of a text without rows.
-        session: any; one without rows keeps its memory.
+        prompt_cache: of a text without rows.
+        session: any; one without rows keeps its cache.
         prompt: what the text came with, or None.
         resume: whether the text may continue from what the KV cache holds.
     """
     if not isinstance(session, RowsSession):
-        return memory
+        return prompt_cache
 
     def recall(tokens: Sequence[int]) -> int:
         session.take(tokens, prompt)
         if prompt is None:
-            return memory.recall(tokens)
+            return prompt_cache.recall(tokens)
         return session.reusable(tokens) if resume else 0
 
-    return PromptCache(recall, memory.keep)
+    return PromptCache(recall, prompt_cache.keep)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from edgec.apps.bench import transport as apple_transport
+from edgec.apps.bench.built_app import GIVEN
 from edgec.bundle.folder import write_bundle
 from edgec.bundle.golden import golden_bytes
 from edgec.devices import connected
-from edgec.devices.apple import transport as apple_transport
-from edgec.devices.apple.bench_app import GIVEN
 from edgec.devices.apple.connected import apple_device, check_ready
 from edgec.devices.apple.iphone import Iphone
 from edgec.devices.apple.pymobiledevice import PyMobileDevicePhone

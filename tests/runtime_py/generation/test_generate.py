@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from edgec.errors import InputError
-from edgec.runtime_py.generation.generate import GenerationRequest, PromptCache, generate
+from edgec.runtime_py.decoding.prompt_cache import PromptCache
+from edgec.runtime_py.generation.generate import GenerationRequest, generate
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 
 ALPHABET = "_^$abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -79,7 +80,9 @@ def test_a_cached_prefix_is_not_computed_again() -> None:
     first = generate(fake, prompt, GenerationRequest(max_new_tokens=4), decode)
     longer = [*prompt, *first.tokens, 7]
     fake.calls.clear()
-    second = generate(fake, longer, GenerationRequest(max_new_tokens=2), decode, memory=PromptCache(fake.reusable))
+    second = generate(
+        fake, longer, GenerationRequest(max_new_tokens=2), decode, prompt_cache=PromptCache(fake.reusable)
+    )
     assert list(second.tokens) == expected(longer, 2)
     assert fake.calls[0] == (23, 2) and second.cached_tokens == 23
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from edgec.apps.bench.built_app import BenchApp, bench_app, package_of
 from edgec.devices.answers import plain
-from edgec.devices.apple.bench_app import BenchApp, bench_app, package_of
 from edgec.devices.apple.iphone import Iphone
 from edgec.devices.apple.phone import Phone
 from edgec.devices.apple.pymobiledevice import PyMobileDevicePhone

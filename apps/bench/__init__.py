@@ -1,0 +1,1 @@
+"""The bench app of a bundle as a transport: built by Xcode, installed, and awaited."""
