@@ -186,7 +186,7 @@ class ProbedEncoderDecoder:
         return text_calls(interface, self.text.tokens, self.text.plan, lambda start, size: given)
 
     @property
-    def prompt_cache(self) -> tuple[Tensor, ...]:
+    def memory(self) -> tuple[Tensor, ...]:
         """What the decoder knows of the first source, by transformers' own model."""
         return *self.reference.memory, *self.sources.used
 
@@ -248,7 +248,7 @@ class ExecutedEncoderDecoder:
         encode, cross = (open_function(form.backends[0], artifact, name) for name in ENCODER_DECODER_METHODS[:2])
         return cls(encode, cross, partial(_static_logits, backend_of(form.module).execute(artifact)))
 
-    def prompt_cache(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    def memory(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         """What the decoder knows of a source, from what ``encode`` takes of it."""
         with torch.no_grad():
             return [*self.cross([self.encode(list(inputs))[0]]), *inputs[1:]]
