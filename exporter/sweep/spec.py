@@ -29,7 +29,7 @@ from edgec.errors import InputError
 LISTS, TABLES = ("models", "recipes", "targets", "devices"), ("export", "bench")
 FORBIDDEN = {"export": ("out", "target", "recipe", "json", "force"), "bench": ("out", "device", "json")}
 _KEY_LETTERS = 12
-_WHAT, _FIX = "The sweep's specification cannot be used.", "see docs/sweep.md"
+_WHAT, _FIX = "The sweep's specification cannot be used.", "see docs/benchmarking.md#sweeps"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def sweep(
     """Export and measure a grid of models x recipes x targets x devices.
 
     Args:
-        spec: the TOML file (docs/sweep.md).
+        spec: the TOML file (docs/benchmarking.md#sweeps).
         out: the sweep's folder; one that exists is continued.
         engine: ``pool`` (processes here) or ``ray`` (a cluster).
         workers: steps at once. Measurements on one device never overlap, and those on this machine run alone.

@@ -44,7 +44,7 @@ class Session:
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
         engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
-            units that this machine lacks (docs/interpreter.md).
+            units that this machine lacks (docs/iphone.md#the-interpreter-of-core-ml-and-core-ai-artifacts).
         cache: the tokens the KV cache holds.
         hidden: the hidden states of the text, where the artifact has a predictor that goes on from them; else None.
     """
