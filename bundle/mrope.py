@@ -38,4 +38,5 @@ def _text(place: int, tokens: int) -> NDArray[np.int64]:
 
 def _image_starts(tokens: Sequence[int], image_token: int, rows: int) -> list[int]:
     """Where images begin; several may follow each other directly."""
-    return np.flatnonzero(np.asarray(tokens) == image_token)[::rows].tolist()
+    result: list[int] = np.flatnonzero(np.asarray(tokens) == image_token)[::rows].tolist()
+    return result

@@ -74,7 +74,8 @@ class PlainTokenizer:
     def convert_tokens_to_ids(self, token: str) -> int | None:
         """The id of a token; the unknown token's where there is none, which may be none itself."""
         index = self.backend_tokenizer.token_to_id(token)
-        return self.unk_token_id if index is None else index
+        result: int | None = self.unk_token_id if index is None else index
+        return result
 
     @property
     def added_tokens_decoder(self) -> dict[int, Any]:

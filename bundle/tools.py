@@ -65,7 +65,11 @@ def tools_in(path: Path) -> list[Any]:
     Raises:
         InputError: E629, it holds no list.
     """
-    kind = JsonKind("The file of tools cannot be read.", "give a JSON list of tools (docs/structured-output.md#tools-and-reasoning)", "E629")
+    kind = JsonKind(
+        "The file of tools cannot be read.",
+        "give a JSON list of tools (docs/structured-output.md)",
+        "E629",
+    )
     held = read_json(path, kind)
     if not isinstance(held, list):
         raise _unreadable(str(path), "it holds no list")
@@ -156,5 +160,5 @@ def _equal_names(name: str) -> InputError:
 
 def _unreadable(where: str, why: str) -> InputError:
     """A file that holds no list of tools."""
-    fix = "give a JSON file with a list of tools in OpenAI's form (docs/structured-output.md#tools-and-reasoning)"
+    fix = "give a JSON file with a list of tools in OpenAI's form (docs/structured-output.md)"
     return InputError("The file of tools cannot be read.", where, why[:_MOST_WHY], fix, "E629")

@@ -14,7 +14,7 @@ from typing import Any
 from optimum.commands.base import BaseOptimumCLICommand, CommandInfo
 
 
-class EdgecExportCommand(BaseOptimumCLICommand):
+class EdgecExportCommand(BaseOptimumCLICommand):  # type: ignore[misc]
     """``optimum-cli export edgec --model MODEL [OUT] [options of edgec export]``."""
 
     COMMAND = CommandInfo(name="edgec", help="Export a model to a verified bundle for phones, with edgec.")

@@ -67,7 +67,7 @@ def run(
     -p is given. A summary of the measured timings goes to stderr. Drafting ahead changes the speed, never the text
     (docs/speculation.md). A schema, a regular expression or a grammar says what the text may be
     (docs/structured-output.md). Calls of tools are printed as JSON; with --chat, the next lines of input are their
-    results (docs/structured-output.md#tools-and-reasoning).
+    results (docs/structured-output.md).
 
     Examples:
     edgec run tiny-stories-host.edgec -p "Once upon a time" --max-new-tokens 80

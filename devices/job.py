@@ -49,7 +49,8 @@ class Job:
 
 def bench_prompt(count: int, vocab_size: int) -> list[int]:
     """Seeded random token ids for a prompt; the speed of a dense model does not depend on them."""
-    return np.random.default_rng(0).integers(0, vocab_size, count).tolist()
+    result: list[int] = np.random.default_rng(0).integers(0, vocab_size, count).tolist()
+    return result
 
 
 def vocab_size(bundle: Bundle) -> int:

@@ -146,7 +146,7 @@ def learn(examples: Sequence[Examples], vocabulary: Tensor, settings: Settings) 
         optimizer.param_groups[0]["lr"] = settings.learning_rate * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
         loss = loss_of(weight, examples[step % len(examples)], vocabulary, generator)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         if step % 50 == 0:
             print(f"step {step}  {100 * share:.0f} %  loss {loss.item():.3f}", flush=True)

@@ -139,7 +139,8 @@ def dequantize(cache: Tensor, grid: Tensor | None) -> Tensor:
         return cache.float()
     integers = cache if cache.dtype == torch.int8 else torch.stack([cache & 15, cache >> 4], -1).flatten(-2)
     scale, offset = grid.float().unflatten(-1, (-1, 2)).split(1, -1)
-    return (integers.unflatten(-1, (scale.shape[-2], -1)) * scale + offset).flatten(-2)
+    result: Tensor = (integers.unflatten(-1, (scale.shape[-2], -1)) * scale + offset).flatten(-2)
+    return result
 
 
 def _layout(cache: Tensor, window: int, ring: int, sink: int) -> CacheLayout:

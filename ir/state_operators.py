@@ -165,7 +165,8 @@ def cached_scan(
 
     def advance(before: Tensor, row: Tensor) -> Tensor:
         step, written, b = row.split([x.shape[2], x.shape[2], A.shape[0]], 1)
-        return (step[:, None] * A).exp() * before + b[:, :, None] * written[:, None]
+        result: Tensor = (step[:, None] * A).exp() * before + b[:, :, None] * written[:, None]
+        return result
 
     held = _Held(state, log, seen, advance)
     begun = held.begun(positions)
@@ -210,7 +211,10 @@ def _matrix_advance(groups: int, decays: int) -> Advance:
         _, heads, keys, values = before.shape
         k, decay, written = row.split([groups * keys, decays, heads * values], 1)
         spread = each_head(k.reshape(1, 1, groups, keys), heads)[0]
-        return decay.reshape(1, heads, -1, 1) * before + spread[..., None] * written.reshape(1, heads, 1, values)
+        result: Tensor = decay.reshape(1, heads, -1, 1) * before + spread[..., None] * written.reshape(
+            1, heads, 1, values
+        )
+        return result
 
     return advance
 

@@ -72,7 +72,8 @@ def _dequantized_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) ->
     groups = integers.float().view(*scale.shape, -1)
     if zero.any():
         groups.sub_(zero.unsqueeze(-1))
-    return groups.mul_(scale.unsqueeze(-1)).view(integers.shape)
+    result: Tensor = groups.mul_(scale.unsqueeze(-1)).view(integers.shape)
+    return result
 
 
 def _table_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:

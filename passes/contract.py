@@ -183,14 +183,17 @@ def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:
 
 def placeholder(graph: GraphModule, name: str) -> Node:
     """The input called ``name``."""
-    return next(node for node in graph.graph.nodes if node.op == "placeholder" and node.target == name)
+    result: Node = next(node for node in graph.graph.nodes if node.op == "placeholder" and node.target == name)
+    return result
 
 
 def last_placeholder(graph: GraphModule) -> Node:
     """The last input, after which new nodes and inputs may be inserted."""
-    return [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+    result: Node = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+    return result
 
 
 def output_node(graph: GraphModule) -> Node:
     """The node that returns a graph's results."""
-    return next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    result: Node = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    return result

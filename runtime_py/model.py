@@ -181,7 +181,7 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
         Args:
             prompt: text, or token ids.
             template: wrap the text as a user's message in the chat template; the result's ``reasoning`` is then apart
-                from its text, and ``thinking_budget`` may be given (docs/structured-output.md#tools-and-reasoning).
+                from its text, and ``thinking_budget`` may be given (docs/structured-output.md).
             stream: called with each piece of new text.
             speculate: how to draft ahead, as for ``speculator``; the text is the same as without.
             resume: what the KV cache holds already, as after ``load_session``, is not computed again either.

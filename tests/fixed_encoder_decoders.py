@@ -45,7 +45,10 @@ def code_of(call: Any) -> str:
 def sounds(seed: int, count: int = 16_000) -> np.ndarray:
     """A window of a tone that grows, float32 [16000]."""
     place = np.arange(count, dtype=np.float32)
-    return np.sin(place * (0.03 + 0.02 * seed)).astype(np.float32) * np.linspace(0, 1, count, dtype=np.float32)
+    result: np.ndarray = np.sin(place * (0.03 + 0.02 * seed)).astype(np.float32) * np.linspace(
+        0, 1, count, dtype=np.float32
+    )
+    return result
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,8 @@ def _embed(bundle: Bundle, folder: Path) -> None:
 
 
 def _fields(bundle: Path, name: str = "manifest.json") -> Fields:
-    return json.loads((bundle / name).read_text())
+    result: Fields = json.loads((bundle / name).read_text())
+    return result
 
 
 @pytest.mark.long

@@ -26,7 +26,8 @@ Version = tuple[int, int]
 
 
 def project() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    result: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return result
 
 
 def accepted() -> list[Version]:

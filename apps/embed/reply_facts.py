@@ -197,7 +197,7 @@ def _kept_thought(tokenizer: Any, tools: Sequence[Mapping[str, Any]]) -> tuple[b
 
 
 def _no_calls(why: str) -> InputError:
-    fix = "use a model trained to call tools, in one of the formats of docs/structured-output.md#tools-and-reasoning, or leave --tools out"
+    fix = "use a model trained to call tools, in one of the formats of docs/structured-output.md, or leave --tools out"
     return InputError("This bundle's chat template takes no tools.", "--tools", why, fix, "E760")
 
 

@@ -139,7 +139,8 @@ def decompositions() -> Any:
 
 
 def _where_other(condition: Tensor, x: Tensor, other: float) -> Tensor:
-    return torch.ops.aten.where.self(condition, x, torch.full_like(x, other))
+    result: Tensor = torch.ops.aten.where.self(condition, x, torch.full_like(x, other))
+    return result
 
 
 def _sum_of_products(bias: Tensor, x: Tensor, y: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:

@@ -53,7 +53,8 @@ class GridMatrix:
         """What it means, float32 [rows, width], in the order of operations of the graph's own form."""
         groups = self.codes.float().unflatten(1, (-1, self.group)) * self.affine.scales.unsqueeze(2)
         minimums = self.affine.minimums
-        return (groups if minimums is None else groups + minimums.unsqueeze(2)).flatten(1)
+        result: Tensor = (groups if minimums is None else groups + minimums.unsqueeze(2)).flatten(1)
+        return result
 
     def parts(self) -> Iterator[GridMatrix]:
         """Some rows at a time, a few million values of them."""

@@ -49,7 +49,8 @@ def _low(codes: BlockNumbers) -> BlockNumbers:
 def _nibbles(codes: BlockNumbers, together: int = BLOCK) -> BlockBytes:
     """Low four bits: of every so many codes, the first half in low nibbles and the second in high ones."""
     halves = _low(codes).reshape(len(codes), -1, 2, together // 2)
-    return (halves[:, :, 0] | halves[:, :, 1] << 4).reshape(len(codes), -1)
+    result: BlockBytes = (halves[:, :, 0] | halves[:, :, 1] << 4).reshape(len(codes), -1)
+    return result
 
 
 def _fifth_bits(codes: BlockNumbers) -> BlockBytes:

@@ -62,7 +62,8 @@ def requests(job: Mapping[str, Any], vocab_size: int) -> str:
     pause = f"pause {round(1e3 * job['cool_down_s'])}\n" if job["cool_down_s"] else ""
     counts = {"memory": 1, "speed": job["warmups"] + job["repetitions"]}
     if job["kind"] in counts:
-        return (pause + generate) * counts[job["kind"]]
+        result: str = (pause + generate) * counts[job["kind"]]
+        return result
     if job["kind"] == "sustained":
         return f"sustain {round(1e3 * job['seconds'])} {job['new_tokens']} {prompt}\n"
     raise ToolError(

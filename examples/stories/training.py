@@ -103,7 +103,7 @@ def take_step(run: Run, progress: Progress) -> float:
     batch = torch.from_numpy(rows(run.corpus, settings.batch, settings.length, rng))
     loss = loss_of(run.model, batch)
     run.model.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
     for optimizer in run.optimizers:
         optimizer.step()

@@ -61,7 +61,7 @@ def written_golden(request: ExportRequest, artifact: Path, count: int) -> Golden
 def _written(
     request: ExportRequest, info: EncoderDecoderInfo, methods: ExecutedEncoderDecoder, source: Tensor, count: int
 ) -> OutputVector:
-    memory = methods.prompt_cache(source_probe_of(request).inputs(source))
+    memory = methods.memory(source_probe_of(request).inputs(source))
     prompt = _prompt(request, info.limits)
     tokens, rows, fed = list(prompt), [], 0
     for _ in range(min(count, request.limits.context - len(prompt) + 1)):

@@ -46,7 +46,10 @@ def compressed_projection(module: Any, hidden_states: Tensor, *_: object, **__: 
 
 
 def _by_channel(module: Any, x: Tensor) -> Tensor:
-    return CAUSAL_CONV(x.float(), module.conv_qk_depthwise.weight.squeeze(1), None, positions_of(x.shape[1]), False)
+    result: Tensor = CAUSAL_CONV(
+        x.float(), module.conv_qk_depthwise.weight.squeeze(1), None, positions_of(x.shape[1]), False
+    )
+    return result
 
 
 def _by_head(module: Any, x: Tensor) -> Tensor:
@@ -58,7 +61,8 @@ def _by_head(module: Any, x: Tensor) -> Tensor:
     for place in range(places):
         read = _delayed(x, places - 1 - place).unflatten(-1, (second.groups, 1, -1))
         out = out + (read @ matrices[..., place].transpose(1, 2)).flatten(2)
-    return out
+    result: Tensor = out
+    return result
 
 
 def _delayed(x: Tensor, places: int) -> Tensor:

@@ -161,7 +161,7 @@ def remembering_cache(memory: tuple[Tensor, ...] = ()) -> Any:
     """A cache that forgets nothing because it holds one call only, with the encoder's keys and values if given."""
     from transformers.cache_utils import Cache, EncoderDecoderCache
 
-    class OneCall(Cache):
+    class OneCall(Cache):  # type: ignore[misc]
         """Hands out what the call itself computed."""
 
         def __init__(self) -> None:

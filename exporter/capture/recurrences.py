@@ -140,7 +140,8 @@ def _conv(
 
     x, fused = hidden_states.transpose(1, 2), activation in ("silu", "swish")
     out = CAUSAL_CONV(x.float(), weight.float(), bias, positions_of(x.shape[1]), fused).transpose(1, 2)
-    return out if activation is None or fused else ACT2FN[activation](out)
+    result: Tensor = out if activation is None or fused else ACT2FN[activation](out)
+    return result
 
 
 def _delta_rule(

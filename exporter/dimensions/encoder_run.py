@@ -73,7 +73,7 @@ class _Tape(TorchDispatchMode):
     """Notes what operators read and make of all that depends on the inputs; views share memory, and count once."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         # Kept, so that no other memory gets the address of one.
         self._memories: list[torch.UntypedStorage] = []
         self._numbers: dict[int, int] = {}

@@ -53,7 +53,7 @@ class _Recorded(TorchDispatchMode):
     """Notes the shapes with which recurrences, and convolutions over the sequence, are called."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: tuple[tuple[Any, Shapes], ...] = ()
 
     def __torch_dispatch__(

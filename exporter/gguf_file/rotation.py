@@ -15,7 +15,8 @@ from edgec.exporter.sources.gguf.rotation import FACTORS, LONG, SHORT
 def rope_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The ``rope_parameters`` of full attention."""
     stated: Mapping[str, Any] = config.get("rope_parameters") or {}
-    return stated.get("full_attention", stated)
+    result: Mapping[str, Any] = stated.get("full_attention", stated)
+    return result
 
 
 def rotated_values(config: Mapping[str, Any]) -> int:
@@ -52,7 +53,8 @@ def _llama3_factors(rope: Mapping[str, Any], rotated: int) -> Tensor:
     exponents = torch.arange(0, rotated, 2, dtype=torch.float64) / rotated
     turns = rope["original_max_position_embeddings"] * rope["rope_theta"] ** -exponents / (2 * math.pi)
     smooth = ((turns - low) / (high - low)).clamp(0.0, 1.0)
-    return (1.0 / ((1.0 - smooth) / factor + smooth)).float()
+    result: Tensor = (1.0 / ((1.0 - smooth) / factor + smooth)).float()
+    return result
 
 
 def _nothing(writer: Any, rope: Mapping[str, Any], config: Mapping[str, Any]) -> None:

@@ -113,7 +113,8 @@ def _find_first_mixing(program: Program, calls: list[list[Tensor]]) -> Node:
         for dim in [d for d, size in enumerate(value.shape) if size == length]:
             if not _others_equal(value, compared.values[node], dim):
                 return _origin(node, recorded.values, length)
-    return next(iter(reversed(program.graph.graph.nodes)))
+    result: Node = next(iter(reversed(program.graph.graph.nodes)))
+    return result
 
 
 def _origin(node: Node, values: dict[Node, Tensor], length: int) -> Node:

@@ -144,7 +144,7 @@ def build_generating(
         AUDIO_LANGUAGE: lambda _: generating_audio_class(),
     }
     return build(
-        makers.get(kind, lambda _: AutoModelForCausalLM)(config),
+        makers.get(kind, lambda _: AutoModelForCausalLM)(config),  # type: ignore[no-untyped-call]
         config,
         device=device,
         attn_implementation=attn_implementation,

@@ -65,7 +65,8 @@ class ConvolutionCall:
         if not self.transposed:
             return weight * factors.reshape(-1, *[1] * (weight.dim() - 1))
         parts = factors.reshape(self.groups, 1, -1, *[1] * (weight.dim() - 2))
-        return (weight.unflatten(0, (self.groups, -1)) * parts).flatten(0, 1)
+        result: Tensor = (weight.unflatten(0, (self.groups, -1)) * parts).flatten(0, 1)
+        return result
 
 
 def convolutions(graph: GraphModule) -> list[ConvolutionCall]:

@@ -57,7 +57,10 @@ class _Input(torch.autograd.Function):
         if group:
             groups = plain.unflatten(-1, (-1, group))
             scale = (groups.abs().amax(-1, keepdim=True) / _HIGH).clamp_(min=least)
-            return (groups * (1.0 / scale)).round_().clamp_(-_HIGH, _HIGH).mul_(scale).view(value.shape).to(value.dtype)
+            result: Tensor = (
+                (groups * (1.0 / scale)).round_().clamp_(-_HIGH, _HIGH).mul_(scale).view(value.shape).to(value.dtype)
+            )
+            return result
         low, high = plain.amin(-1, keepdim=True).clamp_(max=0), plain.amax(-1, keepdim=True).clamp_(min=0)
         scale = ((high - low) / (_HIGH - _LOW)).clamp_(min=least)
         zero_point = (_LOW - (low / scale).round_()).clamp_(_LOW, _HIGH)
@@ -92,7 +95,7 @@ def fake_weight(weight: Tensor, log_scale: Tensor, low: int, high: int, step: in
         step: distance of two integers: 1, or 2 for the balanced set -3, -1, 1, 3.
         half: scales that bfloat16 can hold.
     """
-    result: Tensor = _Weight.apply(weight, log_scale, Levels(low, high, step), half)
+    result: Tensor = _Weight.apply(weight, log_scale, Levels(low, high, step), half)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -103,7 +106,7 @@ def fake_input(value: Tensor, group: int = 0) -> Tensor:
         value: the activation.
         group: values that share a scale; 0: a row shares a scale and a zero point.
     """
-    result: Tensor = _Input.apply(value, group)
+    result: Tensor = _Input.apply(value, group)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -115,5 +118,5 @@ def fake_cache(value: Tensor, dtype: str, group: int) -> Tensor:
             rounded = plain.half().to(value.dtype)
         else:
             rounded = dequantize(*quantize(plain, CACHES[dtype], group)).to(value.dtype)
-    result: Tensor = _Identity.apply(value, rounded)
+    result: Tensor = _Identity.apply(value, rounded)  # type: ignore[no-untyped-call]
     return result

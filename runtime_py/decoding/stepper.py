@@ -44,7 +44,8 @@ def prefill_in_chunks(stepper: Stepper, tokens: Sequence[int], start: int) -> Lo
     for offset in range(0, len(tokens), step):
         chunk = tokens[offset : offset + step]
         logits = stepper.forward(chunk, start + offset, (len(chunk) - 1,))
-    return logits[0]
+    result: Logits = logits[0]
+    return result
 
 
 def check_context(end: int, context: int) -> None:

@@ -104,7 +104,8 @@ class EncoderDecoderSession:
         inputs = (np.array([tokens], dtype=np.int64), places, *self._memory, np.array(rows, dtype=np.int64))
         logits = self._forward.run(inputs)[0]
         self.cache.write(start, tokens)
-        return logits[0].astype(np.float32, copy=False)
+        result: Logits = logits[0].astype(np.float32, copy=False)
+        return result
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """Feed any number of tokens and return the last one's logits after ``rules``, float32 [vocabulary].

@@ -3,7 +3,7 @@
 Both run the same ExecuTorch with the same kernels. edgec's maps packed weights, keeps several sequences on one model,
 gives access to their state and needs no torch; the binding needs no compiler. An artifact with edgec's operators
 (``edgec::...``) needs the engine's library either way; one with operators of ExecuTorch's LLM library (``llama::...``)
-needs that library, and with it torch. Bundles for units that this machine lacks are simulated (docs/iphone.md#the-interpreter-of-core-ml-and-core-ai-artifacts).
+needs that library, and with it torch. Bundles for units that this machine lacks are simulated (docs/iphone.md).
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ def _load(package: Path) -> ModuleType:
     for pattern in KERNEL_LIBRARIES:
         for library in sorted(package.glob(pattern)):
             torch.ops.load_library(library)
-    return _C
+    result: ModuleType = _C
+    return result
 
 
 def _no_runtime(why: str) -> ToolError:

@@ -140,7 +140,8 @@ def _package(path: Path, method: str | None) -> TensorFunction:
 def _pte(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreml.pte_program import open_pte
 
-    return _named(open_pte(path).methods, method).run
+    result: TensorFunction = _named(open_pte(path).methods, method).run
+    return result
 
 
 def _aimodel(path: Path, method: str | None) -> TensorFunction:

@@ -18,7 +18,7 @@ class MalformedCall(InputError):
 
 def no_tools_here(why: str) -> InputError:
     """A bundle whose chat template has no calls that edgec can read."""
-    fix = "use a model trained to call tools, in one of the formats of docs/structured-output.md#tools-and-reasoning"
+    fix = "use a model trained to call tools, in one of the formats of docs/structured-output.md"
     return InputError("This bundle's chat template takes no tools.", "chat_template", why[:_MOST], fix, "E622")
 
 

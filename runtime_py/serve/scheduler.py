@@ -288,7 +288,8 @@ class BatchedStepper:
             logits = self.forward(part, place, (len(part) - 1,) if stop == end else ())
             place = stop
             if place == end:
-                return logits[0]
+                result: Logits = logits[0]
+                return result
 
     def reusable(self, tokens: Sequence[int]) -> int:
         """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""

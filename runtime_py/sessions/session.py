@@ -44,7 +44,7 @@ class Session:
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
         engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
-            units that this machine lacks (docs/iphone.md#the-interpreter-of-core-ml-and-core-ai-artifacts).
+            units that this machine lacks (docs/iphone.md).
         cache: the tokens the KV cache holds.
         hidden: the hidden states of the text, where the artifact has a predictor that goes on from them; else None.
     """
@@ -143,7 +143,8 @@ class Session:
             self.hidden.write(start, tokens, more[0][0])
         elif more:
             self._heads = ([start + row for row in rows], more[0][0])
-        return logits[0].astype(np.float32, copy=False)
+        result: Logits = logits[0].astype(np.float32, copy=False)
+        return result
 
     def _no_hidden(self) -> HiddenRows | None:
         predictor = self.bundle.manifest.predictor
@@ -168,7 +169,8 @@ class Session:
         if self._heads is None or position not in self._heads[0]:
             return None
         positions, logits = self._heads
-        return logits[positions.index(position)]
+        result: Logits | None = logits[positions.index(position)]
+        return result
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """Feed any number of tokens and return the last one's logits, float32 [vocabulary].

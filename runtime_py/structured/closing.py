@@ -116,4 +116,5 @@ class Closer:
 
 def _open(ids: NDArray[np.int64], packed: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Those of some tokens whose bit is set."""
-    return ids[(packed[ids >> 5] >> (ids & 31).astype(np.uint32)) & 1 == 1]
+    result: NDArray[np.int64] = ids[(packed[ids >> 5] >> (ids & 31).astype(np.uint32)) & 1 == 1]
+    return result

@@ -114,7 +114,8 @@ class VisionLanguageSession(RowsSession):
             part, tokens = tokens[:size], tokens[size:]
             logits = self.forward(part, start, (size - 1,))
             start += size
-        return logits[0]
+        result: Logits = logits[0]
+        return result
 
     def _check_calls(self, span_end: NDArray[np.int64]) -> None:
         """Refuse a prompt whose tokens see more tokens than a call takes.

@@ -97,14 +97,14 @@ def line_chart(
 
 def log_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
     """Draw lines with a legend on logarithmic axes, all values above 0: a power law is a straight line."""
-    x_range, y_range = (_range([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))
+    x_range, y_range = (_range([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))  # type: ignore[no-untyped-call]
     axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
     return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], _decades(*x_range))
 
 
 def labelled_chart(title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Sequence[float]) -> str:
     """Draw lines on logarithmic axes, all values above 0, each named at its right end in its own colour."""
-    x_range, y_range = (_wider([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))
+    x_range, y_range = (_wider([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))  # type: ignore[no-untyped-call]
     axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
     ends = [axes.at(s.x[-1], s.y[-1]) for s in series]
     named = [

@@ -69,7 +69,8 @@ def rule(tokens: Sequence[int]) -> int:
         prompt, answer = script["prompt"], script["answer"]
         index = len(tokens) - len(prompt)
         if 0 <= index < len(answer) and list(tokens[: len(prompt)]) == prompt:
-            return answer[index]
+            result: int = answer[index]
+            return result
     last = len(tokens) - 1
     return (31 * tokens[last] + 7 * last + (tokens[last - 1] if last else 0)) % 96 + 32
 

@@ -66,7 +66,8 @@ def answer(*turns: tuple[str, str]) -> str:
 
 def slow(test: Callable[..., None]) -> Callable[..., None]:
     """Mark a test that compiles Kotlin."""
-    return pytest.mark.slow(WITH_KOTLIN(test))
+    result: Callable[..., None] = pytest.mark.slow(WITH_KOTLIN(test))
+    return result
 
 
 @slow

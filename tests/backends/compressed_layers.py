@@ -96,4 +96,5 @@ def wanted(program: Program, given: Tensor) -> Tensor:
     """What the graph computes."""
     with torch.no_grad():
         outputs = program.graph(given)
-    return outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    result: Tensor = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+    return result

@@ -20,7 +20,8 @@ class Small(nn.Module):
         self.layer = nn.Linear(8, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x).softmax(-1)
+        result: Tensor = self.layer(x).softmax(-1)
+        return result
 
 
 def small() -> Made:

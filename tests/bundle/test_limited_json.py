@@ -59,7 +59,7 @@ def test_infinite_numbers_are_read_where_a_reader_wants_them() -> None:
 @pytest.mark.parametrize("kind", ["absent", "folder", "pipe"])
 def test_what_is_no_plain_file_is_refused_without_waiting_for_it(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file.json"
-    {"absent": lambda: None, "folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}[kind]()
+    {"absent": lambda: None, "folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}[kind]()  # type: ignore[no-untyped-call]
     with pytest.raises(InputError) as caught:
         read_json(path, KIND)
     assert caught.value.code == "E138"

@@ -27,7 +27,8 @@ def certificate() -> bytes:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "signer")])
     start = datetime.datetime(2026, 1, 1)
     builder = x509.CertificateBuilder(name, name, key("own").public_key(), 1, start, start.replace(year=2036))
-    return builder.sign(key("own"), hashes.SHA256()).public_bytes(Encoding.PEM)
+    result: bytes = builder.sign(key("own"), hashes.SHA256()).public_bytes(Encoding.PEM)
+    return result
 
 
 def openssh() -> bytes:

@@ -84,7 +84,8 @@ def program(table: Tensor, weights: bytes, scales: bytes, blob: str) -> bytes:
         named_data_store_output=store.get_named_data_store_output(),
     )
     exported = torch.export.export(Delegated(lowered), inputs, dynamic_shapes=shapes)
-    return to_edge(exported, compile_config=config).to_executorch().buffer
+    result: bytes = to_edge(exported, compile_config=config).to_executorch().buffer
+    return result
 
 
 @pytest.fixture(scope="module", autouse=True)

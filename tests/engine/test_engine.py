@@ -43,7 +43,8 @@ def inputs(tokens: list[int], start: int, rows: list[int]) -> list[np.ndarray]:
 
 def step(session: EngineSession, tokens: list[int], start: int) -> np.ndarray:
     """Run the session on tokens; returns the logits [vocabulary] of the last one."""
-    return session.run(inputs(tokens, start, [len(tokens) - 1]))[0][0, 0]
+    result: np.ndarray = session.run(inputs(tokens, start, [len(tokens) - 1]))[0][0, 0]
+    return result
 
 
 def greedy(session: EngineSession, prompt: list[int], count: int) -> list[int]:

@@ -148,7 +148,10 @@ def quantized(x: Tensor) -> Tensor:
     x = torch.nn.functional.pad(x, (0, -width % 32))
     scale, zero = operators.choose_qparams_affine(x, "SYMMETRIC", block, *bounds, None, None, torch.int8)
     whole = operators.quantize_affine(x, block, scale, zero, *bounds)
-    return (whole.double().reshape(len(x), -1, 32) * scale.double().reshape(len(x), -1, 1)).flatten(1)[:, :width]
+    result: Tensor = (whole.double().reshape(len(x), -1, 32) * scale.double().reshape(len(x), -1, 1)).flatten(1)[
+        :, :width
+    ]
+    return result
 
 
 def weights(shape: PackedMatrix, numbers: Drawn) -> Tensor:

@@ -37,7 +37,8 @@ def emit(model: nn.Module, inputs: tuple[Tensor, ...], shapes: Any) -> bytes:
     with torch.no_grad():
         exported = torch.export.export(model, inputs, dynamic_shapes=shapes)
     emitting = ExecutorchBackendConfig(sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass())
-    return to_edge(exported, compile_config=config).to_executorch(emitting).buffer
+    result: bytes = to_edge(exported, compile_config=config).to_executorch(emitting).buffer
+    return result
 
 
 def load(program: bytes, folder: Path) -> Any:
@@ -69,7 +70,8 @@ class Layer(nn.Module):
         CACHE_WRITE(v, positions, self.values, self.values_grid, ring, sink)
         asked = (q.index_select(1, rows), positions.index_select(0, rows), positions)
         caches = (self.keys, self.values, self.keys_grid, self.values_grid)
-        return CACHED_ATTENTION(*asked, *caches, 0.125, window, ring, sink, 0.0, None)
+        result: Tensor = CACHED_ATTENTION(*asked, *caches, 0.125, window, ring, sink, 0.0, None)
+        return result
 
 
 @pytest.mark.sweep(4)
@@ -120,10 +122,12 @@ class Standard(nn.Module):
             slots = (positions % SLOTS).unsqueeze(0)
             llama.update_cache_with_indices(k, self.keys, 0, slots)
             llama.update_cache_with_indices(v, self.values, 0, slots)
-            return llama.custom_sdpa(x, self.keys, self.values, 0, mask, 0.0, False, 0.2)
+            result: Tensor = llama.custom_sdpa(x, self.keys, self.values, 0, mask, 0.0, False, 0.2)
+            return result
         llama.update_cache(k, self.keys, start)
         llama.update_cache(v, self.values, start)
-        return llama.custom_sdpa(x, self.keys, self.values, start, None, 0.0, True, 0.2)
+        made: Tensor = llama.custom_sdpa(x, self.keys, self.values, start, None, 0.0, True, 0.2)
+        return made
 
 
 RUN = """

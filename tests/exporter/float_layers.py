@@ -27,7 +27,8 @@ class Loud(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.norm(self.first(x))
-        return self.last(x * self.power(x))
+        result: Tensor = self.last(x * self.power(x))
+        return result
 
 
 class Difference(nn.Module):
@@ -40,7 +41,8 @@ class Difference(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.large(x)
-        return self.last(x - x.mean(-1, keepdim=True))
+        result: Tensor = self.last(x - x.mean(-1, keepdim=True))
+        return result
 
 
 def loud() -> tuple[nn.Module, tuple[Tensor, ...]]:

@@ -64,7 +64,8 @@ class _Masked(nn.Module):
     def forward(self, x: Tensor, kept: Tensor) -> Tensor:
         q, k, v = self.qkv(x).chunk(3, -1)
         mask = (1.0 - kept[:, None, :].float()) * torch.finfo(torch.float32).min
-        return torch.softmax(q @ k.transpose(1, 2) + mask, -1).nan_to_num(0.0) @ v
+        result: Tensor = torch.softmax(q @ k.transpose(1, 2) + mask, -1).nan_to_num(0.0) @ v
+        return result
 
 
 class _Classes(nn.Module):
@@ -133,7 +134,8 @@ class _Logarithm(nn.Module):
         self.linear = nn.Linear(32, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.log(x - 2).sum(-1, keepdim=True) + self.linear(x)
+        result: Tensor = torch.log(x - 2).sum(-1, keepdim=True) + self.linear(x)
+        return result
 
 
 def logarithm() -> Made:

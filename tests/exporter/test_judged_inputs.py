@@ -29,7 +29,8 @@ class Weighed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         loud = torch.cat([1000 * (x[..., :1].clamp(min=20) - 20), x[..., 1:]], -1)
-        return self.linear(loud)
+        result: Tensor = self.linear(loud)
+        return result
 
 
 def weighed() -> tuple[nn.Module, tuple[Tensor, ...]]:

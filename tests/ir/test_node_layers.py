@@ -19,7 +19,8 @@ class Block(nn.Module):
         self.norm, self.inner = nn.LayerNorm(32), nn.Sequential(nn.Linear(32, 32), nn.Softmax(-1))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.inner(self.norm(x)) * x.sum(-1, keepdim=True)
+        result: Tensor = self.inner(self.norm(x)) * x.sum(-1, keepdim=True)
+        return result
 
 
 def test_layers_are_followed_through_passes_that_write_them_out() -> None:

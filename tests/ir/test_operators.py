@@ -68,7 +68,8 @@ def test_sink_positions_stay_visible_and_others_leave_the_window() -> None:
 
     def attend(changed: int) -> Tensor:
         moved = values.index_fill(1, torch.tensor([changed]), 9.0)
-        return CACHED_ATTENTION(q, last, last, keys, moved, None, None, 0.1, 4, 0, 2, 0.0, None)
+        result: Tensor = CACHED_ATTENTION(q, last, last, keys, moved, None, None, 0.1, 4, 0, 2, 0.0, None)
+        return result
 
     unseen = {slot for slot in range(12) if torch.equal(attend(slot), attend(5))}
     assert unseen == {2, 3, 4, 5, 6, 7}
@@ -125,7 +126,8 @@ class Decoder(nn.Module):
         caches = (self.keys, self.values, self.keys_grid, self.values_grid)
         CACHE_WRITE(k, positions, self.keys, self.keys_grid, 0, 0)
         CACHE_WRITE(k, positions, self.values, self.values_grid, 0, 0)
-        return CACHED_ATTENTION(q, positions, positions, *caches, 0.125, 0, 0, 0, 0.0, None)
+        result: Tensor = CACHED_ATTENTION(q, positions, positions, *caches, 0.125, 0, 0, 0, 0.0, None)
+        return result
 
 
 @pytest.mark.long

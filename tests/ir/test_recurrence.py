@@ -63,7 +63,8 @@ def test_gradients_are_those_of_finite_differences(operator: Any) -> None:
     floats = [i for i, value in enumerate(given) if isinstance(value, Tensor) and value.is_floating_point()]
 
     def function(*varied: Tensor) -> Tensor:
-        return operator(*[varied[floats.index(i)] if i in floats else value for i, value in enumerate(given)])
+        result: Tensor = operator(*[varied[floats.index(i)] if i in floats else value for i, value in enumerate(given)])
+        return result
 
     assert torch.autograd.gradcheck(function, [given[i].requires_grad_() for i in floats])
 

@@ -24,7 +24,8 @@ class StateDict:
         self.state = model.state_dict()
 
     def tensor(self, name: str) -> torch.Tensor:
-        return self.state[name]
+        result: torch.Tensor = self.state[name]
+        return result
 
 
 @lru_cache(maxsize=4)

@@ -20,13 +20,15 @@ SHORT = GenerationRequest(max_new_tokens=4)
 
 
 def decode(tokens: list[int]) -> str:
-    return TOKENIZER.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    result: str = TOKENIZER.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return result
 
 
 def letters(tokens: object) -> int:
     """Printable one-byte tokens, so that re-encoding the answer gives the same tokens."""
     assert isinstance(tokens, list)
-    return TOKENIZER.convert_tokens_to_ids(chr(ord("a") + sums(tokens) % 26))
+    result: int = TOKENIZER.convert_tokens_to_ids(chr(ord("a") + sums(tokens) % 26))
+    return result
 
 
 def conversation(stepper: FakeStepper, system: str | None = None) -> Conversation:

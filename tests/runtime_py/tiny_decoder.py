@@ -80,7 +80,8 @@ class _Cached(torch.nn.Module):
         torch._check(self._start >= 0)
         torch._check(self._start < CONTEXT)
         hidden = self.model.model(input_ids=tokens, position_ids=positions[None], use_cache=False).last_hidden_state
-        return self.model.lm_head(hidden[:, logit_index])
+        result: torch.Tensor = self.model.lm_head(hidden[:, logit_index])
+        return result
 
 
 def lower(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic: dict[str, Any] | None = None) -> bytes:

@@ -5,7 +5,7 @@
     state = decode.fresh_state()
     logits = decode.run({"tokens": tokens, "start": start, "last": last}, state)["logits"]
 
-It shows what the program computes, not what Apple's compiler makes of it, nor how fast (docs/iphone.md#the-interpreter-of-core-ml-and-core-ai-artifacts).
+It shows what the program computes, not what Apple's compiler makes of it, nor how fast (docs/iphone.md).
 """
 
 from edgec.backends.coreml.interpreter.features import Feature

@@ -35,7 +35,8 @@ class Constants:
         """
         if constant not in self._values:
             self._values[constant] = self._made(constant)
-        return self._values[constant]
+        result: Value = self._values[constant]
+        return result
 
     def open_files(self) -> None:
         """Map every weight file of the folder; nothing is read yet."""
@@ -56,7 +57,8 @@ class Constants:
         # Parameters are used by this weight alone, so they are not kept.
         inputs = {name: self._made(value) for name, value in constant.inputs}
         result = DECOMPRESSIONS[constant.operator](**inputs)
-        return result[constant.index] if isinstance(result, tuple) else result
+        made: Value = result[constant.index] if isinstance(result, tuple) else result
+        return made
 
     def _file(self, name: str) -> WeightFile:
         if name not in self._files:

@@ -84,7 +84,7 @@ def _shape(shape: tuple[int | str, ...], sources: dict[str, tuple[int, int]]) ->
     return tuple(size if isinstance(size, int) else sources[size] for size in shape)
 
 
-class LoweredBackendModule(lowered_backend_module.LoweredBackendModule):
+class LoweredBackendModule(lowered_backend_module.LoweredBackendModule):  # type: ignore[misc]
     """A delegate with an outline; ExecuTorch recognises delegates by this class's name, and copies them."""
 
     def __deepcopy__(self, memo: dict[int, Any] | None) -> LoweredBackendModule:

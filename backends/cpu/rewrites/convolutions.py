@@ -41,7 +41,7 @@ CONVOLUTIONS = frozenset(
 )
 
 
-class ConvolutionPartitioner(XnnpackPartitioner):
+class ConvolutionPartitioner(XnnpackPartitioner):  # type: ignore[misc]
     """XNNPACK's partitioner, of which only partitions with a convolution are kept.
 
     So are those with an operator that it asked not to be taken apart: nothing else could run it.

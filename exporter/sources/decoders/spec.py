@@ -125,7 +125,8 @@ def _layer(plain: Mapping[str, Any], text: _Decoder, index: int) -> LayerSpec:
 def _overrides(text: _Decoder, index: int, kind: str) -> Mapping[str, Any]:
     """The fields of one layer: from ``per_layer_config``, or from the ``global_*`` keys that it is made from."""
     if text.per_layer_config is not None:
-        return text.per_layer_config.get(str(index), text.per_layer_config.get(index, {}))
+        result: Mapping[str, Any] = text.per_layer_config.get(str(index), text.per_layer_config.get(index, {}))
+        return result
     if kind != "full_attention":
         return {}
     kv_heads = text.num_global_key_value_heads if text.attention_k_eq_v else None

@@ -62,7 +62,8 @@ class IntegerBlocks:
         """All values, float32 [rows, width], in the order of operations of ``gguf.quants``."""
         codes = self.codes.float().unflatten(1, (-1, self.group))
         product, minimum = codes * self.scale.unsqueeze(2), self.minimum
-        return (product if minimum is None else product + minimum.unsqueeze(2)).flatten(1)
+        result: torch.Tensor = (product if minimum is None else product + minimum.unsqueeze(2)).flatten(1)
+        return result
 
     def with_rows(self, order: torch.Tensor) -> IntegerBlocks:
         """The same with its rows in another order: [rows] int64, the row that comes to each place."""

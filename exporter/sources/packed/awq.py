@@ -72,7 +72,8 @@ def _tensor(parts: Parts, settings: AwqSettings) -> PackedTensor:
 def _unpacked(words: Tensor) -> Tensor:
     """uint8 [rows, 8 * words], in the order of the outputs."""
     mixed = unpacked(words, BITS, words.shape[1] * _TOGETHER).unflatten(1, (-1, _TOGETHER))
-    return mixed[:, :, list(_PLACES)].flatten(1)
+    result: Tensor = mixed[:, :, list(_PLACES)].flatten(1)
+    return result
 
 
 def _codes(parts: Parts, symmetric: bool, rows: ChosenRows) -> Tensor:

@@ -41,7 +41,8 @@ def _factor(inputs: Tensor) -> Tensor:
     """Upper Cholesky factor of the inverse of the damped second moment, float32 [K, K]."""
     moment = inputs.T @ inputs / len(inputs)
     moment.diagonal().add_(DAMPING * float(moment.diagonal().mean()) + 1e-12)
-    return torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(moment)), upper=True)
+    result: Tensor = torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(moment)), upper=True)
+    return result
 
 
 def _prune_block(left: Tensor, factor: Tensor, sparsity: float, block: int) -> Tensor:

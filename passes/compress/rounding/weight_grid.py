@@ -163,7 +163,8 @@ def _hqq(groups: Tensor, scheme: WeightScheme) -> Tensor:
 
     rows, count, group = groups.shape
     _, scale = hqq(groups.reshape(rows, count * group), [1, group], *scheme.bounds)
-    return scale
+    result: Tensor = scale
+    return result
 
 
 def _mse(groups: Tensor, scheme: WeightScheme, moments: Tensor | None = None) -> Tensor:

@@ -49,7 +49,8 @@ def _entrance(graph: GraphModule, call: AttentionCall) -> Node:
     sources = _computed_from(call)
     sums = [node for node in graph.graph.nodes if node in sources and _adds_hidden_states(node)]
     if sums:
-        return sums[-1]
+        result: Node = sums[-1]
+        return result
     raise InputError(
         what="shared_kv: keys and values do not come from a residual stream",
         where=f"layer {call.layer}",

@@ -142,7 +142,8 @@ def test_ranges_keep_the_largest_of_all_calls() -> None:
 
 def test_a_norm_that_squares_large_values() -> None:
     def norm(x: Tensor) -> Tensor:
-        return torch.ops.edgec.rms_norm(x * 300.0, None, 1e-6)
+        result: Tensor = torch.ops.edgec.rms_norm(x * 300.0, None, 1e-6)
+        return result
 
     program = _program(norm, 1, 64)
     ranges = activation_ranges(program, [[torch.ones(1, 64)]])

@@ -26,7 +26,8 @@ class Encoder(nn.Module):
 
 class Biased(nn.Module):
     def forward(self, q: Tensor, positions: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
-        return encoder_operators.BIASED_ATTENTION(q, positions, keys, values, None, None, bias, 0.3)
+        result: Tensor = encoder_operators.BIASED_ATTENTION(q, positions, keys, values, None, None, bias, 0.3)
+        return result
 
 
 def lowered(module: nn.Module, inputs: dict[str, Tensor], low: dict[str, dict[int, str]], folder: Path) -> TorchMethod:

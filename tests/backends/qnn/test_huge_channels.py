@@ -43,7 +43,8 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         normal: Tensor = torch.ops.edgec.rms_norm(x, self.weight, 1e-5)
-        return self.proj(normal)
+        result: Tensor = self.proj(normal)
+        return result
 
 
 def hidden(largest: float) -> Tensor:
@@ -70,7 +71,8 @@ def written(program: Program, x: Tensor, folder: Path) -> tuple[Path, Path, dict
 def errors(wanted: Tensor, got: Any) -> Tensor:
     """Each token's relative error."""
     difference = torch.from_numpy(np.asarray(got)).reshape(wanted.shape) - wanted
-    return (difference.norm(dim=-1) / wanted.norm(dim=-1)).flatten()
+    result: Tensor = (difference.norm(dim=-1) / wanted.norm(dim=-1)).flatten()
+    return result
 
 
 @pytest.mark.long

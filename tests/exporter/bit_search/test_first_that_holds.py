@@ -26,7 +26,8 @@ class Cancelling(nn.Module):
             self.other.weight.copy_(self.one.weight * (1 + 0.003 * torch.rand_like(self.one.weight)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.one(x) - self.other(x)
+        result: Tensor = self.one(x) - self.other(x)
+        return result
 
 
 def cancelling() -> tuple[nn.Module, tuple[Tensor, ...]]:

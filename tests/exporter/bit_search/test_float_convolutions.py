@@ -35,7 +35,8 @@ class Cancelling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.sigmoid(self.first(x))
-        return self.last(100 * (self.one(x) - self.other(x)))
+        result: Tensor = self.last(100 * (self.one(x) - self.other(x)))
+        return result
 
 
 def cancelling() -> tuple[nn.Module, tuple[Tensor, ...]]:

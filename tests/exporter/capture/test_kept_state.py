@@ -42,35 +42,41 @@ class _Held(nn.Module):
 
 def _counts(m: Any, x: Tensor) -> Tensor:
     m.n += 1
-    return x * m.n
+    result: Tensor = x * m.n
+    return result
 
 
 def _assigns(m: Any, x: Tensor) -> Tensor:
     m.h = torch.tanh(x + m.h)
-    return m.h
+    result: Tensor = m.h
+    return result
 
 
 def _delays(m: Any, x: Tensor) -> Tensor:
     y = x + m.h
     m.h[:, :2] = x[:, :2]
-    return y
+    result: Tensor = y
+    return result
 
 
 def _shifts(m: Any, x: Tensor) -> Tensor:
     m.h.index_copy_(0, m.n, x[:1])
     m.n += 1
-    return m.h.sum(0)
+    result: Tensor = m.h.sum(0)
+    return result
 
 
 def _through_a_view(m: Any, x: Tensor) -> Tensor:
     y = x * m.h
     m.h.view(-1)[1:3] = x.sum()
-    return y
+    result: Tensor = y
+    return result
 
 
 def _shrinks_weights(m: Any, x: Tensor) -> Tensor:
     m.linear.weight.mul_(0.5)
-    return m.linear(x)
+    result: Tensor = m.linear(x)
+    return result
 
 
 IN_GRAPHS = [_counts, _assigns, _delays, _shifts, _through_a_view, _shrinks_weights]
@@ -78,12 +84,14 @@ IN_GRAPHS = [_counts, _assigns, _delays, _shifts, _through_a_view, _shrinks_weig
 
 def _adds_to_an_attribute(m: Any, x: Tensor) -> Tensor:
     m.plain = m.plain + x
-    return m.plain
+    result: Tensor = m.plain
+    return result
 
 
 def _counts_in_python(m: Any, x: Tensor) -> Tensor:
     m.count += 1
-    return x * m.count
+    result: Tensor = x * m.count
+    return result
 
 
 def _lists(m: Any, x: Tensor) -> Tensor:
@@ -93,11 +101,13 @@ def _lists(m: Any, x: Tensor) -> Tensor:
 
 def _queues(m: Any, x: Tensor) -> Tensor:
     m.last.append(x)
-    return m.last[0] + m.last[1]
+    result: Tensor = m.last[0] + m.last[1]
+    return result
 
 
 def _keeps_the_first(m: Any, x: Tensor) -> Tensor:
-    return x + m.table.setdefault("first", x * 2)
+    result: Tensor = x + m.table.setdefault("first", x * 2)
+    return result
 
 
 IN_PYTHON = [_adds_to_an_attribute, _counts_in_python, _lists, _queues, _keeps_the_first]
@@ -106,13 +116,15 @@ IN_PYTHON = [_adds_to_an_attribute, _counts_in_python, _lists, _queues, _keeps_t
 def _counts_unread(m: Any, x: Tensor) -> Tensor:
     m.n += 1
     m.h.copy_(x * 3)
-    return m.h * 2 + 1
+    result: Tensor = m.h * 2 + 1
+    return result
 
 
 def _scratch(m: Any, x: Tensor) -> Tensor:
     m.h.zero_()
     m.h[:, :2] = x[:, :2]
-    return m.h + 1
+    result: Tensor = m.h + 1
+    return result
 
 
 def _own_statistics(m: Any, x: Tensor) -> Tensor:
@@ -136,7 +148,8 @@ def _writes_its_input(m: Any, x: Tensor) -> Tensor:
 def _fills_a_cache(m: Any, x: Tensor) -> Tensor:
     if m.cache is None:
         m.cache = torch.arange(4.0).sin()
-    return x + m.cache
+    result: Tensor = x + m.cache
+    return result
 
 
 def _counts_in_python_unread(m: Any, x: Tensor) -> Tensor:

@@ -31,7 +31,8 @@ def _lightning(index: int) -> nn.Module:
 
     torch.manual_seed(1)
     config = Family("minimax", {"layer_types": ["linear_attention"] * 3, "block_size": 5}).config()
-    return MiniMaxLightningAttention(config, index).eval()
+    result: nn.Module = MiniMaxLightningAttention(config, index).eval()
+    return result
 
 
 @torch.no_grad()

@@ -61,7 +61,8 @@ class Stored:
         self.state = {name: v for name, v in model.state_dict().items() if name not in tied_parameters(model)}
 
     def tensor(self, name: str) -> torch.Tensor:
-        return self.state[name]
+        result: torch.Tensor = self.state[name]
+        return result
 
 
 def prepared(kind: str) -> tuple[torch.nn.Module, Program]:

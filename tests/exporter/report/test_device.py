@@ -32,7 +32,8 @@ def _terminal(manifest: Manifest) -> str:
     console = Console(file=StringIO(), width=200)
     for table in manifest_tables(manifest):
         console.print(table)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    result: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return result
 
 
 def test_both_show_findings_the_refused_first() -> None:

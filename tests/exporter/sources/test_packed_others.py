@@ -212,7 +212,8 @@ def test_rows_are_where_transformers_unpacks_them() -> None:
 
     class Packed(RandomWeights):
         def tensor(self, name: str) -> Tensor:
-            return packed
+            result: Tensor = packed
+            return result
 
     assert torch.equal(_codes(Parts(Packed({}), "x"), slice(None)).float(), codes)
 

@@ -49,12 +49,16 @@ def _decoded(source: ModelSource, tokens: torch.Tensor) -> torch.Tensor:
     assert source.weights is not None
     put_weights(model, source.weights)
     with torch.no_grad():
-        return model(tokens).logits
+        result: torch.Tensor = model(tokens).logits
+        return result
 
 
 def _reference(folder: Path, tokens: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
-        return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()(tokens).logits
+        result: torch.Tensor = (
+            transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()(tokens).logits
+        )
+        return result
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

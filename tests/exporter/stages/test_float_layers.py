@@ -23,7 +23,8 @@ class SoundInput(nn.Module):
         self.last = nn.Linear(16, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.recurrent(self.front(x).transpose(1, 2))[0])
+        result: Tensor = self.last(self.recurrent(self.front(x).transpose(1, 2))[0])
+        return result
 
 
 def heard() -> Program:

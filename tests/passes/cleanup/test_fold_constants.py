@@ -82,7 +82,8 @@ def test_large_growth_is_left_alone() -> None:
 
 def test_buffers_that_a_call_changes_are_not_constants() -> None:
     def read(m: Any, x: Tensor) -> Tensor:
-        return x + m.cache.sum() + (m.cache * 2).mean()
+        result: Tensor = x + m.cache.sum() + (m.cache * 2).mean()
+        return result
 
     program = capture_module(_Holder(read).eval(), (X,))
     # Passes write states into graphs; a module that does so itself is refused.
@@ -170,7 +171,8 @@ def test_a_value_that_is_read_often_is_computed_once() -> None:
         value = m.weight
         for _ in range(40):
             value = value * 0.5 + value * 0.5
-        return x @ value.t()
+        result: Tensor = x @ value.t()
+        return result
 
     before, after = _folded(_Holder(doubled))
     # halves are exact in float32, and so are their sums

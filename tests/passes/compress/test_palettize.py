@@ -40,7 +40,8 @@ class _Model(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         x = self.table(ids)
         x = self.conv(x.transpose(1, 2).unsqueeze(2)).squeeze(2).transpose(1, 2)
-        return self.down(torch.relu(self.up(x)))
+        result: Tensor = self.down(torch.relu(self.up(x)))
+        return result
 
 
 IDS = torch.tensor([[3, 1, 199, 7, 0, 50, 12, 9]])

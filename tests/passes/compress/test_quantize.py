@@ -40,7 +40,8 @@ class _Mlp(nn.Module):
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))
+        result: Tensor = self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))
+        return result
 
 
 def _mlp(**sizes: int) -> _Mlp:
@@ -249,7 +250,8 @@ class _Odd(nn.Module):
         self.register_buffer("table", torch.randn(64, 32))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(torch.relu(self.one(x)) @ self.constant(self.table))
+        result: Tensor = self.last(torch.relu(self.one(x)) @ self.constant(self.table))
+        return result
 
 
 @torch.no_grad()

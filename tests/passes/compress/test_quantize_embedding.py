@@ -31,7 +31,8 @@ class _Table(nn.Module):
         self.table = nn.Embedding(rows, width, padding_idx=0)
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.table(ids) * 8.0
+        result: Tensor = self.table(ids) * 8.0
+        return result
 
 
 def _program(width: int, rows: int = 200) -> Program:

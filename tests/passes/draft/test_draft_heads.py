@@ -31,7 +31,10 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outputs(program: Program) -> tuple[torch.Tensor, ...]:
     with torch.no_grad():
-        return program.graph(torch.tensor([tokens(LENGTH)]), torch.arange(LENGTH), torch.tensor(ROWS))
+        result: tuple[torch.Tensor, ...] = program.graph(
+            torch.tensor([tokens(LENGTH)]), torch.arange(LENGTH), torch.tensor(ROWS)
+        )
+        return result
 
 
 def expected(file: Path, family: str) -> torch.Tensor:
@@ -42,7 +45,8 @@ def expected(file: Path, family: str) -> torch.Tensor:
     with torch.no_grad():
         hidden = model.model(torch.tensor([tokens(LENGTH)]), use_cache=False).last_hidden_state[:, ROWS]
         guesses = hidden.unsqueeze(2) + torch.nn.functional.silu(torch.einsum("bkh,nih->bkni", hidden, weight))
-        return model.lm_head(guesses)
+        result: torch.Tensor = model.lm_head(guesses)
+        return result
 
 
 @pytest.mark.long

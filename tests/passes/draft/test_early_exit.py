@@ -49,7 +49,8 @@ def ids() -> torch.Tensor:
 
 def logits(program: Program) -> torch.Tensor:
     with torch.no_grad():
-        return program.graph(ids(), torch.arange(LENGTH), torch.arange(LENGTH - ROWS, LENGTH))[0]
+        result: torch.Tensor = program.graph(ids(), torch.arange(LENGTH), torch.arange(LENGTH - ROWS, LENGTH))[0]
+        return result
 
 
 def shortened(family: str, layers: int) -> torch.Tensor:
@@ -58,7 +59,8 @@ def shortened(family: str, layers: int) -> torch.Tensor:
     model.model.layers = model.model.layers[:layers]  # type: ignore[union-attr, index]
     model.config.num_hidden_layers = layers  # type: ignore[union-attr]
     with torch.no_grad():
-        return model(ids(), use_cache=False).logits[0, -ROWS:]
+        result: torch.Tensor = model(ids(), use_cache=False).logits[0, -ROWS:]
+        return result
 
 
 @pytest.mark.long

@@ -41,7 +41,7 @@ def folded(module: nn.Module, x: Tensor, left: int) -> None:
 def test_a_norm_is_folded_into_what_it_follows(name: str) -> None:
     make, shape = FOLDED[name]
     torch.manual_seed(0)
-    module = make()
+    module = make()  # type: ignore[no-untyped-call]
     for each in module.modules():
         if isinstance(each, nn.BatchNorm1d | nn.BatchNorm2d) and not each.affine:
             assert each.running_mean is not None
@@ -58,7 +58,8 @@ class Twice(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         seen = self.conv(x)
-        return self.first(seen) + seen + self.second(self.conv(x + 1))
+        result: Tensor = self.first(seen) + seen + self.second(self.conv(x + 1))
+        return result
 
 
 def test_a_value_that_others_read_and_a_shared_weight_stay() -> None:

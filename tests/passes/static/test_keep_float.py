@@ -56,7 +56,8 @@ def test_parts_of_a_kept_result_are_kept() -> None:
     class Parts(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             first, second = x.split(2, -1)
-            return first + second
+            result: Tensor = first + second
+            return result
 
     program = capture_module(Parts(), (torch.randn(1, 4),))
     graph = run_passes(program, [KeepFloat((":split",)), HalfPrecision()]).graph

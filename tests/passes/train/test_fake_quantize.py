@@ -58,7 +58,8 @@ def family(name: str) -> Program:
 def logits(program: Program) -> Tensor:
     with torch.no_grad():
         output: Any = program.graph(torch.tensor([tokens(LENGTH)]), torch.arange(LENGTH))
-    return output[0] if isinstance(output, (tuple, list)) else output
+    result: Tensor = output[0] if isinstance(output, (tuple, list)) else output
+    return result
 
 
 def moved(program: Program) -> Program:

@@ -16,7 +16,8 @@ TEXTS = st.text(max_size=40).filter(lambda text: "<" not in text and "\N{REPLACE
 
 
 def decode(ids: list[int]) -> str:
-    return BYTE_LEVEL.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    result: str = BYTE_LEVEL.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return result
 
 
 def sentencepiece() -> PreTrainedTokenizerFast:

@@ -29,9 +29,11 @@ def write(path: Path, frames: bytes, width: int = 2, channels: int = 1, rate: in
 
 def pcm(width: int) -> bytes:
     if width == 1:
-        return (TONE * 127 + 128).astype(np.uint8).tobytes()
+        result: bytes = (TONE * 127 + 128).astype(np.uint8).tobytes()
+        return result
     wide = (TONE.astype(np.float64) * (2**31 - 1)).astype("<i4")
-    return wide.view(np.uint8).reshape(-1, 4)[:, 4 - width :].tobytes()
+    made: bytes = wide.view(np.uint8).reshape(-1, 4)[:, 4 - width :].tobytes()
+    return made
 
 
 def header(kind: int, bits: int, channels: int, rate: int, data: int, riff: bytes = b"RIFF") -> bytes:

@@ -46,7 +46,8 @@ class _TemplateLM:
         for context, rest in pairs:
             whole, start = self.tok_encode(context + rest), len(self.tok_encode(context))
             rows.append(((context, rest), whole[:start], whole[start:]))
-        return self._loglikelihood_tokens(rows)
+        result: list[tuple[float, bool]] = self._loglikelihood_tokens(rows)
+        return result
 
 
 def _rolling(tokens: list[int], prefix: int, size: int, _: int) -> Iterator[tuple[list[int], list[int]]]:

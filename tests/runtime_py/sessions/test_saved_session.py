@@ -32,7 +32,8 @@ def filled(states: Sequence[StateInfo] = FULL, tokens: Sequence[int] = TOKENS) -
 
 
 def continued(stepper: ArenaStepper, start: int) -> list[int]:
-    return stepper.forward(NEXT, start, range(len(NEXT))).argmax(-1).tolist()
+    result: list[int] = stepper.forward(NEXT, start, range(len(NEXT))).argmax(-1).tolist()
+    return result
 
 
 @pytest.mark.parametrize("states", [FULL, WITH_RING])

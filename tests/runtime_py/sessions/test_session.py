@@ -34,7 +34,8 @@ def session(tiny_bundle: Path) -> Session:
 def reference(tiny_model_dir: Path) -> np.ndarray:
     model = AutoModelForCausalLM.from_pretrained(tiny_model_dir, attn_implementation="eager")
     with torch.no_grad():
-        return model(torch.tensor([PROMPT])).logits[0].numpy()
+        result: np.ndarray = model(torch.tensor([PROMPT])).logits[0].numpy()
+        return result
 
 
 def test_rows_equal_the_float_model(session: Session, reference: np.ndarray) -> None:

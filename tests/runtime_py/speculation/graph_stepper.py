@@ -43,12 +43,14 @@ class GraphStepper:
             self.hidden.write(start, tokens, more[0][0].numpy())
         elif more:
             self._heads = ([start + row for row in rows], more[0][0].numpy())
-        return logits[0].numpy()
+        result: Logits = logits[0].numpy()
+        return result
 
     def head_logits(self, position: int) -> Logits | None:
         if self._heads is None or position not in self._heads[0]:
             return None
-        return self._heads[1][self._heads[0].index(position)]
+        result: Logits | None = self._heads[1][self._heads[0].index(position)]
+        return result
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         return prefill_in_chunks(self, tokens, start)

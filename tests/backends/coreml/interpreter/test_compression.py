@@ -25,7 +25,7 @@ def _program(target: str) -> Any:
     import coremltools as ct
     from coremltools.converters.mil import Builder as mb
 
-    @mb.program(input_specs=[mb.TensorSpec(shape=(3, IN))], opset_version=ct.target[target])
+    @mb.program(input_specs=[mb.TensorSpec(shape=(3, IN))], opset_version=ct.target[target])  # type: ignore[untyped-decorator]
     def program(x: Any) -> Any:
         return mb.linear(x=x, weight=WEIGHT, name="y")
 

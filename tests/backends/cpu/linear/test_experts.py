@@ -93,7 +93,8 @@ class Stored:
         self.state = model.state_dict()
 
     def tensor(self, name: str) -> torch.Tensor:
-        return self.state[name]
+        result: torch.Tensor = self.state[name]
+        return result
 
 
 @lru_cache(maxsize=2)

@@ -28,7 +28,8 @@ class Rows(nn.Module):
         self.third = nn.Conv1d(8, 8, 3, stride=2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.third(self.second(self.first(x).relu()).relu()).relu()
+        result: Tensor = self.third(self.second(self.first(x).relu()).relu()).relu()
+        return result
 
 
 def rows() -> tuple[nn.Module, tuple[Tensor, ...]]:

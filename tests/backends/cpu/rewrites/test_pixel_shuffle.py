@@ -34,7 +34,8 @@ class _Enlarged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         image = self.before(x.transpose(1, 2).view(1, 4, 8, 8))
-        return self.after(F.pixel_shuffle(image, self.factor)) / 2.0 + self.mean
+        result: Tensor = self.after(F.pixel_shuffle(image, self.factor)) / 2.0 + self.mean
+        return result
 
 
 @pytest.mark.parametrize("factor", [2, 3])

@@ -21,13 +21,19 @@ WIDTH, VOCAB, ROWS = 32, 96, [3, 9, 23]
 
 def outputs(program: Any) -> tuple[torch.Tensor, ...]:
     with torch.no_grad():
-        return program.graph(torch.tensor([tokens(24)]), torch.arange(24), torch.tensor(ROWS))
+        result: tuple[torch.Tensor, ...] = program.graph(
+            torch.tensor([tokens(24)]), torch.arange(24), torch.tensor(ROWS)
+        )
+        return result
 
 
 def hidden() -> torch.Tensor:
     """What transformers' own lm_head reads, [1, rows, WIDTH]."""
     with torch.no_grad():
-        return tiny_model("llama").model(torch.tensor([tokens(24)]), use_cache=False).last_hidden_state[:, ROWS]
+        result: torch.Tensor = (
+            tiny_model("llama").model(torch.tensor([tokens(24)]), use_cache=False).last_hidden_state[:, ROWS]
+        )
+        return result
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
