@@ -55,7 +55,7 @@ def embed(
         out: the path of the package itself; by default NAME-PLATFORM in the current folder.
         target_sdk: for Android; by default the oldest that Google Play accepts.
         public_key: a PEM file of the key that signed the bundle; the app then loads other bundles signed by it, too.
-        tools: what a language model may call in the app: a JSON file, or as for `Chat.send` (docs/structured-output.md).
+        tools: what a language model may call in the app: a JSON file, or as for `Chat.send`.
         hold: compiles what calls are held to where edgec's engine executes the bundle; None: they are held to nothing.
 
     Returns:
