@@ -20,7 +20,7 @@ def method(name: str, *inputs: str) -> MethodInfo:
 
 def test_see_stands_before_forward_or_before_the_static_methods() -> None:
     for readers in (["forward"], ["prefill", "decode"]):
-        methods = [method("vision_encoder", "pixels"), *(method(name, "tokens", "features") for name in readers)]
+        methods = [method("vision_encoder", "pixels"), *(method(name, "tokens", "input_embeds") for name in readers)]
         made = sample_manifest(methods=methods, vision_language=VISION, limits=None)
         assert made.writing_limits == VISION.limits
 
@@ -30,12 +30,12 @@ def test_see_stands_before_forward_or_before_the_static_methods() -> None:
     [["vision_encoder"], ["vision_encoder", "prefill"], ["prefill", "decode"], ["vision_encoder", "decode", "prefill"]],
 )
 def test_other_methods_are_refused(names: list[str]) -> None:
-    methods = [method(name, "features") for name in names]
+    methods = [method(name, "input_embeds") for name in names]
     with pytest.raises(ValueError, match="vision_encoder, forward or vision_encoder, prefill, decode"):
         sample_manifest(methods=methods, vision_language=VISION, limits=None)
 
 
 def test_each_method_of_the_decoder_reads_rows() -> None:
-    methods = [method("vision_encoder", "pixels"), method("prefill", "tokens", "features"), method("decode", "tokens")]
+    methods = [method("vision_encoder", "pixels"), method("prefill", "tokens", "input_embeds"), method("decode", "tokens")]
     with pytest.raises(ValueError, match="decode of a model of images or audio has an input input_embeds"):
         sample_manifest(methods=methods, vision_language=VISION, limits=None)

@@ -59,7 +59,7 @@ def test_a_state_that_is_not_all_of_it_stops_the_export(tmp_path: Path) -> None:
 
 
 def test_a_prompt_must_leave_room_for_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgec.exporter.stages.prefix.choose_engine", lambda operators: "edgec")
+    monkeypatch.setattr("edgec.exporter.resolve.system_prompt.choose_engine", lambda operators: "edgec")
     check_prompt(prompt(20), 21, 21)
     with pytest.raises(InputError, match="--context 21 or more"):
         check_prompt(prompt(20), 20, 64)
@@ -71,7 +71,7 @@ def test_a_prompt_must_leave_room_for_a_question(monkeypatch: pytest.MonkeyPatch
 
 
 def test_without_the_engine_the_export_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgec.exporter.stages.prefix.choose_engine", lambda operators: "executorch")
+    monkeypatch.setattr("edgec.exporter.resolve.system_prompt.choose_engine", lambda operators: "executorch")
     with pytest.raises(ToolError) as refused:
         check_prompt(prompt(20), 21, 21)
     assert (refused.value.code, refused.value.exit_code) == ("E330", 3)
