@@ -20,8 +20,8 @@ std::vector<int64_t> read_numbers(JsonText& json) {
   return numbers;
 }
 
-void require_mark(const std::string& mark) {
-  if (mark.empty()) JsonText::refuse("a marker that is empty");
+void require_mark(const std::string& mark, JsonText& json) {
+  if (mark.empty()) json.refuse("a marker that is empty");
 }
 
 ThinkingNotation read_thinking(JsonText& json) {
@@ -31,10 +31,10 @@ ThinkingNotation read_thinking(JsonText& json) {
     if (name == "close") return void(notation.close = json.string());
     if (name == "open_tokens") return void(notation.open_tokens = read_numbers(json));
     if (name == "close_tokens") return void(notation.close_tokens = read_numbers(json));
-    JsonText::refuse("an unknown field of reasoning");
+    json.refuse("an unknown field of reasoning");
   });
-  require_mark(notation.open);
-  require_mark(notation.close);
+  require_mark(notation.open, json);
+  require_mark(notation.close, json);
   return notation;
 }
 
@@ -46,7 +46,7 @@ CallWriting read_writing(JsonText& json) {
     if (name == "between") return void(writing.between = json.string());
     if (name == "skipped") return void(writing.skipped = json.string());
     if (name == "quote") return void(writing.quote = json.string());
-    JsonText::refuse("an unknown field of how calls are written");
+    json.refuse("an unknown field of how calls are written");
   });
   return writing;
 }
@@ -60,10 +60,10 @@ CallNotation read_calls(JsonText& json) {
     if (name == "alone") return void(notation.alone = json.boolean());
     if (name == "many") return void(notation.many = json.boolean());
     if (name == "writing") return void(notation.body = body_of(read_writing(json)));
-    JsonText::refuse("an unknown field of calls");
+    json.refuse("an unknown field of calls");
   });
-  require_mark(notation.open);
-  if (notation.body == nullptr) JsonText::refuse("calls without how they are written");
+  require_mark(notation.open, json);
+  if (notation.body == nullptr) json.refuse("calls without how they are written");
   return notation;
 }
 
@@ -79,7 +79,7 @@ void read_fact(JsonText& json, const std::string& name, Notations& notations) {
   if (name == "calls") return void(notations.calls = read_calls(json));
   if (name == "dropped") return void(notations.dropped = read_texts(json));
   if (name == "tools") return read_tools(json, notations);
-  JsonText::refuse("an unknown fact");
+  json.refuse("an unknown fact");
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ Notations read_notations(std::string_view facts) {
     Notations notations;
     json.object([&](const std::string& name) { read_fact(json, name, notations); });
     json.end();
-    for (const std::string& mark : notations.dropped) require_mark(mark);
+    for (const std::string& mark : notations.dropped) require_mark(mark, json);
     return notations;
   } catch (const engine::Failure& failure) {
     throw engine::Failure(EDGEC_REFUSED, std::string("the notations cannot be read: ") + failure.what());

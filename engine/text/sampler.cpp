@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "core/plain_failure.h"
 #include "distribution.h"
@@ -24,7 +24,7 @@ void require_option(bool fine, const char* name) {
 
 bool within(double value, double least, double most) { return value >= least && value <= most; }
 
-void check(const Sampling& asked) {
+Sampling checked(Sampling asked) {
   require_option(asked.temperature == 0 || within(asked.temperature, kFewest, kMost), "temperature");
   require_option(asked.top_k >= 0, "top_k");
   require_option(asked.top_p > 0 && asked.top_p <= 1, "top_p");
@@ -35,6 +35,7 @@ void check(const Sampling& asked) {
   for (const auto& [token, bias] : asked.biases) {
     require_option(within(bias, -kLargestBias, kLargestBias), "a bias");
   }
+  return asked;
 }
 
 uint64_t system_seed() {
@@ -59,7 +60,7 @@ bool is_in(int64_t token, const std::vector<float>& scores) {
 }  // namespace
 
 Sampler::Sampler(Sampling sampling, const int64_t* prompt, size_t count)
-    : sampling_((check(sampling), std::move(sampling))), draws_(sampling_.seed ? *sampling_.seed : system_seed()) {
+    : sampling_(checked(std::move(sampling))), draws_(sampling_.seed ? *sampling_.seed : system_seed()) {
   if (sampling_.repetition_penalty != 1) seen_.insert(prompt, prompt + count);
 }
 

@@ -3,16 +3,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/plain_failure.h"
-#include "core/stated.h"
 #include "edgec/text.h"
 #include "sampler.h"
+#include "text_border.h"
 
-using edgec::engine::Failure;
-using edgec::runner::require;
-using edgec::runner::stated;
 using edgec::text::Sampler;
 using edgec::text::Sampling;
+using edgec::text::guarded;
+using edgec::text::require;
+using edgec::text::require_array;
 
 struct EdgecSampler {
   Sampler sampler;
@@ -24,9 +23,9 @@ Sampling sampling_of(const EdgecSampling& asked) {
   Sampling sampling{
       asked.temperature, asked.top_k, asked.top_p, asked.min_p, asked.repetition_penalty, asked.presence_penalty,
       asked.frequency_penalty, {}, {}};
+  require_array(asked.biased, asked.bias_count, "the tokens with a bias");
+  require_array(asked.biases, asked.bias_count, "the biases");
   for (size_t place = 0; place < asked.bias_count; ++place) {
-    require(asked.biased, "the tokens with a bias");
-    require(asked.biases, "the biases");
     sampling.biases.emplace_back(asked.biased[place], asked.biases[place]);
   }
   if (asked.seeded != 0) sampling.seed = asked.seed;
@@ -35,7 +34,7 @@ Sampling sampling_of(const EdgecSampling& asked) {
 
 void require_logits(const void* sampler, const float* logits, size_t count) {
   require(sampler, "the sampler");
-  require(count == 0 ? sampler : logits, "the logits");
+  require_array(logits, count, "the logits");
 }
 
 }  // namespace
@@ -45,10 +44,10 @@ EdgecSampler* edgec_sampler_open(
   std::unique_ptr<EdgecSampler> made;
   const auto open = [&] {
     require(sampling, "the options");
-    require(count == 0 ? static_cast<const void*>(sampling) : prompt, "the prompt");
+    require_array(prompt, count, "the prompt");
     made.reset(new EdgecSampler{Sampler(sampling_of(*sampling), prompt, count)});
   };
-  stated<Failure>(open, error, capacity);
+  guarded(open, error, capacity);
   return made.release();
 }
 
@@ -61,7 +60,7 @@ int edgec_sampler_choose(
     require(token, "the token");
     *token = sampler->sampler.choose(logits, count);
   };
-  return stated<Failure>(choose, error, capacity);
+  return guarded(choose, error, capacity);
 }
 
 int edgec_sampler_take(EdgecSampler* sampler, int64_t token, char* error, size_t capacity) {
@@ -69,16 +68,16 @@ int edgec_sampler_take(EdgecSampler* sampler, int64_t token, char* error, size_t
     require(sampler, "the sampler");
     sampler->sampler.take(token);
   };
-  return stated<Failure>(take, error, capacity);
+  return guarded(take, error, capacity);
 }
 
 int edgec_sampler_scores(
     const EdgecSampler* sampler, const float* logits, size_t count, float* scores, char* error, size_t capacity) {
   const auto write = [&] {
     require_logits(sampler, logits, count);
-    require(count == 0 ? static_cast<const void*>(sampler) : scores, "the scores");
+    require_array(scores, count, "the scores");
     const std::vector<float> made = sampler->sampler.scores(logits, count);
     std::copy(made.begin(), made.end(), scores);
   };
-  return stated<Failure>(write, error, capacity);
+  return guarded(write, error, capacity);
 }

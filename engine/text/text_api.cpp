@@ -6,22 +6,23 @@
 #include <utility>
 #include <vector>
 
-#include "core/plain_failure.h"
-#include "core/stated.h"
 #include "notations.h"
 #include "reply_reader.h"
+#include "text_border.h"
 #include "text_stream.h"
 #include "thinking_rule.h"
 
-using edgec::engine::Failure;
-using edgec::runner::require;
 using edgec::text::Decode;
+using edgec::text::Failure;
 using edgec::text::NotACall;
 using edgec::text::Notations;
 using edgec::text::ReplyPiece;
 using edgec::text::ReplyReader;
 using edgec::text::TextStream;
 using edgec::text::ThinkingRule;
+using edgec::text::guarded;
+using edgec::text::require;
+using edgec::text::require_array;
 
 struct EdgecTextStream {
   TextStream stream;
@@ -48,10 +49,6 @@ const Notations kNoNotations;
 
 EdgecString string_of(const std::string& text) { return {text.c_str(), text.size()}; }
 
-void require_array(const void* array, size_t count, const char* name) {
-  if (count > 0) require(array, name);
-}
-
 Decode decode_of(EdgecDecode decode, void* context) {
   require(reinterpret_cast<const void*>(decode), "decode");
   return [=](const int64_t* tokens, size_t count) {
@@ -66,7 +63,7 @@ Decode decode_of(EdgecDecode decode, void* context) {
 template <typename Handle, typename Make>
 Handle* opened(Make&& make, char* error, size_t capacity) {
   std::unique_ptr<Handle> made;
-  edgec::runner::stated<Failure>([&] { made.reset(make()); }, error, capacity);
+  guarded([&] { made.reset(make()); }, error, capacity);
   return made.release();
 }
 
@@ -80,7 +77,7 @@ int reading(Body&& body, char* error, size_t capacity) {
       throw Failure(static_cast<EdgecStatus>(EDGEC_MALFORMED_CALL), refusal.what());
     }
   };
-  return edgec::runner::stated<Failure>(read, error, capacity);
+  return guarded(read, error, capacity);
 }
 
 }  // namespace
@@ -103,7 +100,7 @@ int edgec_text_stream_push(EdgecTextStream* stream, int64_t token, EdgecString* 
     stream->text = stream->stream.push(token);
     *text = string_of(stream->text);
   };
-  return edgec::runner::stated<Failure>(push, error, capacity);
+  return guarded(push, error, capacity);
 }
 
 int edgec_text_stream_flush(EdgecTextStream* stream, EdgecString* text, char* error, size_t capacity) {
@@ -113,7 +110,7 @@ int edgec_text_stream_flush(EdgecTextStream* stream, EdgecString* text, char* er
     stream->text = stream->stream.flush();
     *text = string_of(stream->text);
   };
-  return edgec::runner::stated<Failure>(flush, error, capacity);
+  return guarded(flush, error, capacity);
 }
 
 EdgecNotations* edgec_notations_read(const char* facts, size_t bytes, char* error, size_t capacity) {
@@ -209,5 +206,5 @@ int edgec_thinking_take(
     require(begins, "begins");
     *begins = thinking->rule.take(token, given != 0);
   };
-  return edgec::runner::stated<Failure>(take, error, capacity);
+  return guarded(take, error, capacity);
 }

@@ -1,6 +1,7 @@
 #include "utf8.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace edgec::text {
 namespace {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from edgec.apps.embed.notation_facts import notation_facts
 from edgec.apps.embed.reply_facts import NO_REPLIES, ReplyFacts
-from edgec.bundle.notations import CALL_FORMS
+from edgec.bundle.notations import CALL_FORMS, THINKING_FORMS
 from edgec.runtime_py.messages.bodies.python_calls import PythonCalls
 from edgec.runtime_py.stopping import StopText
 from edgec.runtime_py.text_stream import TextStream
@@ -98,9 +98,9 @@ def test_the_end_of_the_last_reasoning_is_known(notations: list[NativeNotations]
 
 def held(case: dict[str, Any]) -> list[int]:
     """The tokens that the text core lets a model write, as `reply_cases.held` states them."""
-    form = next(form for form in python.THINKING_FORMS if form.name == "think")
-    tokens = {"open_tokens": tuple(case["open"]), "close_tokens": tuple(case["close"])}
-    known = NativeNotations(replace(NO_REPLIES, thinking=form, **tokens))
+    form = next(form for form in THINKING_FORMS if form.name == "think")
+    tokens = tuple(case["open"]), tuple(case["close"])
+    known = NativeNotations(ReplyFacts(thinking=form, open_tokens=tokens[0], close_tokens=tokens[1]))
     rule = NativeThinking(known, lambda ids: "".join(python.TOKENS[i] for i in ids), case["phase"], case["budget"])
     answer = None if case["answer"] == "free" else python.Answer(False)
     taken: list[int] = []
