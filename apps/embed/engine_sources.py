@@ -25,6 +25,11 @@ _IMAGES_READ = (
     ),
     *("core/json_text.cpp", "core/json_text.h", "core/plain_failure.h"),
 )
+# What the text core reads of the engine.
+_TEXT_READ = (
+    *("core/json_text.cpp", "core/json_text.h", "core/plain_failure.h", "core/stated.h"),
+    *("include/edgec/engine.h", "include/edgec/text.h"),
+)
 # Of the sources of both those that execute an artifact, in edgec's engine.
 _EXECUTING = frozenset(
     (
@@ -73,6 +78,11 @@ def _without_engine(folders: Sequence[str], read: Sequence[str]) -> tuple[str, .
     paths = (path for name in folders for path in (SOURCES / name).glob("*") if path.suffix in _ENDINGS)
     own = (path.relative_to(SOURCES).as_posix() for path in paths if path.name not in _EXECUTING)
     return tuple(sorted((*own, *read)))
+
+
+def text_sources() -> tuple[str, ...]:
+    """The sources of the text core where the system executes the artifact, as paths under ``engine``."""
+    return _without_engine(("text",), _TEXT_READ)
 
 
 def image_functions() -> tuple[str, ...]:

@@ -167,12 +167,13 @@ def frame_marks(frame: Frame) -> list[str]:
 
 def tool_constants(tools: Sequence[Tool], language: Language) -> str:
     """The names of the tools, each with the arguments that are texts by its schema."""
-    return language.rows({tool.name: language.named(_texts(tool)) for tool in tools}) or (
+    return language.rows({tool.name: language.named(text_arguments(tool)) for tool in tools}) or (
         ":" if language.labels else ""
     )
 
 
-def _texts(tool: Tool) -> list[str]:
+def text_arguments(tool: Tool) -> list[str]:
+    """The arguments of a tool that are texts by its schema."""
     properties: Any = tool.parameters.get("properties", {})
     held = properties.items() if isinstance(properties, dict) else ()
     return [name for name, schema in held if isinstance(schema, dict) and schema.get("type") == "string"]

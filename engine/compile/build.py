@@ -219,7 +219,7 @@ def _compiler_key(compiler: Path) -> str:
 
 
 def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], None]) -> None:
-    library = sorted(path for name in ("kernels", "core") for path in (SOURCES / name).rglob("*.cpp"))
+    library = sorted(path for name in ("kernels", "core", "text") for path in (SOURCES / name).rglob("*.cpp"))
     program = sorted(path for name in ("runner", *SENSES) for path in (SOURCES / name).glob("*.cpp"))
     objects = folder / "objects"
     objects.mkdir()

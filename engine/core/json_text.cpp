@@ -74,6 +74,15 @@ void JsonText::end() {
   if (rest_.find_first_not_of(kSpaces) != std::string_view::npos) refuse("more than its value");
 }
 
+bool JsonText::boolean() {
+  const size_t at = rest_.find_first_not_of(kSpaces);
+  const std::string_view text = at == std::string_view::npos ? "" : rest_.substr(at);
+  const std::string_view word = text.substr(0, 4) == "true" ? "true" : "false";
+  if (text.substr(0, word.size()) != word) refuse("something else where true or false belongs");
+  rest_ = text.substr(word.size());
+  return word == "true";
+}
+
 uint32_t JsonText::escaped_unit() {
   uint32_t unit = 0;
   if (rest_.size() < 4) refuse("a string without an end");

@@ -19,6 +19,8 @@ class JsonText {
   int64_t natural();
   // A finite number.
   double number();
+  // true or false.
+  bool boolean();
   // That nothing but white space is left.
   void end();
 

@@ -141,8 +141,8 @@ def same(said: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return {**said, "calls": calls} == wanted
 
 
-_TOKENS = ["<think>", "</think>", "<", "think>", "</", "a", " ", "\n", "b ", "</s>"]
-_OPEN, _CLOSE, _EOS = "<think>", "</think>", len(_TOKENS) - 1
+TOKENS = ["<think>", "</think>", "<", "think>", "</", "a", " ", "\n", "b ", "</s>"]
+_OPEN, _CLOSE, EOS = "<think>", "</think>", len(TOKENS) - 1
 
 
 def budget_cases() -> list[dict[str, Any]]:
@@ -156,8 +156,8 @@ def budget_cases() -> list[dict[str, Any]]:
             "open": pick.choice([[0], [2, 3]]),
             "close": pick.choice([[1], [4, 3]]),
             "answer": pick.choice(["free", "free", "text", "calls"]),
-            "awaited": pick.choice([[], [_EOS]]),
-            "wanted": [pick.choice((7, 0, 2))] + [pick.randrange(len(_TOKENS)) for _ in range(14)],
+            "awaited": pick.choice([[], [EOS]]),
+            "wanted": [pick.choice((7, 0, 2))] + [pick.randrange(len(TOKENS)) for _ in range(14)],
         }
         for phase in phases
         for budget in budgets
@@ -167,30 +167,31 @@ def budget_cases() -> list[dict[str, Any]]:
 
 # What an answer may hold, by the number of its tokens; after reasoning the first row is left out.
 ALLOWED = [[2, 5], [5, 7, 8], [0, 2, 6], [3, 5, 6, 8], [6, 7]]
-_WHOLE, _ENDED = 2, 4
+_WHOLE, _ENDED, OVER = 2, 4, 2
 
 
-class _Answer:
+class Answer:
     """The rule of an answer, as `TokenRule`: whole after two tokens, and over after four."""
 
     def __init__(self, thought: bool) -> None:
-        self._count, self._first = 0, int(thought)
+        self.count, self._first = 0, int(thought)
 
-    def _may(self) -> list[int]:
-        return ALLOWED[min(self._count + self._first, len(ALLOWED) - 1)] + [_EOS] * (self._count >= _WHOLE)
+    def may(self) -> list[int]:
+        """The tokens that may come next."""
+        return ALLOWED[min(self.count + self._first, len(ALLOWED) - 1)] + [EOS] * (self.count >= _WHOLE)
 
     def mask(self, logits: Vector) -> Vector:
         out = np.full_like(logits, -np.inf)
-        out[self._may()] = logits[self._may()]
+        out[self.may()] = logits[self.may()]
         return out
 
     def take(self, token: int) -> int:
-        assert token in self._may()
-        self._count += 1
+        assert token in self.may()
+        self.count += 1
         return token
 
     def count_fitting(self, tokens: Sequence[int]) -> int:
-        return int(tokens[0] in self._may())
+        return int(tokens[0] in self.may())
 
     def fork(self) -> Self:
         raise NotImplementedError
@@ -205,9 +206,9 @@ class _Answer:
 def held(case: dict[str, Any]) -> list[int]:
     """The tokens that Python lets such a model write until its answer is over, and how far that has come."""
     rule = MessageRule(
-        lambda tokens: "".join(_TOKENS[token] for token in tokens),
+        lambda tokens: "".join(TOKENS[token] for token in tokens),
         Markers(_OPEN, _CLOSE, tuple(case["open"]), tuple(case["close"])),
-        lambda left, thought: None if case["answer"] == "free" else _Answer(thought),
+        lambda left, thought: None if case["answer"] == "free" else Answer(thought),
         99,
         phase=case["phase"],
         budget=case["budget"],
@@ -216,15 +217,15 @@ def held(case: dict[str, Any]) -> list[int]:
     )
     taken = list[int]()
     for token in case["wanted"]:
-        logits = -np.arange(len(_TOKENS), dtype=np.float32)
+        logits = -np.arange(len(TOKENS), dtype=np.float32)
         logits[token] = 1
         taken.append(rule.take(int(rule.mask(logits).argmax())))
-        if rule.ended(len(taken)) or (case["answer"] != "free" and taken[-1] == _EOS):
+        if rule.ended(len(taken)) or (case["answer"] != "free" and taken[-1] == EOS):
             break
     count = len(taken)
-    return [*taken, 2 if rule.ended(count) else int(rule.is_whole(count))]
+    return [*taken, OVER if rule.ended(count) else int(rule.is_whole(count))]
 
 
 def all_cases() -> dict[str, Any]:
     """All cases, for an app to read from a file."""
-    return {"messages": cases(), "budgets": budget_cases(), "tokens": _TOKENS, "allowed": ALLOWED}
+    return {"messages": cases(), "budgets": budget_cases(), "tokens": TOKENS, "allowed": ALLOWED}
