@@ -25,7 +25,7 @@ class ShownImages {
       const std::vector<std::string>& files);
 
   // Let the image encoder read all tiles, and say what was seen; nothing without images.
-  void see();
+  void encode();
   // Put the rows into a prompt of a session. Throws where the prompt has other places for images.
   void place(EdgecSession* session, const std::vector<int64_t>& tokens) const;
 
@@ -33,8 +33,5 @@ class ShownImages {
   std::unique_ptr<EdgecVision, decltype(&edgec_vision_close)> vision_;
   std::vector<ShownImage> images_;
 };
-
-// Whether a bundle's manifest describes such a part of the model, e.g. "vision_language".
-bool has_part(const std::string& bundle, const std::string& name);
 
 }  // namespace edgec::runner

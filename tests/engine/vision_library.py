@@ -1,23 +1,19 @@
-"""``vision.h`` through ctypes, compiled as apps compile it and linked with the engine's library."""
+"""``vision.h`` through ctypes, linked with the engine's library."""
 
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 
-from edgec.apps.embed.engine_sources import engine_sources
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES, build_runner
+from edgec.engine.compile.build import build_runner
 from edgec.runtime_py.engines.engine_library import RawTensor, library
+from tests.engine.compiled import compiled
 
 _LETTERS = 512
 
@@ -82,19 +78,7 @@ class Refused(Exception):
 def vision_library() -> ctypes.CDLL:
     """The library, whose engine is the process's own."""
     library()
-    build, folder = build_runner(), Path(mkdtemp(prefix="edgec-"))
-    executorch = find_spec("executorch")
-    assert executorch is not None and executorch.submodule_search_locations
-    include = Path(executorch.submodule_search_locations[0]) / "include"
-    portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    own = [name for name in engine_sources(images=True) if name not in engine_sources() and name.endswith(".cpp")]
-    sources = [SOURCES / name for name in (*own, "core/json_text.cpp")]
-    flags = ["-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-DC10_USING_CUSTOM_GENERATED_MACROS", *INCLUDES]
-    where = [f"-isystem{include}", f"-isystem{portable}", f"-L{build.folder}", f"-Wl,-rpath,{build.folder}"]
-    made = folder / "libsight.so"
-    line = [find_compiler(NATIVE), *flags, *where, *sources, "-o", made, "-ledgec"]
-    subprocess.run([str(word) for word in line], check=True)
-    loaded = ctypes.CDLL(str(made))
+    loaded = ctypes.CDLL(str(compiled("vision", built=build_runner())))
     loaded.edgec_vision_open.restype = c_void_p
     return loaded
 
