@@ -77,6 +77,12 @@ bool JsonText::accept_word(std::string_view word) {
 
 bool JsonText::null() { return accept_word("null"); }
 
+bool JsonText::boolean() {
+  const bool value = accept_word("true");
+  if (!value && !accept_word("false")) refuse("something else where true or false belongs");
+  return value;
+}
+
 void JsonText::expect(char wanted) {
   if (!accept(wanted)) refuse(std::string("something else where '") + wanted + "' belongs");
 }
@@ -93,7 +99,9 @@ void JsonText::skip_name() {
 void JsonText::skip_plain() {
   if (begins('"')) {
     string();
-  } else if (!accept_word("true") && !accept_word("false") && !null()) {
+  } else if (begins('t') || begins('f')) {
+    boolean();
+  } else if (!null()) {
     number();
   }
 }

@@ -25,6 +25,8 @@ class JsonText {
   int64_t natural(int64_t most = kMostNatural);
   // A finite number.
   double number();
+  // true or false.
+  bool boolean();
   // Whether null comes next, which is then read.
   bool null();
   // Whether a value that begins so comes next.

@@ -104,23 +104,23 @@ int64_t EncodedImages::place(EdgecSession* session, const int64_t* tokens, size_
   const PromptPlaces places = prompt_places(facts_, tokens, count);
   if (added_ != images_ || !waiting_.empty()) throw std::invalid_argument("not all images were added and read");
   check_places(facts_, places, read_);
-  EdgecPlacedRows placed{};
-  placed.token_count = static_cast<int64_t>(count);
-  placed.rows = rows_.data();
-  placed.row_count = static_cast<int64_t>(places.rows.size());
-  placed.row_width = width_;
-  placed.places = places.rows.data();
-  placed.span_end = places.span_end.empty() ? nullptr : places.span_end.data();
-  placed.mrope = places.mrope.empty() ? nullptr : places.mrope.data();
-  placed.mrope_next = places.mrope_next;
+  EdgecInputEmbeds given{};
+  given.token_count = static_cast<int64_t>(count);
+  given.embeds = rows_.data();
+  given.count = static_cast<int64_t>(places.rows.size());
+  given.width = width_;
+  given.positions = places.rows.data();
+  given.span_end = places.span_end.empty() ? nullptr : places.span_end.data();
+  given.mrope = places.mrope.empty() ? nullptr : places.mrope.data();
+  given.mrope_next = places.mrope_next;
   char error[kErrorLetters] = "";
-  if (edgec_session_place_rows(session, read_ == 0 ? nullptr : &placed, error, sizeof error) != EDGEC_OK) {
+  if (edgec_session_input_embeds(session, read_ == 0 ? nullptr : &given, error, sizeof error) != EDGEC_OK) {
     throw std::runtime_error(error);
   }
-  if (!calls_hold(session, placed.token_count)) {
-    edgec_session_place_rows(session, nullptr, nullptr, 0);
+  if (!calls_hold(session, given.token_count)) {
+    edgec_session_input_embeds(session, nullptr, nullptr, 0);
     throw engine::Failure(
-        EDGEC_REACH_TOO_FAR, "tokens of the prompt see more tokens than a call of the decoder takes; shorten the prompt");
+        EDGEC_SPAN_TOO_LONG, "tokens of the prompt see more tokens than a call of the decoder takes; shorten the prompt");
   }
   return places.kept;
 }

@@ -51,15 +51,15 @@ class Times(ctypes.Structure):
     _fields_ = [("prepare_ms", c_double), ("encode_ms", c_double)]
 
 
-class PlacedRows(ctypes.Structure):
-    """``EdgecPlacedRows``."""
+class InputEmbeds(ctypes.Structure):
+    """``EdgecInputEmbeds``."""
 
     _fields_ = [
         ("token_count", c_int64),
-        ("rows", c_void_p),
-        ("row_count", c_int64),
-        ("row_width", c_int64),
-        ("places", c_void_p),
+        ("embeds", c_void_p),
+        ("count", c_int64),
+        ("width", c_int64),
+        ("positions", c_void_p),
         ("span_end", c_void_p),
         ("mrope", c_void_p),
         ("mrope_next", c_int64),
@@ -193,7 +193,7 @@ class DecoderSession:
         self.model = c_void_p(model)
         self.handle = self._session()
         library().edgec_session_call_size.restype = c_int64
-        library().edgec_model_row_width.restype = c_int64
+        library().edgec_model_embeds_width.restype = c_int64
 
     def _session(self) -> c_void_p:
         error = ctypes.create_string_buffer(_LETTERS)
@@ -209,9 +209,9 @@ class DecoderSession:
         library().edgec_session_close(self.handle)
         library().edgec_model_close(self.model)
 
-    def row_width(self) -> int:
-        """Of the rows that it reads."""
-        return int(library().edgec_model_row_width(self.model))
+    def embeds_width(self) -> int:
+        """Of the embeds that it reads."""
+        return int(library().edgec_model_embeds_width(self.model))
 
     def call_size(self, start: int, end: int) -> int:
         """Of the next call."""
@@ -239,6 +239,6 @@ class DecoderSession:
             start += 1
         return said
 
-    def place_rows(self, placed: PlacedRows | None) -> None:
-        """Put rows in."""
-        call("edgec_session_place_rows", self.handle, byref(placed) if placed is not None else None)
+    def put_embeds(self, given: InputEmbeds | None) -> None:
+        """Put embeds in."""
+        call("edgec_session_input_embeds", self.handle, byref(given) if given is not None else None)
