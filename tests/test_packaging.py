@@ -75,6 +75,8 @@ def test_the_wheel_holds_the_tree(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if name.startswith("edgec/")}
     assert packed == in_tree()
     assert any(name.endswith("probe_text.txt") for name in packed)
+    assert {"edgec/engine/CMakeLists.txt", "edgec/engine/include/edgec/engine.h"} <= packed
+    assert {f"edgec/{path.relative_to(ROOT)}" for path in (ROOT / "engine").rglob("*.cpp")} <= packed
 
 
 def test_the_sdist_carries_what_builds_and_shows_it(sdist: tarfile.TarFile) -> None:
