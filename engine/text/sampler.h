@@ -2,7 +2,7 @@
 //
 // The order is that of transformers' `generate`: repetition penalty, temperature, top-k, top-p, min-p; OpenAI's penalties
 // and biases come before the temperature. Temperature 0 is greedy: penalties, then the largest. Arithmetic and random
-// numbers are those of runtime_py/sampling.py, so that one seed chooses the same tokens in every language.
+// numbers are those of runtime_py/decoding/sampling.py, so that one seed chooses the same tokens in every language.
 #pragma once
 
 #include <cstddef>

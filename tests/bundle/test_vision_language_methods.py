@@ -36,6 +36,7 @@ def test_other_methods_are_refused(names: list[str]) -> None:
 
 
 def test_each_method_of_the_decoder_reads_rows() -> None:
-    methods = [method("vision_encoder", "pixels"), method("prefill", "tokens", "input_embeds"), method("decode", "tokens")]
+    reading = method("prefill", "tokens", "input_embeds")
+    methods = [method("vision_encoder", "pixels"), reading, method("decode", "tokens")]
     with pytest.raises(ValueError, match="decode of a model of images or audio has an input input_embeds"):
         sample_manifest(methods=methods, vision_language=VISION, limits=None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import PackedMatrix
+from edgec.backends.cpu.linear.layout import PackedMatrix
 from tests.engine.compiled import compiled
 from tests.engine.linear_kernels import numbers_of
 

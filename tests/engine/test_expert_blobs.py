@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.backends.edgec_linear.layout import SYMMETRIC, BlockRows, PackedMatrix
+from edgec.backends.cpu.linear.layout import SYMMETRIC, BlockRows, PackedMatrix
 from tests.engine.compiled import compiled
 from tests.engine.sanitized import MEMORY, sanitizing, why_not
 

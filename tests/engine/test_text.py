@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from edgec.apps.embed.notation_facts import notation_facts
 from edgec.apps.embed.reply_facts import NO_REPLIES, ReplyFacts
 from edgec.bundle.notations import CALL_FORMS, THINKING_FORMS
+from edgec.runtime_py.decoding.stopping import StopText
+from edgec.runtime_py.decoding.text_stream import TextStream
 from edgec.runtime_py.messages.bodies.python_calls import PythonCalls
-from edgec.runtime_py.stopping import StopText
-from edgec.runtime_py.text_stream import TextStream
 from tests.apps import reply_cases as python
 from tests.engine.text_library import (
     DECODE,
@@ -32,7 +32,7 @@ from tests.engine.text_library import (
     text_library,
 )
 from tests.engine.vision_library import Refused
-from tests.runtime_py.test_text_stream import BYTE_LEVEL, DECODES, SENTENCEPIECE
+from tests.runtime_py.decoding.test_text_stream import BYTE_LEVEL, DECODES, SENTENCEPIECE
 
 CASES = python.cases()
 LETTERS = st.text(alphabet="abc\u00e9", max_size=30)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from tests.engine.text_library import NativeSampler
 from tests.engine.vision_library import Refused
 

@@ -19,7 +19,7 @@ from edgec.apps.embed.notation_facts import notation_facts
 from edgec.apps.embed.reply_facts import ReplyFacts
 from edgec.engine.compile.abi import NATIVE, find_compiler
 from edgec.engine.compile.build import INCLUDES, SOURCES
-from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.decoding.sampling import Sampling
 from tests.engine.vision_library import Refused
 
 MALFORMED = 3
