@@ -30,7 +30,7 @@ AUDIO = {**DECODER, "sound": SOUND, "source_tokens": None}
 CONFIG: dict[str, Any] = {
     "decoder_start_token_id": 7,
     "eos_token_id": 2,
-    "lang_to_id": {"<|en|>": 11, "<|de|>": 12},
+    "lang_to_id": {"<|de|>": 12, "<|en|>": 11},
     "suppress_tokens": None,
     "repetition_penalty": 1.0,
     "unknown": [{"a": [True, False, None, -1.5e3, '\\u00e9 "}{"']}, {}, []],
@@ -47,7 +47,7 @@ MANIFEST: dict[str, Any] = {
 WANTED = {
     "bundle": f"{{folder}}/model.pte {SHA} 512",
     "vision": " 512 8 12 6 4 1 2 3",
-    "audio": " 16000 480000 512 7 <|en|> 11 <|de|> 12 2",
+    "audio": " 16000 480000 512 7 <|de|> 12 <|en|> 11 2",
 }
 
 
@@ -84,7 +84,7 @@ def test_facts_are_the_same_however_the_file_is_written(kind: str, how: dict[str
         ("bundle", "", "files", [{"path": "model.pte", "sha256": "X" * 64}], "lists no artifact"),
         ("bundle", "", "files", [{"path": "model.pte"}], 'does not state "sha256"'),
         ("bundle", "limits", "context", 1 << 31, "too large"),
-        ("bundle", "limits", "context", -1, "something else where a number belongs"),
+        ("bundle", "limits", "context", -1, "something else where a whole number belongs"),
         ("bundle", "limits", "context", None, 'does not state "context"'),
         ("vision", "", "vision_language", None, "has no vision"),
         ("vision", "vision_language", "height", 0, "too small"),
@@ -130,7 +130,7 @@ def test_what_asks_for_nothing_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"a": 1}}', '{"a": 1, "a": 2}', '{"a": nul}', '{"a": ' + "[" * 65 + "]" * 65 + "}"]
+    "text", ["", "[]", "{", '{"a": 1}}', '{"a": 1, "a": 2}', '{"a": nul}', '{"a": ' + "[" * 66 + "]" * 66 + "}"]
 )
 def test_what_is_not_json_is_refused_as_the_manifest(text: str, tmp_path: Path) -> None:
     assert read("bundle", tmp_path, text).startswith("error: the bundle's manifest.json holds ")
