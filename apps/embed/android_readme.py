@@ -17,7 +17,7 @@ from edgec.apps.embed.readme_sections import (
     kotlin_reply_section,
     kotlin_schema_section,
 )
-from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.apps.embed.template_text import READMES, fill, load, module_name
 from edgec.bundle.manifest import Manifest
 from edgec.installation import __version__
 
@@ -38,16 +38,16 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         target_sdk: of the app.
     """
     name, own = _own(facts, has_chat)
-    return fill(load("edgec.apps.android", name), {**_values(facts, libraries, target_sdk), **own})
+    return fill(load(READMES, name), {**_values(facts, libraries, target_sdk), **own})
 
 
 def _own(facts: AppFacts, has_chat: bool) -> tuple[str, dict[str, str]]:
     """The template of the bundle's kind of model, and its values."""
     if facts.audio is not None:
-        return "README.speech.md", audio_readme_values(facts.audio)
+        return "android_speech.md", audio_readme_values(facts.audio)
     if facts.encoder is not None:
-        return "README.encoder.md", _encoder_values(facts.encoder)
-    return "README.md", _decoder_values(facts, has_chat)
+        return "android_encoder.md", _encoder_values(facts.encoder)
+    return "android.md", _decoder_values(facts, has_chat)
 
 
 def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.engine_sources import (
@@ -14,6 +13,7 @@ from edgec.apps.embed.engine_sources import (
 )
 from edgec.apps.embed.kotlin_text import package_name
 from edgec.apps.embed.page_sizes import LibraryPages
+from edgec.apps.embed.project import ANDROID
 from edgec.apps.embed.template_text import fill, load
 from edgec.bundle.delegates import XNNPACK
 from edgec.bundle.prefix import Files
@@ -30,7 +30,7 @@ SPEECH_CLASSES = (
 """Those in addition where the model transcribes speech."""
 VISION_CLASSES = ("NativeVision", "ImageTooLarge", "ImagesTooMany", "ImagesMisplaced", "ImageNeeded", "PromptNotWhole")
 """Those in addition where the model takes images."""
-_TEMPLATES = "edgec.apps.native"
+_PROJECT = ANDROID / FOLDER
 _CMAKE = ("CMakeLists.txt", "executorch_package.cmake", "executorch_sources.cmake")
 _JNI, _SPEECH_JNI, _VISION_JNI = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_vision_jni.cpp"
 _JNI_SHARED, _DECODER_SHARED = "edgec_jni.h", "edgec_decoder_jni.h"
@@ -39,10 +39,10 @@ _JNI_SHARED, _DECODER_SHARED = "edgec_jni.h", "edgec_decoder_jni.h"
 def engine_project(facts: AppFacts) -> Files:
     """The project's files: path in the Gradle modules -> content, or a file to copy."""
     values = engine_values(facts)
-    written = {f"{FOLDER}/{name}": fill(load(_TEMPLATES, name), values).encode() for name in _CMAKE}
+    written = {f"{FOLDER}/{name}": fill(load(_PROJECT, name), values).encode() for name in _CMAKE}
     sources = {f"{FOLDER}/edgec/{name}": SOURCES / name for name in _engine_sources(facts)}
     headers = (_JNI_SHARED, *([_DECODER_SHARED] if facts.audio is None else []))
-    own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (*_jni(facts), *headers)}
+    own = {f"{FOLDER}/{name}": (_PROJECT / name).read_bytes() for name in (*_jni(facts), *headers)}
     return {**written, **own, **sources}
 
 

@@ -102,7 +102,7 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
 
 def _check_senses(facts: AppFacts, row: Mapping[str, Any]) -> None:
     """Refuse vision or audio where no app has glue for this artifact."""
-    senses = {"takes images": ("vision_encoder", facts.vision), "takes audio": ("transcribe", facts.audio)}
+    senses = {"vision": ("take images", facts.vision), "audio": ("transcribe", facts.audio)}
     for name, (does, sense) in senses.items():
         if sense is not None and not row.get(name, False):
             why = f"apps {does} with edgec's engine, or through Core ML with one .mlpackage"

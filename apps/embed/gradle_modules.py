@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgec.apps.embed.android_readme import android_readme
@@ -16,10 +17,11 @@ from edgec.apps.embed.gradle_values import gradle_values
 from edgec.apps.embed.kotlin_text import package_name
 from edgec.apps.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values, renders_chat
 from edgec.apps.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
+from edgec.apps.embed.project import ANDROID, MODULE, PACKAGE, Project
 from edgec.apps.embed.sample_pieces import kotlin_sources
 from edgec.apps.embed.schema_constants import kotlin_schemas
-from edgec.apps.embed.template_text import fill, load
-from edgec.apps.embed.tokenizer_plan import TokenizerPlan, tokenizer_plan
+from edgec.apps.embed.template_text import module_name
+from edgec.apps.embed.tokenizer_plan import tokenizer_plan
 from edgec.apps.embed.written_package import AppPackage
 from edgec.bundle.folder import Bundle
 from edgec.bundle.prefix import Files
@@ -28,46 +30,7 @@ from edgec.bundle.tools import Tool
 from edgec.errors import InputError
 from edgec.installation import __version__
 
-_TEMPLATES = "edgec.apps.android"
 _SYSTEMS = {26: "8.0", 27: "8.1"}
-_SHARED = (
-    *("BundleDownload", "BundleFiles", "BundleFit", "DownloadFolder", "EdgecException", "LoadStep", "MemoryCheck"),
-    *("ModelFacts", "PartFetch", "PartsList", "PinnedKey", "SignatureFile", "SignedBundle"),
-)
-_REPLIES = (
-    *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("ConstrainedCalls", "Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
-)
-_DECODER = (
-    *_REPLIES,
-    "DecoderFacts",
-    "EdgecModel",
-    "GoldenReplay",
-    "GoldenTexts",
-    "Sampling",
-    "Schemas",
-    "Scores",
-    "Session",
-    "TextStream",
-    "Timings",
-    "Tokenization",
-    *("ChatPrompt", "PromptClock", "TemplateFilters", "TemplateProgram", "TemplateValues"),
-)
-_ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
-_VISION = ("ImageHeader", "ImageReader", "Images", "Vision", "VisionFacts")
-_HEARING = ("EdgecTranscriber", "GoldenSpeech", "GoldenTexts", "SpeechFacts", "TextStream", "Transcript")
-TOKENIZER = (
-    "AddedTokens",
-    "CharacterClasses",
-    "Decoders",
-    "MergeTable",
-    "Normalizers",
-    "Splitters",
-    "Tokenizer",
-    "TokenizerFile",
-    "TokenizerSteps",
-)
-_BENCH = ("BenchActivity", "BenchRecords")
 _JOB = {
     "device": "adb:SERIAL",
     "prompt_tokens": 128,
@@ -77,6 +40,12 @@ _JOB = {
     "loads": 3,
     "sustained_seconds": 0,
 }
+_MANIFEST = "src/main/AndroidManifest.xml"
+_SCRIPTS = (
+    *("settings.gradle.kts", "build.gradle.kts", "gradle.properties", "gradlew"),
+    "gradle/wrapper/gradle-wrapper.properties",
+    *("model/build.gradle.kts", "model/consumer-rules.pro", f"model/{_MANIFEST}"),
+)
 _JOB_FILE: Files = {"bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode()}
 
 
@@ -114,8 +83,9 @@ def gradle_modules(
     prompt = chat_prompt(bundle.tokenizer_dir, in_parts=seeing) if facts.texts is not None else ChatPrompt()
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
     values = {**kotlin_values(facts, prompt), **gradle_values(facts, target_sdk), **tokenizer.values}
+    project = _project(facts, values)
     contents: Files = {
-        **{path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()},
+        **{_place(project.named(path)): project.copied(path) for path in _paths(facts, project)},
         **(engine_project(facts) if runtime.compiled else {}),
         "README.md": android_readme(facts, renders_chat(facts, prompt), [*libraries, *compiled], target_sdk).encode(),
         **(_JOB_FILE if facts.texts is not None else {}),
@@ -164,60 +134,34 @@ def _check(facts: AppFacts) -> None:
         raise InputError("no app glue fits this bundle", facts.manifest.name, why, fix, "E464")
 
 
-def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
-    """Path in the modules -> name of the template that is written there."""
-    folder = package_name(facts.manifest.name).replace(".", "/")
-    model = f"model/src/main/kotlin/{folder}"
-    places = {
-        "settings.gradle.kts": "settings.gradle.kts",
-        "build.gradle.kts": "build.gradle.kts",
-        "gradle.properties": "gradle.properties",
-        "gradlew": "gradlew",
-        "gradle/wrapper/gradle-wrapper.properties": "gradle-wrapper.properties",
-        "model/build.gradle.kts": "model.gradle.kts",
-        "model/consumer-rules.pro": "consumer-rules.pro",
-        "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
-        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *_own(facts), *TOKENIZER, tokenizer.model)},
-        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).sources(facts).items()},
-        **_apps(facts, folder),
-        **(_values_of_schemas(folder) if kotlin_schemas(facts) else {}),
-    }
-    return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+def _project(facts: AppFacts, values: Mapping[str, str]) -> Project:
+    package = package_name(facts.manifest.name)
+    names = {PACKAGE: package, PACKAGE.replace(".", "/"): package.replace(".", "/"), MODULE: module_name(facts)}
+    return Project(ANDROID, f"{values['banner']}\n", names, values)
 
 
-def _values_of_schemas(folder: str) -> dict[str, str]:
-    """The places of the module that decodes answers, apart from the model, which depends on no JSON library."""
-    source = f"model_json/src/main/kotlin/{folder}/json/SchemaValues.kt"
-    return {"model_json/build.gradle.kts": "json.gradle.kts", source: "SchemaValues.kt"}
+def _place(path: str) -> str:
+    """Where a source lies in a package: its module has one source set, for one model."""
+    return re.sub(r"^(\w+/src)/\w+/kotlin/", r"\1/main/kotlin/", path)
 
 
-def _own(facts: AppFacts) -> tuple[str, ...]:
-    """The templates of the bundle's kind of model."""
-    if facts.audio is not None:
-        return _HEARING
-    if facts.encoder is not None:
-        return _ENCODER
-    return _DECODER if facts.vision is None else (*_DECODER, *_VISION)
+def _paths(facts: AppFacts, project: Project) -> list[str]:
+    """The project's files that a bundle needs."""
+    own = [f"model/src/{name}" for name in runtime_of(facts).source_sets(facts)]
+    pack = ["model_pack/build.gradle.kts"] if facts.in_asset_pack else []
+    json = ["model_json"] if kotlin_schemas(facts) else []
+    checked = ["buildSrc/src/main/java/dev/edgec/PageSizeCheck.java"] if facts.texts is not None else []
+    return [*_SCRIPTS, *pack, *checked, *project.sources([*own, *json, *_apps(facts)]), *_settings(facts)]
 
 
-def _apps(facts: AppFacts, folder: str) -> dict[str, str]:
-    """The places of the apps next to the model, and of the check of what the first is built into."""
-    names = kotlin_sources(facts)
-    sample = _app("sample", folder, names) if names else {}
-    if facts.texts is None:
-        return sample
-    return {
-        "buildSrc/build.gradle.kts": "buildSrc.gradle.kts",
-        "buildSrc/src/main/java/dev/edgec/PageSizeCheck.java": "PageSizeCheck.java",
-        **_app("bench", folder, _BENCH),
-        **sample,
-    }
+def _apps(facts: AppFacts) -> list[str]:
+    """The folders of the apps' sources next to the model."""
+    return [*(["bench/src"] if facts.texts is not None else []), *kotlin_sources(facts)]
 
 
-def _app(app: str, folder: str, names: Sequence[str]) -> dict[str, str]:
-    """The places of an app's module with the sources that are named."""
-    return {
-        f"{app}/build.gradle.kts": f"{app}.gradle.kts",
-        f"{app}/src/main/AndroidManifest.xml": f"{app}.AndroidManifest.xml",
-        **{f"{app}/src/main/kotlin/{folder}/{app}/{name}.kt": f"{name}.kt" for name in names},
-    }
+def _settings(facts: AppFacts) -> list[str]:
+    """The build scripts and manifests of the modules next to the model."""
+    modules = {folder.partition("/")[0]: None for folder in _apps(facts)}
+    scripts = [f"{module}/{name}" for module in modules for name in ("build.gradle.kts", _MANIFEST)]
+    json = ["model_json/build.gradle.kts"] if kotlin_schemas(facts) else []
+    return [*scripts, *json, *(["buildSrc/build.gradle.kts"] if facts.texts is not None else [])]

@@ -9,6 +9,7 @@ from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.engine_project import engine_library, native_classes
 from edgec.apps.embed.kotlin_text import boolean, package_name
 from edgec.apps.embed.page_sizes import android_project
+from edgec.apps.embed.project import ANDROID
 from edgec.apps.embed.sample_pieces import kotlin_sources
 from edgec.apps.embed.schema_constants import kotlin_schemas
 from edgec.apps.embed.template_text import fill, load
@@ -78,7 +79,7 @@ def _native_build(facts: AppFacts) -> str:
 
 
 def _native_arguments(facts: AppFacts) -> str:
-    return fill(load("edgec.apps.native", "arguments.gradle.kts"), {"engine_library": engine_library(facts)})
+    return fill(load(ANDROID / "model", "arguments.gradle.kts"), {"engine_library": engine_library(facts)})
 
 
 def _versions(target_sdk: int, minimum_sdk: int) -> dict[str, str]:

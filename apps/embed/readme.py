@@ -14,7 +14,7 @@ from edgec.apps.embed.readme_sections import (
 )
 from edgec.apps.embed.swift_engine import c_target
 from edgec.apps.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
-from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.apps.embed.template_text import READMES, fill, load, module_name
 from edgec.installation import __version__
 
 _BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
@@ -141,7 +141,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "bench": _bench(facts),
         "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
     }
-    return fill(load("edgec.apps.swift", "README.md"), values)
+    return fill(load(READMES, "swift.md"), values)
 
 
 def _sample(facts: AppFacts) -> str:

@@ -92,20 +92,19 @@ def swift_sample(facts: AppFacts) -> Mapping[str, str]:
 
 
 def kotlin_sources(facts: AppFacts) -> tuple[str, ...]:
-    """The sample's templates in Kotlin; none where there is no sample."""
+    """The folders of the sample's sources in Kotlin; none where there is no sample."""
     if facts.audio is not None:
-        return ("Microphone", "TranscribeActivity", "TranscribeModel", "TranscribeScreen")
+        return ("sample/src/transcribe",)
     if facts.texts is None:
         return ()
-    return ("ChatActivity", "ChatModel", "ChatScreen", *(("PictureButton",) if facts.vision is not None else ()))
+    return ("sample/src/chat", *(("sample/src/vision",) if facts.vision is not None else ()))
 
 
 def swift_sources(facts: AppFacts) -> tuple[str, tuple[str, ...]] | None:
-    """The name of the sample's app in Swift, and its templates; None where there is no sample."""
+    """The name of the sample's app in Swift, and the folders of its sources; None where there is no sample."""
     if facts.audio is not None:
-        names = ("Microphone", "TranscribeApp", "TranscribeModel", "TranscribeScreen")
-        return "EdgecTranscribe", ("SystemEvents", *names)
+        return "EdgecTranscribe", ("Sample/Shared", "Sample/EdgecTranscribe")
     if facts.texts is None:
         return None
-    pictures = ("PictureButton",) if facts.vision is not None else ()
-    return "EdgecChat", ("ChatApp", "ChatModel", "ChatScreen", "SystemEvents", *pictures)
+    pictures = ("Sample/Vision",) if facts.vision is not None else ()
+    return "EdgecChat", ("Sample/EdgecChat", "Sample/Shared", *pictures)

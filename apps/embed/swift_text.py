@@ -48,7 +48,7 @@ def identifier(text: str, fallback: str) -> str:
 
 @cache
 def _keywords() -> frozenset[str]:
-    return frozenset((files("edgec.apps.swift") / "keywords.txt").read_text(encoding="utf-8").split())
+    return frozenset((files(__package__) / "swift_keywords.txt").read_text(encoding="utf-8").split())
 
 
 def type_name(text: str, fallback: str) -> str:

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from importlib.resources import files
+from pathlib import Path
 
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.number_text import integer
@@ -13,11 +14,12 @@ from edgec.apps.embed.swift_text import type_name
 
 _PLACE = re.compile(r"@@([a-z_]+)@@")
 SUFFIX = ".template"
+READMES = Path(str(files(__package__))) / "readmes"
 
 
-def load(package: str, name: str) -> str:
-    """The text of a package's template, by its name without ``.template``."""
-    return (files(package) / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+def load(folder: Path, name: str) -> str:
+    """The text of a template in a folder, by its name without ``.template``."""
+    return (folder / f"{name}{SUFFIX}").read_text(encoding="utf-8")
 
 
 def places(text: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from tests.apps.ios_bundles import bundle_of, decoder_manifest
 CONTEXT, CHUNK, VOCABULARY, HEADS, WIDTH = 512, 128, 512, 2, 4
 TOOLS = {"onnx": "1.23.2", "onnxruntime": "1.31.1", "onnxruntime-qnn": "2.7.0"}
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 # The example's own template names no roles; this one writes them, as plays do.
 PLAY = (
     "{{ bos_token }}{% for message in messages %}"

@@ -8,15 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from edgec.apps.embed.gradle_modules import TOKENIZER
-from edgec.apps.embed.template_text import fill, load
+from edgec.apps.embed.project import PACKAGE
+from edgec.apps.embed.template_text import fill
 from edgec.apps.embed.tokenizer_plan import tokenizer_plan
 from tests.apps.kotlin_compiler import STAND_INS, compiled
+from tests.apps.project_files import in_android
 from tests.apps.tokenizer_samples import sample
 
-_PACKAGE = "dev.edgec.samples"
-_MODELS = ("BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel")
-_SHARED = (*(name for name in TOKENIZER if name != "TokenizerSteps"), *_MODELS, "TextStream", "EdgecException")
+_SHARED = (
+    *("AddedTokens", "CharacterClasses", "Decoders", "MergeTable", "Normalizers", "Splitters", "Tokenizer"),
+    *("TokenizerFile", "BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel"),
+    *("TextStream", "EdgecException"),
+)
 
 
 class KotlinTokenizers:
@@ -28,19 +31,18 @@ class KotlinTokenizers:
             sample(name).save(str(folder / f"{name}.json"))
             values = dict(tokenizer_plan(folder / f"{name}.json").values)
             sources.append(self._source(folder, "TokenizerSteps", values, f"Steps_{name}"))
-        main = (STAND_INS / "TokenizerMain.kt.txt").read_text().replace("PACKAGE", _PACKAGE)
+        main = (STAND_INS / "TokenizerMain.kt.txt").read_text().replace("PACKAGE", PACKAGE)
         plans = "\n".join(f'    "{name}" to Steps_{name},' for name in names)
         (folder / "Main.kt").write_text(main.replace("PLANS", plans))
         classes = compiled([STAND_INS / "JsonReader.kt", *sources, folder / "Main.kt"], folder / "classes")
-        line = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, f"{_PACKAGE}.MainKt"]
+        line = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, f"{PACKAGE}.MainKt"]
         self._process = subprocess.Popen(
             [*line, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
     @staticmethod
     def _source(folder: Path, template: str, values: dict[str, str], name: str) -> Path:
-        known = {"banner": "", "package": _PACKAGE, **values}
-        text = fill(load("edgec.apps.android", f"{template}.kt"), known)
+        text = fill(in_android(template), values)
         path = folder / f"{name}.kt"
         path.write_text(text.replace("object TokenizerSteps", f"object {name}"))
         return path

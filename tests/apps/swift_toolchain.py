@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(os.environ.get("EDGEC_SWIFT_ROOT") or Path(__file__).parents[3] / "build" / "swift")
+ROOT = Path(os.environ.get("EDGEC_SWIFT_ROOT") or Path(__file__).parents[2] / "build" / "swift")
 STAND_INS = Path(__file__).parent / "swift_stand_ins"
 _MAKE = """
 set -e

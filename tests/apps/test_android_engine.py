@@ -20,7 +20,7 @@ from edgec.runtime_py.sessions.session import Session
 from tests.apps.android_engine import BuiltEngine, build, lacking, replayed
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(lacking() is not None, reason=str(lacking()))]
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 PAGE_BYTES = 16384
 # Another order of addition; 8-bit activations that round the other way move a whole step, as golden vectors allow.
 FLOAT_SHARE, QUANTISED_SHARE = 1e-5, 0.01

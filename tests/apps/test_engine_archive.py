@@ -27,7 +27,7 @@ from tests.apps.android_bundles import CPU, android_bundle
 from tests.apps.android_engine import jni_folders, lacking
 from tests.apps.test_engine_project import OWN
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 AARCH64 = 183
 TOOLCHAIN = """
 set(CMAKE_SYSTEM_NAME Linux)

@@ -29,7 +29,7 @@ from tests.apps.schema_answers import (
     schema_option,
 )
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 pytestmark = [
     pytest.mark.slow,
     WITH_KOTLIN,

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from edgec.apps.embed import app_facts, engine_project
+from edgec.apps.embed import engine_project
 from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, GPU, ONNX, android_bundle
+from tests.apps.project_files import in_android
 
 CPP = "model/src/main/cpp"
-KOTLIN = Path(app_facts.__file__).parent / "kotlin"
 HEADER = b"12345678eh00\x20\0\0\0"
 OPERATORS = ["aten::mul.out", "aten::sym_size.int", "edgec::rope.out", "executorch_prim::add.Scalar"]
 OWN = CPU.model_copy(
@@ -62,7 +62,8 @@ def test_the_project_compiles_every_source_of_the_engine_and_the_kernels(package
     included = set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/edgec_jni.cpp")))
     for header in ("edgec_jni.h", "edgec_decoder_jni.h"):
         included |= set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/{header}")))
-    assert included <= carried | {"edgec_jni.h", "edgec_decoder_jni.h"}
+    held = carried | {name.removeprefix("include/") for name in carried}
+    assert included <= held | {"edgec_jni.h", "edgec_decoder_jni.h"}
 
 
 def test_the_written_sources_are_those_of_the_runner(package: AppPackage, tmp_path: Path) -> None:
@@ -121,11 +122,11 @@ def test_an_app_calls_the_same_functions_whatever_the_runtime(package: AppPackag
             assert interface(kotlin(package, name)) == interface(kotlin(other, name)), name
     assert any(line.startswith("fun generate(prompt: String") for line in interface(kotlin(package, "EdgecModel")))
     # What those files use of the runtime: how it is opened and closed, and how tokens become logits.
-    for source in ("EngineRuntime", "ModelRuntime", "OnnxRuntime"):
-        own = (KOTLIN / f"{source}.kt.template").read_text()
+    for folder in ("engine", "executorch", "onnx"):
+        own = in_android("ModelRuntime", folder)
         assert re.search(r"fun open\(.*context: Context, artifact: File\)", own) and "override fun close()" in own
-    for source in ("DecoderEngine", "DecoderDynamic", "DecoderStatic"):
-        own = (KOTLIN / f"{source}.kt.template").read_text()
+    for folder in ("engine", "dynamicDecoder", "staticDecoder"):
+        own = in_android("ModelDecoder", folder)
         assert "class ModelDecoder(private val runtime: ModelRuntime)" in own
         assert "fun logits(tokens: List<Int>, start: Int): FloatArray" in own
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from edgec.apps.embed.gradle_modules import gradle_modules
+from edgec.apps.embed.project import ANDROID
 from edgec.apps.embed.written_package import AppPackage
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, ONNX, android_bundle
 from tests.apps.encoder_bundles import encoder_method, placeholder_bundle
+from tests.apps.project_files import names_in, names_of
 from tests.apps.test_engine_project import OWN
-from tests.apps.test_gradle_modules import TEMPLATES
 from tests.exporter.tiny_sentence_encoder import POSITIONS
 
 
@@ -80,7 +81,6 @@ def test_no_file_names_what_only_language_models_have(manifest: Manifest, tmp_pa
     assert not {name: words for name, words in named.items() if words}
 
 
-def test_templates_of_encoders_are_used(tmp_path: Path) -> None:
-    used = {Path(name).name for name in _package(tmp_path).files}
-    own = {"EdgecEncoder.kt", "EncoderFacts.kt", "GoldenEncoder.kt", "TextEncoder.kt"}
-    assert own <= used and all((TEMPLATES / f"{name}.template").is_file() for name in own)
+def test_every_source_of_encoders_is_used(tmp_path: Path) -> None:
+    own = names_in(ANDROID / "model" / "src" / "encoder", ".kt")
+    assert len(own) == 4 and own <= names_of([_package(tmp_path)])

@@ -18,17 +18,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.apps.embed import app_facts, kotlin_text, template_text
+from edgec.apps.embed import app_facts, kotlin_text
 from edgec.apps.embed.gradle_modules import _JOB, gradle_modules
+from edgec.apps.embed.project import ANDROID
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
 from edgec.runtime_py.bench import record as bench_record
 from tests.apps.android_bundles import CPU, DELEGATED, GPU, HEXAGON, ONNX, android_bundle
+from tests.apps.audio_bundles import TIMED_CONFIG, WHISPER, audio_placeholder
+from tests.apps.encoder_bundles import encoder_method, placeholder_bundle
 from tests.apps.ios_bundles import bundle_of, decoder_manifest, module_manifest
-
-TEMPLATES = Path(app_facts.__file__).parent / "kotlin"
+from tests.apps.project_files import in_android, names_in, names_of
+from tests.apps.vision_app_bundles import vision_placeholder
 
 
 def _text(package: AppPackage, end: str) -> str:
@@ -205,7 +208,7 @@ def test_packages_have_plain_names(name: str) -> None:
 
 
 def _keys(function: str) -> set[str]:
-    source = (TEMPLATES / "BenchRecords.kt.template").read_text()
+    source = in_android("BenchRecords")
     match = re.search(rf"fun {function}\(.*?\n    \)", source, re.DOTALL)
     assert match is not None
     return set(re.findall(r'^\s*"([a-z0-9_]+)" to', match[0], re.MULTILINE))
@@ -230,7 +233,7 @@ def test_the_bench_app_writes_the_fields_of_the_schema(kind: str) -> None:
 
 
 def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
-    sources = "".join((TEMPLATES / f"{name}.kt.template").read_text() for name in ("BenchActivity", "BenchRecords"))
+    sources = "".join(in_android(name) for name in ("BenchActivity", "BenchRecords"))
     read = set(re.findall(r'job\.get\w+\("(\w+)"\)', sources))
     assert (
         read
@@ -239,6 +242,12 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
     )
 
 
-def test_every_template_is_used(tmp_path: Path) -> None:
-    places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 92
+def test_every_file_of_the_project_is_in_some_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoders = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, HEXAGON))]
+    encoder = placeholder_bundle(tmp_path / "encoder", "pte-cpu", encoder_method(False), "android-cpu")
+    sound = audio_placeholder(tmp_path / "sound", "android-cpu", WHISPER, TIMED_CONFIG)
+    images = vision_placeholder(tmp_path / "images", "android-cpu")
+    monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
+    packed = gradle_modules(android_bundle(tmp_path / "packed", CPU))
+    packages = [packed, *decoders, *map(gradle_modules, (encoder, sound, images))]
+    assert names_in(ANDROID, ".kt", ".kts", ".java", ".xml", ".cmake", ".cpp", ".h") - names_of(packages) <= {"SchemaValues.kt", "arguments.gradle.kts"}

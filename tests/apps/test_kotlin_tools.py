@@ -7,7 +7,6 @@ import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,14 @@ import pytest
 
 import edgec
 from edgec.apps.embed.constrained_calls import FOLDER
+from edgec.apps.embed.project import PACKAGE
 from edgec.apps.embed.reply_constants import kotlin_replies
 from edgec.apps.embed.template_text import fill
 from edgec.engine.compile.build import build_runner
 from edgec.exporter.apps import embed
 from tests.apps.android_engine import jni_folders, lacking
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
+from tests.apps.project_files import in_android
 from tests.apps.schema_answers import is_person, schema_option
 from tests.apps.tool_answers import NAMES, TOOLS, Spoken, assert_held, source_with_marks, spoken
 
@@ -82,9 +83,8 @@ def all_said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Spoken], di
         for name, content in notation.held.files.items():
             (work / f"calls/{place}/{name}").write_bytes(content)
     (facts,) = (work / "kit").rglob("ReplyFacts.kt")
-    template = (files("edgec.apps.android") / "ReplyFacts.kt.template").read_text()
-    head = facts.read_text().partition("\n\n")[0]
-    facts.write_text(facts_of_all(head + "\n" + template.partition("@@package@@\n")[2], notations))
+    template = in_android("ReplyFacts").replace(PACKAGE, made.package.module)
+    facts.write_text(facts_of_all(template, notations))
     main = work / "Main.kt"
     main.write_text((STAND_INS / "ToolsMain.kt.txt").read_text().replace("PACKAGE", made.package.module))
     others = ("ExecuTorch.kt", "OnnxRuntime.kt")

@@ -54,7 +54,7 @@ def test_the_package_holds_a_transcriber_over_core_ml(tmp_path: Path) -> None:
 
 def test_the_c_target_has_the_sources_of_speech_under_names_of_its_own(tmp_path: Path) -> None:
     package = package_of(tmp_path)
-    assert_c_target(package, "Speech", speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
+    assert_c_target(package, speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
     # The struct's destructor has a name of its own as well; that of two packages would be merged.
     manifest = text(package, "Package.swift")
     assert f'.define("EdgecAudio", to: "{package.module}_EdgecAudio")' in manifest
@@ -70,7 +70,7 @@ def test_the_readme_says_what_runs_the_functions(tmp_path: Path) -> None:
     assert (
         "## AudioInput" in readme and "Core ML runs the functions `encode`, `cross`, `prefill` and `decode`" in readme
     )
-    assert f"`Sources/{package.module}Speech` transcribes speech" in readme and "EdgecTranscriber.load()" in readme
+    assert f"`Sources/{package.module}Engine` transcribes speech" in readme and "EdgecTranscriber.load()" in readme
     assert "ExecuTorch's branch" not in readme and "## Engine" not in readme
 
 
@@ -141,7 +141,7 @@ def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_swift_compiles_with_its_sample(swift: Swift, swift_folder: Path) -> None:
     package = package_of(swift_folder)
     write_package(package, swift_folder / "kit")
-    headers = [swift_folder / "kit" / "Sources" / f"{package.module}Speech" / "include"]
+    headers = [swift_folder / "kit" / "Sources" / f"{package.module}Engine" / "include"]
     kit = sorted((swift_folder / "kit" / "Sources" / package.module).glob("*.swift"))
     assert swift.compile(package.module, kit, headers) == ""
     sample = sorted((swift_folder / "kit" / "Sample").rglob("*.swift"))

@@ -44,7 +44,7 @@ from tests.apps.swift_builds import Built, build
 from tests.apps.swift_syntax import assert_sound, sources
 from tests.apps.swift_toolchain import WORK, Swift
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 MAIN = Path(__file__).parent / "swift_engine" / "main.swift"
 NEW = 8
 
@@ -99,10 +99,10 @@ def test_each_package_has_names_of_its_own_for_the_linker(tmp_path: Path) -> Non
     header = text(package, f"Sources/{package.module}Engine/include/{package.module}Engine.h")
     renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
     defined = dict(re.findall(r'\.define\("(edgec_\w+)", to: "(\w+)"\)', text(package, "Package.swift")))
-    assert renamed == defined and set(renamed) == set(engine_functions()) and len(renamed) > 15
+    assert renamed.items() >= defined.items() and set(defined) == set(engine_functions()) and len(defined) > 15
     assert all(name.startswith(f"{package.module}_") for name in renamed.values())
     called = set(re.findall(rf"{package.module}_\w+", text(package, f"Sources/{package.module}/RuntimeEngine.swift")))
-    assert called <= set(renamed.values()) and len(called) > 5
+    assert called <= set(defined.values()) and len(called) > 5
 
 
 def test_artifacts_without_edgecs_kernels_keep_executorchs_own_interface(tmp_path: Path) -> None:

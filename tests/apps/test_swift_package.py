@@ -10,6 +10,7 @@ import pytest
 
 from edgec.apps.embed import template_text
 from edgec.apps.embed.glue import executorch_branch
+from edgec.apps.embed.project import SWIFT
 from edgec.apps.embed.swift_package import swift_package
 from edgec.bundle.golden import golden_bytes
 from edgec.bundle.golden_texts import ChatVector
@@ -27,7 +28,8 @@ from tests.apps.ios_bundles import (
     decoder_manifest,
     module_manifest,
 )
-from tests.apps.swift_syntax import TEMPLATES, assert_sound, sources
+from tests.apps.project_files import names_in
+from tests.apps.swift_syntax import assert_sound, sources
 from tests.apps.vision_app_bundles import fixed_vision_placeholder, vision_placeholder
 
 
@@ -86,7 +88,7 @@ def test_typed_functions_take_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> None:
+def test_every_file_of_the_project_is_in_some_package(tmp_path: Path) -> None:
     used: set[str] = set()
     for kind in FORMATS:
         for manifest in (decoder_manifest(kind), module_manifest(kind, MODULE)):
@@ -106,9 +108,7 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
     used |= {Path(name).name for name in swift_package(own).files}
-    templates = {path.name.removesuffix(".template") for path in TEMPLATES.glob("*.template")}
-    renamed = {"AssetPack.swift", "Package.swift", "README.md", "DecoderStatic.swift", "DecoderDynamic.swift"}
-    assert templates - used <= renamed - {"Package.swift", "README.md", "DecoderStatic.swift", "DecoderDynamic.swift"}
+    assert names_in(SWIFT, ".swift", ".h") - used <= {"AssetPack.swift", "SampleKitEngine.h"}
 
 
 def test_facts_come_from_the_bundle(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.swift_text import identifier, string, unique
 from edgec.bundle.manifest import Manifest, PrefixInfo
 from tests.apps.ios_bundles import FORMATS, bundle_of, decoder_manifest
-from tests.apps.swift_syntax import TEMPLATES, faults, nodes, parse, sources
+from tests.apps.swift_syntax import faults, in_tree, nodes, parse, sources
 
 PLAIN = dict.fromkeys(("name", "recipe", "model", "revision", "version", "tensor", "prompt"), "plain")
 NASTY = st.one_of(
@@ -48,10 +48,7 @@ def test_no_value_leaves_its_literal(tmp_path: Path, kind: str, values: dict[str
 
 
 def _has_values(name: str) -> bool:
-    template = TEMPLATES / f"{Path(name).name}.template"
-    known = template_text.places(
-        (template if template.exists() else TEMPLATES / "DecoderStatic.swift.template").read_text()
-    )
+    known = template_text.places(in_tree(Path(name).stem) if name.startswith(("Sources", "Sample", "Bench")) else "")
     return bool(known - {"banner"})
 
 

@@ -94,7 +94,7 @@ def test_the_c_target_has_the_sources_of_vision_under_names_of_its_own(tmp_path:
     header = text(package, f"{folder}/include/{package.module}Engine.h")
     renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
     defined = dict(re.findall(r'\.define\("(edgec_\w+)", to: "(\w+)"\)', text(package, "Package.swift")))
-    assert renamed == defined and set(renamed) == set(engine_functions(images=True))
+    assert renamed.items() >= defined.items() and set(defined) == {*engine_functions(images=True)}
     assert '#include "../edgec/include/edgec/vision.h"' in header
     called = set(re.findall(rf"{package.module}_\w+", swift(package, "Vision") + swift(package, "VisionDecoder")))
     assert called <= set(renamed.values()) and len(called) == 10

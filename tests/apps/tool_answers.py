@@ -20,7 +20,7 @@ from edgec.runtime_py.model import Model
 from tests.apps.schema_answers import is_person
 from tests.runtime_py.messages.test_calls import SPECIAL
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-stories"
 PET = {
     "type": "function",
     "function": {
