@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from edgec.apps.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.encoder_facts import EncoderFacts
+from edgec.apps.embed.gradle_properties import gradle_version
 from edgec.apps.embed.image_sections import kotlin_image_section
 from edgec.apps.embed.kotlin_text import package_name
-from edgec.apps.embed.page_sizes import LibraryPages, android_project
+from edgec.apps.embed.page_sizes import LibraryPages
 from edgec.apps.embed.readme import plain
 from edgec.apps.embed.readme_sections import (
     audio_readme_values,
@@ -66,7 +67,7 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
         "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
         "format_text": plain(str(manifest.format)),
         "libraries": "\n".join(map(_row, libraries)),
-        "gradle_version": android_project()["versions"]["gradle"],
+        "gradle_version": gradle_version(),
         "target_sdk": str(target_sdk),
         "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,

@@ -43,7 +43,6 @@ _ONNX_STATIC = ("onnx", "staticDecoder", "onnxState")
 _TORCH_ENCODER = ("executorch", "executorchEncoder")
 _ONNX_ENCODER = ("onnx", "onnxEncoder")
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
-_ORT_CLASSES = ("ai.onnxruntime",)
 # QNN version that each plug-in was built with (``onnxruntime_qnn.build_and_package_info``; its release notes).
 _QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
 
@@ -56,8 +55,6 @@ class AndroidRuntime:
         dependencies: Maven coordinates; {NAME} is the version of one of the manifest's tools.
         decoder: the source sets (folders of ``apps/android/model/src``) that run a language model.
         note: a paragraph for the README.
-        kept: packages whose classes native code looks up by name.
-        absent: packages that the archives refer to but do not contain.
         minimum_sdk: the oldest API level, where it is higher than that of every app.
         accelerated: models run on Hexagon through ONNX Runtime's plug-in.
         uncompressed: extensions of files that the runtime maps into memory.
@@ -69,8 +66,6 @@ class AndroidRuntime:
     dependencies: tuple[str, ...]
     decoder: tuple[str, ...]
     note: str = ""
-    kept: tuple[str, ...] = ("org.pytorch.executorch", "com.facebook.jni", "com.facebook.soloader")
-    absent: tuple[str, ...] = ("com.facebook.infer.annotation", "javax.annotation")
     minimum_sdk: int = 0
     accelerated: bool = False
     uncompressed: tuple[str, ...] = ("pte",)
@@ -82,9 +77,11 @@ class AndroidRuntime:
         """The source sets for a bundle: those of its kind of model, and those of the runtime."""
         if facts.audio is not None:
             return ("main", "texts", "speech", *self.audio)
+        hexagon = ("hexagon",) if self.accelerated else ()
         if facts.encoder is not None:
-            return ("main", "encoder", *self.encoder)
-        return ("main", "texts", "decoder", "textSession" if facts.vision is None else "vision", *self.decoder)
+            return ("main", "encoder", *self.encoder, *hexagon)
+        senses = "textSession" if facts.vision is None else "vision"
+        return ("main", "texts", "decoder", senses, *self.decoder, *hexagon)
 
 
 def _executorch(archive: str, decoder: tuple[str, ...], note: str = "") -> AndroidRuntime:
@@ -98,8 +95,6 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ("onnx", "onnx"): AndroidRuntime(
         (_ORT,),
         _ONNX_STATIC,
-        kept=_ORT_CLASSES,
-        absent=(),
         uncompressed=("onnx", "bin"),
         encoder=_ONNX_ENCODER,
     ),
@@ -111,8 +106,6 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
         ),
         _ONNX_STATIC,
         _HEXAGON,
-        kept=_ORT_CLASSES,
-        absent=(),
         minimum_sdk=27,
         accelerated=True,
         uncompressed=("onnx", "bin"),
@@ -120,7 +113,7 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ),
 }
 """(format, backend) -> the runtime that runs its artifacts."""
-_OWN = AndroidRuntime((), ("engine",), _COMPILED, kept=(), absent=(), compiled=True)
+_OWN = AndroidRuntime((), ("engine",), _COMPILED, compiled=True)
 
 
 def runtime_of(facts: AppFacts) -> AndroidRuntime:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.apps.embed.android_readme import android_readme
@@ -13,15 +12,15 @@ from edgec.apps.embed.app_facts import AppFacts, app_facts
 from edgec.apps.embed.chat_prompt import ChatPrompt, chat_prompt
 from edgec.apps.embed.constrained_calls import HoldCalls
 from edgec.apps.embed.engine_project import engine_pages, engine_project
-from edgec.apps.embed.gradle_values import gradle_values
+from edgec.apps.embed.facts_json import FACTS
+from edgec.apps.embed.gradle_properties import PROPERTIES, gradle_properties, minimum_sdk, version
+from edgec.apps.embed.kotlin_facts import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_facts, renders_chat
 from edgec.apps.embed.kotlin_text import package_name
-from edgec.apps.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values, renders_chat
-from edgec.apps.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
+from edgec.apps.embed.page_sizes import ASKED_FROM_SDK, check_page_sizes, library_pages
 from edgec.apps.embed.project import ANDROID, MODULE, PACKAGE, Project
-from edgec.apps.embed.sample_pieces import kotlin_sources
 from edgec.apps.embed.schema_constants import kotlin_schemas
 from edgec.apps.embed.template_text import module_name
-from edgec.apps.embed.tokenizer_plan import tokenizer_plan
+from edgec.apps.embed.tokenizer_plan import tokenizer_values
 from edgec.apps.embed.written_package import AppPackage
 from edgec.bundle.folder import Bundle
 from edgec.bundle.prefix import Files
@@ -40,12 +39,14 @@ _JOB = {
     "loads": 3,
     "sustained_seconds": 0,
 }
-_MANIFEST = "src/main/AndroidManifest.xml"
+_BANNER = f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
+_PATH = PACKAGE.replace(".", "/")
 _SCRIPTS = (
-    *("settings.gradle.kts", "build.gradle.kts", "gradle.properties", "gradlew"),
-    "gradle/wrapper/gradle-wrapper.properties",
-    *("model/build.gradle.kts", "model/consumer-rules.pro", f"model/{_MANIFEST}"),
+    *("settings.gradle.kts", "gradlew", "gradle/wrapper/gradle-wrapper.properties"),
+    "model/consumer-rules.pro",
 )
+# Written for the artifact: the engine's project, and the values.
+_NATIVE, _RESOURCES = "model/src/main/cpp/", "model/src/main/resources/"
 _JOB_FILE: Files = {"bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode()}
 
 
@@ -79,13 +80,15 @@ def gradle_modules(
     check_page_sizes(libraries, bundle, target_sdk)
     compiled = [engine_pages(facts)] if runtime.compiled else []
     assert bundle.tokenizer_dir is not None  # app_facts refuses decoders and encoders without one
-    seeing = facts.vision is not None
-    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=seeing) if facts.texts is not None else ChatPrompt()
-    tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
-    values = {**kotlin_values(facts, prompt), **gradle_values(facts, target_sdk), **tokenizer.values}
-    project = _project(facts, values)
+    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=facts.vision is not None) if facts.texts else ChatPrompt()
+    project, modules = _project(facts), _modules(facts)
+    values = kotlin_facts(facts, runtime, prompt, tokenizer_values(bundle.tokenizer_dir / "tokenizer.json"))
     contents: Files = {
-        **{_place(project.named(path)): project.copied(path) for path in _paths(facts, project)},
+        **{project.named(path): project.copied(path) for path in _paths(facts, modules, project)},
+        "build.gradle.kts": _root_script(facts),
+        PROPERTIES: gradle_properties(facts, runtime, target_sdk, modules, sample_sets(facts)),
+        project.named(f"model/src/main/resources/{_PATH}/{FACTS}"): values,
+        **_schemas(facts, project),
         **(engine_project(facts) if runtime.compiled else {}),
         "README.md": android_readme(facts, renders_chat(facts, prompt), [*libraries, *compiled], target_sdk).encode(),
         **(_JOB_FILE if facts.texts is not None else {}),
@@ -97,7 +100,7 @@ def gradle_modules(
         module=package_name(facts.manifest.name),
         files=contents,
         format=str(facts.manifest.format),
-        minimum_os=_SYSTEMS[int(values["minimum_sdk"])],
+        minimum_os=_SYSTEMS[minimum_sdk(runtime)],
         needed_bytes=facts.needed_bytes,
         asset_pack=facts.in_asset_pack,
         entitled=False,
@@ -119,8 +122,7 @@ def _held(facts: AppFacts) -> Files:
 
 
 def _check_target(target_sdk: int) -> None:
-    versions = android_project()["versions"]
-    oldest, newest = versions["minimum_sdk"], versions["compile_sdk"]
+    oldest, newest = int(version("MinSdk")), int(version("CompileSdk"))
     if not oldest <= target_sdk <= newest:
         why = f"the project is compiled for {newest} and runs from {oldest} on"
         fix = f"use a number from {oldest} to {newest}; Google Play requires {ASKED_FROM_SDK}"
@@ -134,34 +136,52 @@ def _check(facts: AppFacts) -> None:
         raise InputError("no app glue fits this bundle", facts.manifest.name, why, fix, "E464")
 
 
-def _project(facts: AppFacts, values: Mapping[str, str]) -> Project:
+def _project(facts: AppFacts) -> Project:
     package = package_name(facts.manifest.name)
-    names = {PACKAGE: package, PACKAGE.replace(".", "/"): package.replace(".", "/"), MODULE: module_name(facts)}
-    return Project(ANDROID, f"{values['banner']}\n", names, values)
+    return Project(ANDROID, _BANNER, {PACKAGE: package, _PATH: package.replace(".", "/"), MODULE: module_name(facts)})
 
 
-def _place(path: str) -> str:
-    """Where a source lies in a package: its module has one source set, for one model."""
-    return re.sub(r"^(\w+/src)/\w+/kotlin/", r"\1/main/kotlin/", path)
+def _modules(facts: AppFacts) -> list[str]:
+    """The modules of a package."""
+    held = {
+        "model": True,
+        "bench": facts.texts is not None,
+        "sample": bool(sample_sets(facts)),
+        "model_json": bool(kotlin_schemas(facts)),
+        "model_pack": facts.in_asset_pack,
+    }
+    return [name for name, is_held in held.items() if is_held]
 
 
-def _paths(facts: AppFacts, project: Project) -> list[str]:
-    """The project's files that a bundle needs."""
-    own = [f"model/src/{name}" for name in runtime_of(facts).source_sets(facts)]
-    pack = ["model_pack/build.gradle.kts"] if facts.in_asset_pack else []
-    json = ["model_json"] if kotlin_schemas(facts) else []
-    checked = ["buildSrc/src/main/java/dev/edgec/PageSizeCheck.java"] if facts.texts is not None else []
-    return [*_SCRIPTS, *pack, *checked, *project.sources([*own, *json, *_apps(facts)]), *_settings(facts)]
+def sample_sets(facts: AppFacts) -> tuple[str, ...]:
+    """The source sets of the sample; none where there is no sample."""
+    if facts.audio is not None:
+        return ("transcribe",)
+    if facts.texts is None:
+        return ()
+    return ("chat", "text" if facts.vision is None else "vision")
 
 
-def _apps(facts: AppFacts) -> list[str]:
-    """The folders of the apps' sources next to the model."""
-    return [*(["bench/src"] if facts.texts is not None else []), *kotlin_sources(facts)]
+def _paths(facts: AppFacts, modules: Sequence[str], project: Project) -> list[str]:
+    """The project's files that a bundle needs, but for those that are written anew."""
+    sets = {"model": runtime_of(facts).source_sets(facts), "sample": sample_sets(facts)}
+    folders = [f"{module}/src/{name}" for module in modules for name in sets.get(module, ("main",))]
+    checked = ["buildSrc"] if "bench" in modules else []
+    found = project.files([*folders, *checked])
+    scripts = [f"{module}/build.gradle.kts" for module in modules]
+    return [*_SCRIPTS, *scripts, *(path for path in found if not path.startswith((_NATIVE, _RESOURCES)))]
 
 
-def _settings(facts: AppFacts) -> list[str]:
-    """The build scripts and manifests of the modules next to the model."""
-    modules = {folder.partition("/")[0]: None for folder in _apps(facts)}
-    scripts = [f"{module}/{name}" for module in modules for name in ("build.gradle.kts", _MANIFEST)]
-    json = ["model_json/build.gradle.kts"] if kotlin_schemas(facts) else []
-    return [*scripts, *json, *(["buildSrc/build.gradle.kts"] if facts.texts is not None else [])]
+def _root_script(facts: AppFacts) -> bytes:
+    """The project's own script; the plug-in of an AI pack is fetched only where there is one."""
+    text = (ANDROID / "build.gradle.kts").read_text(encoding="utf-8")
+    packed = text.replace("\n}\n", '\n    id("com.android.ai-pack") apply false\n}\n')
+    return (packed if facts.in_asset_pack else text).encode()
+
+
+def _schemas(facts: AppFacts, project: Project) -> Files:
+    """The names of the bundle's schemas, as constants for the app's code."""
+    constants = kotlin_schemas(facts)
+    path = project.named(f"model/src/main/kotlin/{_PATH}/SchemaNames.kt")
+    text = f"{_BANNER}package {PACKAGE}\n\n/** The schemas of the bundle. */\nobject Schemas {{{constants}\n}}\n"
+    return {path: project.named(text).encode()} if constants else {}

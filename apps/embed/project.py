@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from edgec.apps.embed.template_text import SUFFIX, fill
-
 _ROOT = Path(str(files("edgec.apps")))
 SWIFT, ANDROID = _ROOT / "swift", _ROOT / "android"
 MODULE = "SampleKit"
 """The name of the Swift module in the repository, which a package replaces by its model's."""
 PACKAGE = "dev.edgec.sample"
 """The Kotlin package in the repository, likewise."""
+_SOURCES = (".swift", ".kt")
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,11 @@ class Project:
         root: its folder in the repository.
         banner: the comment that begins every copied source.
         names: a word of the sample -> that of the model.
-        values: the text for every placeholder of its templates.
     """
 
     root: Path
     banner: str
     names: Mapping[str, str]
-    values: Mapping[str, str]
 
     def named(self, text: str) -> str:
         """A text with the model's names in the place of the sample's, in one pass."""
@@ -40,17 +37,12 @@ class Project:
         return re.sub("|".join(map(re.escape, words)), lambda match: self.names[match[0]], text)
 
     def copied(self, path: str) -> bytes:
-        """A file with the model's names and values."""
-        place = self.root / path
-        text = (place if place.is_file() else Path(f"{place}{SUFFIX}")).read_text(encoding="utf-8")
-        text = self.named(text) if place.is_file() else fill(self.named(text), self.values)
+        """A file with the model's names."""
+        text = self.named((self.root / path).read_text(encoding="utf-8"))
         return (self.banner + text if path.endswith(_SOURCES) else text).encode()
 
-    def sources(self, folders: Iterable[str]) -> Iterator[str]:
-        """The paths of the sources in these folders, in the order of the folders."""
+    def files(self, folders: Iterable[str]) -> Iterator[str]:
+        """The paths of the files in these folders, in the order of the folders."""
         for folder in folders:
-            paths = (str(path.relative_to(self.root)).removesuffix(SUFFIX) for path in (self.root / folder).rglob("*"))
-            yield from sorted(path for path in paths if path.endswith(_SOURCES))
-
-
-_SOURCES = (".swift", ".kt")
+            paths = (path for path in (self.root / folder).rglob("*") if path.is_file())
+            yield from sorted(path.relative_to(self.root).as_posix() for path in paths)

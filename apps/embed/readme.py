@@ -13,7 +13,8 @@ from edgec.apps.embed.readme_sections import (
     swift_schema_section,
 )
 from edgec.apps.embed.swift_engine import c_target
-from edgec.apps.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
+from edgec.apps.embed.swift_facts import bundle_folder
+from edgec.apps.embed.swift_manifest import tokenizers_version
 from edgec.apps.embed.template_text import READMES, fill, load, module_name
 from edgec.installation import __version__
 
@@ -282,7 +283,7 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
     if glue.products:
         lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
     if facts.has_tokenizer:
-        lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
+        lines.append(f"that swift-transformers ({tokenizers_version()} or a later 1.x) gives every golden text its ids")
     if facts.has_chat_template:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
     if facts.vision is not None:

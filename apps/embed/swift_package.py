@@ -15,14 +15,16 @@ from edgec.apps.embed.app_settings import (
     xcconfig,
 )
 from edgec.apps.embed.constrained_calls import FOLDER, HoldCalls
+from edgec.apps.embed.facts_json import FACTS
 from edgec.apps.embed.glue import Glue, glue_for
 from edgec.apps.embed.project import MODULE, SWIFT, Project
 from edgec.apps.embed.readme import readme
-from edgec.apps.embed.sample_pieces import MICROPHONE
-from edgec.apps.embed.sample_pieces import swift_sources as sample
+from edgec.apps.embed.schema_constants import swift_schemas
 from edgec.apps.embed.swift_engine import c_target_files
-from edgec.apps.embed.swift_values import bundle_folder, swift_values
+from edgec.apps.embed.swift_facts import bundle_folder, model_states, swift_facts
+from edgec.apps.embed.swift_manifest import MANIFEST, package_manifest
 from edgec.apps.embed.template_text import module_name
+from edgec.apps.embed.typed_predictions import predictions
 from edgec.apps.embed.written_package import AppPackage
 from edgec.apps.embed.xcode_project import BENCH, xcode_project
 from edgec.bundle.folder import Bundle
@@ -31,6 +33,11 @@ from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tools import Tool
 from edgec.installation import __version__
 
+_BANNER = (
+    f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
+    "// No Mac has compiled this source; edgec's tests compile it on Linux, over stand-ins for Apple's frameworks.\n"
+)
+_MICROPHONE = {"INFOPLIST_KEY_NSMicrophoneUsageDescription": "What you say is written down on this device."}
 _JOB = {
     "device": "ios:UDID",
     "prompt_tokens": 128,
@@ -62,12 +69,14 @@ def swift_package(
     facts = app_facts(bundle, "ios", key, tools, hold)
     glue = glue_for(facts)
     module = module_name(facts)
-    project = _project(facts, glue)
+    project = Project(SWIFT, _BANNER, {MODULE: module})
     folders = [f"Sources/{MODULE}/{name}" for name in _sources(facts, glue)]
+    sources = {Path(path).name: project.copied(path) for path in project.files(folders)}
     texts: Files = {
-        "Package.swift": project.copied("Package.swift"),
+        MANIFEST: package_manifest(facts, glue),
         "README.md": readme(facts, glue).encode(),
-        **{f"Sources/{module}/{Path(path).name}": project.copied(path) for path in project.sources(folders)},
+        **{f"Sources/{module}/{name}": content for name, content in {**sources, **_generated(facts, glue)}.items()},
+        f"Sources/{module}/Resources/{FACTS}": swift_facts(facts, glue),
         **_settings(facts, glue),
         **c_target_files(facts, glue, project),
         **_apps(facts, glue, project),
@@ -92,9 +101,28 @@ def _held(facts: AppFacts) -> Files:
     return {} if held is None else {f"{folder}/{name}": content for name, content in held.files.items()}
 
 
-def _project(facts: AppFacts, glue: Glue) -> Project:
-    values = swift_values(facts, glue)
-    return Project(SWIFT, f"{values['banner']}\n", {MODULE: module_name(facts)}, values)
+def _generated(facts: AppFacts, glue: Glue) -> dict[str, bytes]:
+    """The sources that are made for a bundle, since Swift wants its names and types."""
+    constants = swift_schemas(facts)
+    made = {
+        "SchemaNames.swift": f"extension ModelSchema {{{constants}\n}}\n" if constants else "",
+        "Predictions.swift": predictions(facts.manifest.methods) if not facts.has_tokenizer else "",
+        "ModelStates.swift": model_states(facts) if glue.runtime == "RuntimeCoreAI" else "",
+    }
+    return {name: (_BANNER + text).encode() for name, text in made.items() if text}
+
+
+def sample(facts: AppFacts) -> tuple[str, tuple[str, ...]] | None:
+    """The name of the sample's app, and the folders of its sources; None where there is no sample."""
+    if facts.audio is not None:
+        return "EdgecTranscribe", ("Sample/EdgecTranscribe", "Sample/Shared")
+    if facts.texts is None:
+        return None
+    return "EdgecChat", (
+        "Sample/EdgecChat",
+        "Sample/Shared",
+        "Sample/Text" if facts.vision is None else "Sample/Vision",
+    )
 
 
 def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
@@ -148,7 +176,7 @@ def _apps(facts: AppFacts, glue: Glue, project: Project) -> Files:
 def _app(folder: str, app: str, folders: Sequence[str], facts: AppFacts, glue: Glue, project: Project) -> Files:
     """An app in a folder of the package: sources, project, entitlements where needed."""
     module, rights = module_name(facts), bench_entitlements(facts)
-    sources = {Path(path).name: project.copied(path) for path in project.sources(folders)}
+    sources = {Path(path).name: project.copied(path) for path in project.files(folders)}
     xcode = xcode_project(
         app,
         module,
@@ -157,7 +185,7 @@ def _app(folder: str, app: str, folders: Sequence[str], facts: AppFacts, glue: G
         glue.minimum_os,
         entitlements=f"{app}.entitlements" if rights is not None else None,
         folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
-        stated=MICROPHONE if facts.audio is not None else {},
+        stated=_MICROPHONE if facts.audio is not None else {},
     )
     return {
         f"{folder}/{app}.xcodeproj/project.pbxproj": xcode,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.apps.embed.project import PACKAGE
-from edgec.apps.embed.template_text import fill
-from edgec.apps.embed.tokenizer_plan import tokenizer_plan
+from edgec.apps.embed.tokenizer_plan import tokenizer_values
 from tests.apps.kotlin_compiler import STAND_INS, compiled
 from tests.apps.project_files import in_android
 from tests.apps.tokenizer_samples import sample
@@ -18,7 +17,7 @@ from tests.apps.tokenizer_samples import sample
 _SHARED = (
     *("AddedTokens", "CharacterClasses", "Decoders", "MergeTable", "Normalizers", "Splitters", "Tokenizer"),
     *("TokenizerFile", "BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel"),
-    *("TextStream", "EdgecException"),
+    *("TokenizerSteps", "TextStream", "EdgecException", "Facts", "JsonText"),
 )
 
 
@@ -26,14 +25,12 @@ class KotlinTokenizers:
     """The process of the compiled Kotlin tokenizers; every answer is JSON."""
 
     def __init__(self, names: Iterable[str], folder: Path) -> None:
-        sources = [self._source(folder, name, {}, name) for name in _SHARED]
         for name in names:
             sample(name).save(str(folder / f"{name}.json"))
-            values = dict(tokenizer_plan(folder / f"{name}.json").values)
-            sources.append(self._source(folder, "TokenizerSteps", values, f"Steps_{name}"))
+            (folder / f"{name}.steps.json").write_text(json.dumps(tokenizer_values(folder / f"{name}.json")))
+        sources = [self._source(folder, name) for name in _SHARED]
         main = (STAND_INS / "TokenizerMain.kt.txt").read_text().replace("PACKAGE", PACKAGE)
-        plans = "\n".join(f'    "{name}" to Steps_{name},' for name in names)
-        (folder / "Main.kt").write_text(main.replace("PLANS", plans))
+        (folder / "Main.kt").write_text(main)
         classes = compiled([STAND_INS / "JsonReader.kt", *sources, folder / "Main.kt"], folder / "classes")
         line = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, f"{PACKAGE}.MainKt"]
         self._process = subprocess.Popen(
@@ -41,10 +38,9 @@ class KotlinTokenizers:
         )
 
     @staticmethod
-    def _source(folder: Path, template: str, values: dict[str, str], name: str) -> Path:
-        text = fill(in_android(template), values)
+    def _source(folder: Path, name: str) -> Path:
         path = folder / f"{name}.kt"
-        path.write_text(text.replace("object TokenizerSteps", f"object {name}"))
+        path.write_text(in_android(name))
         return path
 
     def ask(self, name: str, **request: Any) -> Any:

@@ -8,7 +8,6 @@ import tree_sitter_swift
 from tree_sitter import Language, Node, Parser
 
 from edgec.apps.embed.project import SWIFT
-from edgec.apps.embed.template_text import SUFFIX
 from edgec.apps.embed.written_package import AppPackage
 
 _PARSER = Parser(Language(tree_sitter_swift.language()))
@@ -21,7 +20,7 @@ def parse(source: str) -> Node:
 
 def in_tree(name: str) -> str:
     """The source of a Swift file as it lies in the repository."""
-    (path,) = (path for path in SWIFT.rglob("*") if path.name in (f"{name}.swift", f"{name}.swift{SUFFIX}"))
+    (path,) = (path for path in SWIFT.rglob("*") if path.name in (f"{name}.swift",))
     return path.read_text()
 
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from edgec.apps.embed import engine_project
 from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, GPU, ONNX, android_bundle
-from tests.apps.project_files import in_android
+from tests.apps.project_files import facts_of, in_android
 
 CPP = "model/src/main/cpp"
 HEADER = b"12345678eh00\x20\0\0\0"
@@ -37,6 +36,11 @@ def text(package: AppPackage, path: str) -> str:
     return content.decode()
 
 
+def values(package: AppPackage) -> str:
+    """What the CMake project reads of the model."""
+    return text(package, f"{CPP}/values.cmake")
+
+
 def kotlin(package: AppPackage, name: str) -> str:
     """The source of the model's Kotlin file ``name``."""
     return text(package, next(path for path in package.files if path.endswith(f"/{name}.kt")))
@@ -57,8 +61,8 @@ def test_the_project_compiles_every_source_of_the_engine_and_the_kernels(package
     wanted = {path.relative_to(SOURCES).as_posix() for path in there}
     carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
     assert carried == wanted and len(wanted) > 50
-    listed = re.findall(r"^  edgec/(\S+\.cpp)$", text(package, f"{CPP}/CMakeLists.txt"), re.MULTILINE)
-    assert sorted(listed) == sorted(name for name in wanted if name.endswith(".cpp"))
+    (folders,) = re.findall(r"^set\(EDGEC_FOLDERS (.*)\)$", values(package), re.MULTILINE)
+    assert {name.partition("/")[0] for name in wanted if name.endswith(".cpp")} == set(folders.split())
     included = set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/edgec_jni.cpp")))
     for header in ("edgec_jni.h", "edgec_decoder_jni.h"):
         included |= set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/{header}")))
@@ -76,14 +80,19 @@ def test_the_build_states_pages_version_and_operators(package: AppPackage) -> No
     project = text(package, f"{CPP}/CMakeLists.txt")
     assert "-Wl,-z,max-page-size=16384" in project and "-O3 -ffp-contract=off" in project
     assert "CMAKE_CXX_VISIBILITY_PRESET hidden" in project and "CMAKE_CXX_STANDARD 17" in project
-    assert 'EDGEC_EXECUTORCH_VERSION "1.5.1"' in project
+    project = values(package)
+    assert (
+        'set(EDGEC_EXECUTORCH_VERSION "1.5.1")' in project
+        and 'EDGEC_ENGINE "${CMAKE_CURRENT_LIST_DIR}/edgec"' in project
+    )
     # ExecuTorch's core has the operators on sizes and numbers, and edgec's sources its own.
     assert re.findall(r"^  (\w+::\S+)$", project, re.MULTILINE) == ["aten::mul.out"]
     assert "set(EDGEC_XNNPACK OFF)" in project and "set(EDGEC_QUANTIZED_OPERATORS OFF)" in project
     gradle = text(package, "model/build.gradle.kts")
     assert "-DANDROID_STL=c++_static" in gradle and 'path = file("src/main/cpp/CMakeLists.txt")' in gradle
-    assert re.search(r'ndkVersion = "28\.[\d.]+"', gradle) and 'abiFilters += "arm64-v8a"' in gradle
-    assert "org.pytorch" not in gradle and not [path for path in package.files if b"@@" in content(package, path)]
+    properties = text(package, "gradle.properties")
+    assert re.search(r"^edgecNdk=28\.[\d.]+$", properties, re.MULTILINE) and 'abiFilters += "arm64-v8a"' in gradle
+    assert "\nedgecRuntime=\n" in properties and not [path for path in package.files if b"@@" in content(package, path)]
 
 
 def content(package: AppPackage, path: str) -> bytes:
@@ -97,14 +106,14 @@ def test_kotlin_c_and_r8_name_the_same_functions(package: AppPackage) -> None:
     defined = set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/edgec_jni.cpp")))
     texts = {"openSchema", "beginText", "maskLogits", "takeToken", "closeText", "closeSchema"}
     assert declared == defined == {"open", "forward", "state", "reset", "useAdapter", "close"} | texts
-    project, place = text(package, f"{CPP}/CMakeLists.txt"), package.module.replace(".", "_")
-    assert f"EDGEC_JNI_PREFIX=Java_{place}_NativeEngine_" in project
-    assert f'EDGEC_JNI_FAILURE="{package.module.replace(".", "/")}/EngineFailed"' in project
-    library = re.search(r'System\.loadLibrary\("(\w+)"\)', kotlin(package, "NativeEngine"))
-    assert library is not None and f"add_library({library[1]} SHARED" in project
-    assert f'targets += "{library[1]}"' in text(package, "model/build.gradle.kts")
+    library = f"edgec_{package.module.rpartition('.')[2]}"
+    assert f"set(EDGEC_PACKAGE {package.module})\n" in values(package) and f"set(EDGEC_LIBRARY {library})\n" in values(
+        package
+    )
+    assert facts_of(package)["model"]["library"] == library
+    assert f"\nedgecLibrary={library}\n" in text(package, "gradle.properties")
     rules = text(package, "model/consumer-rules.pro").splitlines()
-    for name in engine_project.NATIVE_CLASSES:
+    for name in ("NativeEngine", "EngineFailed"):
         assert f"-keep class {package.module}.{name} {{ *; }}" in rules
 
 
@@ -151,8 +160,8 @@ def test_what_could_become_another_build_is_refused(named: Runtime, tmp_path: Pa
 
 def test_a_bundles_name_becomes_plain_letters(tmp_path: Path) -> None:
     odd = android_bundle(tmp_path, OWN, name='"; $(touch x) ${y} \\ \u2028 @@package@@')
-    project = text(gradle_modules(odd), f"{CPP}/CMakeLists.txt")
-    assert re.search(r"^project\(edgec_[a-z0-9]+ LANGUAGES C CXX\)$", project, re.MULTILINE)
+    project = values(gradle_modules(odd))
+    assert re.search(r"^set\(EDGEC_LIBRARY edgec_[a-z0-9]+\)$", project, re.MULTILINE)
     assert "touch" not in project.replace("touchxypackage", "")
 
 
@@ -167,8 +176,8 @@ def test_delegates_alone_ask_for_the_engine_and_xnnpack_is_linked_where_it_is_na
     plain = with_artifact(tmp_path / "plain", CPU, b"XnnpackBackend")
     assert f"{CPP}/CMakeLists.txt" not in plain.files
     linear = with_artifact(tmp_path / "linear", CPU, b"EdgecLinear")
-    assert "set(EDGEC_XNNPACK OFF)" in text(linear, f"{CPP}/CMakeLists.txt")
+    assert "set(EDGEC_XNNPACK OFF)" in values(linear)
     both = with_artifact(tmp_path / "both", CPU, b"EdgecLinear XnnpackBackend")
-    assert "set(EDGEC_XNNPACK ON)" in text(both, f"{CPP}/CMakeLists.txt")
+    assert "set(EDGEC_XNNPACK ON)" in values(both)
     # XNNPACK packs a second copy of the weights; edgec's kernels read them where they lie.
     assert linear.needed_bytes < both.needed_bytes

@@ -17,6 +17,7 @@ from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from tests.apps.audio_bundles import MOONSHINE, fixed_audio_manifest, fixed_audio_placeholder
 from tests.apps.ios_bundles import CHUNK, CONTEXT, with_method
+from tests.apps.project_files import facts_of, renamed_in
 from tests.apps.static_packages import assert_c_target, assert_included_alone
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.swift_toolchain import Swift
@@ -45,11 +46,11 @@ def test_the_package_holds_a_transcriber_over_core_ml(tmp_path: Path) -> None:
     assert held >= OWN and not held & ENGINE
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     calls = text(package, f"Sources/{package.module}/SpeechCoreML.swift")
-    assert f"start + place + chunk <= {CONTEXT}\n" in calls
+    assert "start + place + chunk <= SpeechFacts.slots" in calls
     apps = {Path(path).parts[0] for path in package.files}
     assert "Sample" in apps and "Bench" not in apps
-    facts = text(package, f"Sources/{package.module}/SpeechFacts.swift")
-    assert "windowSamples = 16000\n" in facts and "goldenValues = 1600\n" in facts
+    facts = facts_of(package)["speech"]
+    assert (facts["windowSamples"], facts["goldenValues"]) == (16_000, 1600)
 
 
 def test_the_c_target_has_the_sources_of_speech_under_names_of_its_own(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_the_c_target_has_the_sources_of_speech_under_names_of_its_own(tmp_path:
     assert_c_target(package, speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
     # The struct's destructor has a name of its own as well; that of two packages would be merged.
     manifest = text(package, "Package.swift")
-    assert f'.define("EdgecAudio", to: "{package.module}_EdgecAudio")' in manifest
+    assert "EdgecAudio" in renamed_in(package) and '"EdgecAudio"' in manifest
 
 
 def test_speech_without_the_engine_includes_its_own_sources_alone() -> None:

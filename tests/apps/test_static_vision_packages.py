@@ -17,6 +17,7 @@ from edgec.bundle.image_preparation import PreparationFile
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from tests.apps.ios_bundles import with_method
+from tests.apps.project_files import facts_of
 from tests.apps.static_packages import assert_c_target, assert_included_alone
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.swift_toolchain import Swift
@@ -51,10 +52,10 @@ def test_the_package_holds_a_language_model_with_eyes(info: Any, tmp_path: Path)
     decoder, model = (
         text(package, f"Sources/{package.module}/{name}.swift") for name in ("DecoderStatic", "EdgecModel")
     )
-    assert "vision.values(facts, start: start, count: last + 1)" in decoder
-    assert "session.begin(prompt, isolation: self)" in model and "ModelDecoder(runtime, bundle)" in model
-    facts = text(package, f"Sources/{package.module}/DecoderFacts.swift")
-    assert "context = 128\n" in facts and "prefillChunk = 64\n" in facts and "slots = 128\n" in facts
+    assert "rows?.values(facts, start: start, count: last + 1)" in decoder
+    assert "session.begin(prompt, isolation: self)" in model and "Session(runtime, bundle)" in model
+    facts = facts_of(package)["decoder"]
+    assert (facts["context"], facts["prefillChunk"], facts["slots"]) == (128, 64, 128)
     apps = {Path(path).parts[0] for path in package.files}
     assert {"Bench", "Sample"} <= apps and any(path.endswith("PictureButton.swift") for path in package.files)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import plistlib
 import re
 from dataclasses import MISSING
@@ -86,8 +87,8 @@ def test_a_bundle_outside_the_package_is_a_folder_of_the_bench_app(
     (folder,) = _carried(objects)
     assert [name for name in files if name.startswith(f"{folder.removeprefix('../')}/")]
     assert [o for o in objects.values() if o.get("path") == folder and o["lastKnownFileType"] == "folder"]
-    facts = next(str(files[name]) for name in files if name.endswith("/ModelFacts.swift"))
-    assert f'public static let bundleFolder = "{Path(folder).name}"' in facts
+    facts = next(bytes(files[name]) for name in files if name.endswith("/facts.json"))
+    assert json.loads(facts)["model"]["bundleFolder"] == Path(folder).name
     run = str(files["Bench/EdgecBench/BenchRun.swift"])
     assert "LoadOptions(bundle: folder)" in run and "EdgecModel.load()" not in run
 

@@ -13,7 +13,7 @@ protocol SoundSource: AnyObject {
 
 /// What is said, in writing, and when the model is in memory. It knows nothing of screens, so that it can be tested.
 @MainActor @Observable
-final class TranscribeModel {
+final class TranscribeModel: SystemListener {
     enum Stage: Equatable {
         case unloaded
         case loading(LoadStep)

@@ -1,6 +1,6 @@
 import PhotosUI
-import SwiftUI
 import SampleKit
+import SwiftUI
 
 /// The system's picker of photos, which needs no permission: the app gets the bytes of what was chosen.
 struct PictureButton: View {
@@ -19,7 +19,9 @@ struct PictureButton: View {
         picked = nil
         Task {
             do {
-                if let data = try await item.loadTransferable(type: Data.self) { chat.attach(ModelImage(data: data)) }
+                if let data = try await item.loadTransferable(type: Data.self) {
+                    chat.attach(Pictures(images: chat.chosen.images + [ModelImage(data: data)]))
+                }
             } catch {
                 chat.cannotAttach(error)
             }

@@ -2,7 +2,7 @@ import CryptoKit
 import Foundation
 
 /// A file of the bundle as the manifest lists it.
-struct BundleFile: Hashable {
+struct BundleFile: Hashable, Decodable {
     let path: String
     let bytes: Int
     let sha256: String

@@ -1,14 +1,14 @@
 import Foundation
 
 /// One input or output of a method; a negative dimension varies from call to call.
-struct TensorFacts {
+struct TensorFacts: Decodable {
     let name: String
     let dtype: String
     let shape: [Int]
 }
 
 /// One entry point of the artifact.
-struct MethodFacts {
+struct MethodFacts: Decodable {
     let name: String
     let inputs: [TensorFacts]
     let outputs: [TensorFacts]

@@ -1,7 +1,7 @@
 
 /// The artifact's vision encoder: the function `see` makes rows of the tiles of images, which a decoder with static methods reads in
 /// the places of a prompt's image tokens.
-final class Vision {
+final class Vision: RowSource {
     private let preparation: ImagePreparation
     private let runtime: any Runtime
     private let method: MethodFacts
@@ -112,7 +112,16 @@ final class Vision {
     }
 }
 
-extension ModelDecoder {
+/// A decoder with static methods and what reads its images.
+final class VisionDecoder {
+    let vision: Vision
+    private let decoder: ModelDecoder
+
+    init(_ runtime: any Runtime, _ bundle: CheckedBundle) throws {
+        vision = try Vision(runtime, bundle)
+        decoder = try ModelDecoder(runtime, vision)
+    }
+
     /// Put images into the places of a prompt; returns how many of its first tokens the cache may still hold.
     func begin(_ prompt: [Int], _ images: [Pixels], isolation: isolated (any Actor)?) async throws -> Int {
         try await vision.begin(prompt, images, isolation: isolation)
@@ -121,6 +130,11 @@ extension ModelDecoder {
     /// The same for the tile of the bundle's golden vector.
     func beginProbe(_ prompt: [Int], isolation: isolated (any Actor)?) async throws -> Int {
         try await vision.beginProbe(prompt, isolation: isolation)
+    }
+
+    /// Feed 1...`ModelLimits.prefillChunk` tokens from position `start` on; the logits after the last one.
+    func logits(_ tokens: [Int], start: Int, isolation: isolated (any Actor)?) async throws -> [Float] {
+        try await decoder.logits(tokens, start: start, isolation: isolation)
     }
 
     /// As many tokens as a call takes that holds all that they see, of a prompt that is read from `start` to `end`.

@@ -1,10 +1,23 @@
 
 /// Keeps track of the tokens in the cache, and feeds the decoder to make it hold others.
 final class Session {
+    /// What a prompt has only in pieces.
+    static let pieced = "tools"
     private let decoder: any Decoder
     private var cached: [Int] = []
 
-    init(_ decoder: any Decoder) { self.decoder = decoder }
+    init(_ runtime: ModelRuntime, _ bundle: CheckedBundle) throws { decoder = try ModelDecoder(runtime) }
+
+    /// The tokens of a conversation in the pieces of a prompt.
+    func prompt(_ messages: [ChatMessage], _ pieces: PromptPieces, _ tokenization: Tokenization) throws -> [Int] {
+        tokenization.encode(plain: try pieces.render(messages))
+    }
+
+    /// Begin an answer: there are no images that take their places in the prompt.
+    func begin(_ prompt: [Int], isolation: isolated (any Actor)?) async throws {}
+
+    /// The same for the prompt of a golden vector.
+    func beginProbe(_ prompt: [Int], isolation: isolated (any Actor)?) async throws {}
 
     /// Make the cache hold `tokens`, without recomputing the leading ones that it holds already.
     ///
@@ -45,4 +58,9 @@ final class Session {
         let kept = max(0, min(common, tokens.count - 1))
         return CacheFacts.canRewind || kept == cached.count ? kept : 0
     }
+}
+
+extension EdgecModel {
+    /// The tokens of a conversation after the bundle's system prompt.
+    func prompt(_ messages: [ChatMessage]) throws -> [Int] { try tokenization.encode(afterSystemPrompt: messages) }
 }

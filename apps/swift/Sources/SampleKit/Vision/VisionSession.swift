@@ -1,11 +1,13 @@
 
 /// Keeps track of the tokens in the cache and of the images among them, and feeds the decoder to make it hold others.
 final class Session {
-    private let decoder: ModelDecoder
+    /// What a prompt has only in pieces.
+    static let pieced = "tools and images"
+    private let decoder: VisionDecoder
     private var cached: [Int] = []
     private var next: (tokens: [Int], images: [Pixels])?
 
-    init(_ decoder: ModelDecoder) { self.decoder = decoder }
+    init(_ runtime: ModelRuntime, _ bundle: CheckedBundle) throws { decoder = try VisionDecoder(runtime, bundle) }
 
     /// The tokens of a text about images, which are decoded and checked; `begin` lets the model see them.
     ///

@@ -1,18 +1,18 @@
 import SampleKitEngine
 
 /// Feeds tokens and rows of images to the artifact's decoder in edgec's engine, which keeps the cache.
-final class ModelDecoder {
+final class VisionDecoder {
     let vision: Vision
     private let engine: EngineSession
     /// Keeps the session open.
     private let runtime: ModelRuntime
 
-    init(_ runtime: ModelRuntime) throws {
+    init(_ runtime: ModelRuntime, _ bundle: CheckedBundle) throws {
         self.runtime = runtime
         // The decoder comes last where there is more than one method.
         guard let method = ModelFacts.methods.last else { throw EdgecError.runtimeDiffers("there is no method") }
         engine = try runtime.session(method)
-        vision = try Vision(runtime.bundle)
+        vision = try Vision(bundle)
     }
 
     /// Put images into the places of a prompt; returns how many of its first tokens the cache may still hold.

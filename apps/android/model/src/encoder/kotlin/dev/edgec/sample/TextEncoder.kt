@@ -17,7 +17,7 @@ internal class ReadText(val tokens: List<Int>, val unpooled: Int)
 
 /** Reads texts as the model's authors do: tokens, cut where asked, padded where the artifact has one length. */
 internal class TextEncoder(bundle: File, runtime: ModelRuntime) {
-    private val tokenizer = Tokenizer(TokenizerSteps, File(bundle, "tokenizer/tokenizer.json"))
+    private val tokenizer = Tokenizer(TokenizerSteps.OF_MODEL, File(bundle, "tokenizer/tokenizer.json"))
     private val model = ModelEncoder(runtime)
 
     /** Token ids of a text, with those around it. */

@@ -5,7 +5,7 @@ import java.io.File
 /** A part of a text on its way to tokens; [token] is set once it is one. */
 internal class Piece(val text: String, val atStart: Boolean, val token: Int? = null)
 
-/** The steps from text to tokens and back, in the order of tokenizer.json; `TokenizerSteps` holds this model's. */
+/** The steps from text to tokens and back, in the order of tokenizer.json; `TokenizerSteps` reads this model's. */
 internal interface TokenizerPlan {
     val normalizers: List<Normalizer>
     val splitters: List<Splitter>

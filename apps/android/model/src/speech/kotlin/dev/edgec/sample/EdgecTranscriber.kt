@@ -119,7 +119,7 @@ class EdgecTranscriber private constructor(
                 val bundle = BundleFiles.prepare(context, options.bundle, options.hashAlways, options.progress)
                 MemoryCheck.run(context, bundle.neededBytes)
                 options.progress(LoadStep.Loading)
-                val tokenizer = Tokenizer(TokenizerSteps, File(bundle.folder, "tokenizer/tokenizer.json"))
+                val tokenizer = Tokenizer(TokenizerSteps.OF_MODEL, File(bundle.folder, "tokenizer/tokenizer.json"))
                 val runtime = SpeechRuntime(bundle.folder)
                 try {
                     if (!bundle.isDone("golden")) {

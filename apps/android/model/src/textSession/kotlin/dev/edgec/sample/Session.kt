@@ -5,6 +5,13 @@ internal class Session(runtime: ModelRuntime) {
     private val decoder = ModelDecoder(runtime)
     private val cached = ArrayList<Int>()
 
+    /** Begin an answer: there are no images that take their places in the [prompt]. */
+    @Suppress("UNUSED_PARAMETER")
+    fun begin(prompt: List<Int>, goOn: () -> Unit = {}) = Unit
+
+    /** The same for the prompt of a golden vector. */
+    fun beginProbe(prompt: List<Int>) = begin(prompt)
+
     /**
      * Make the cache hold [tokens] without recomputing what it holds already; returns the logits after the last.
      * [goOn] is called before each call of the model, and may end it.
@@ -38,3 +45,10 @@ internal class Session(runtime: ModelRuntime) {
         return if (TextFacts.CAN_REWIND || kept == cached.size) kept else 0
     }
 }
+
+/** The tokens of a conversation up to where the assistant answers. */
+internal fun EdgecModel.prompt(messages: List<ChatMessage>): List<Int> = tokenization.encode(messages)
+
+/** The same in the [pieces] of a prompt, else by the template with these [switches]. */
+internal fun EdgecModel.prompt(messages: List<ChatMessage>, pieces: PromptPieces?, switches: Map<String, Boolean>): List<Int> =
+    tokenization.encode(messages, pieces, switches)

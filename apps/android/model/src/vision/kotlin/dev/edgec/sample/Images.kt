@@ -71,13 +71,15 @@ suspend fun EdgecModel.generateJson(
 ): String = whole(options, schema) { session.prompt(prompt, images, false, tokenization) }
 
 /** The tokens of a conversation with its images. */
-internal fun EdgecModel.seen(messages: List<ChatMessage>): List<Int> {
+internal fun EdgecModel.prompt(messages: List<ChatMessage>): List<Int> {
     val plain = ChatPrompt.KNOWN && messages.all { it.images.isEmpty() }
-    return if (plain) tokenization.encode(messages) else seen(messages, ReplyFacts.plain[0])
+    return if (plain) tokenization.encode(messages) else prompt(messages, ReplyFacts.plain[0], mapOf())
 }
 
 /** The tokens of a conversation with its images, in the [pieces] of a prompt. */
-internal fun EdgecModel.seen(messages: List<ChatMessage>, pieces: PromptPieces?): List<Int> {
+internal fun EdgecModel.prompt(
+    messages: List<ChatMessage>, pieces: PromptPieces?, @Suppress("UNUSED_PARAMETER") switches: Map<String, Boolean>,
+): List<Int> {
     val images = messages.flatMap { it.images }
     if (images.isEmpty() || pieces == null) return tokenization.encode(messages, pieces, mapOf())
     return session.prompt(pieces.render(messages), images, true, tokenization)

@@ -1,7 +1,5 @@
 package dev.edgec.sample.sample
 
-import dev.edgec.sample.EncodedImage
-import dev.edgec.sample.ModelImage
 import androidx.activity.compose.rememberLauncherForActivityResult
 import androidx.activity.result.PickVisualMediaRequest
 import androidx.activity.result.contract.ActivityResultContracts.PickVisualMedia
@@ -9,13 +7,14 @@ import androidx.compose.material3.Button
 import androidx.compose.material3.Text
 import androidx.compose.runtime.Composable
 import androidx.compose.ui.platform.LocalContext
+import dev.edgec.sample.EncodedImage
 
 /** The system's picker of photos, which needs no permission; what was chosen can be read for as long as the app runs. */
 @Composable
-fun PictureButton(enabled: Boolean, chosen: (ModelImage) -> Unit) {
+fun PictureButton(enabled: Boolean, chosen: Pictures, choose: (Pictures) -> Unit) {
     val resolver = LocalContext.current.contentResolver
     val picker = rememberLauncherForActivityResult(PickVisualMedia()) { uri ->
-        if (uri != null) chosen(EncodedImage(resolver, uri))
+        if (uri != null) choose(chosen + EncodedImage(resolver, uri))
     }
     Button(onClick = { picker.launch(PickVisualMediaRequest(PickVisualMedia.ImageOnly)) }, enabled = enabled) { Text("Picture") }
 }

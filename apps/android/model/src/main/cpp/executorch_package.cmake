@@ -1,0 +1,16 @@
+# ExecuTorch as its Python package has it: libraries that register their kernels and backends when they are loaded.
+target_include_directories(${EDGEC_LIBRARY} PRIVATE
+  "${EXECUTORCH_ROOT}/include" "${EXECUTORCH_ROOT}/include/executorch/runtime/core/portable_type/c10")
+target_compile_definitions(${EDGEC_LIBRARY} PRIVATE C10_USING_CUSTOM_GENERATED_MACROS ET_EVENT_TRACER_ENABLED)
+set(libraries executorch executorch_kernels_optimized executorch_threadpool)
+if(EDGEC_XNNPACK)
+  list(APPEND libraries executorch_backend_xnnpack)
+endif()
+if(EDGEC_QUANTIZED_OPERATORS)
+  list(APPEND libraries executorch_kernels_quantized)
+endif()
+find_package(Threads REQUIRED)
+target_link_directories(${EDGEC_LIBRARY} PRIVATE "${EXECUTORCH_ROOT}/lib")
+target_link_options(${EDGEC_LIBRARY} PRIVATE -Wl,--no-as-needed)
+target_link_libraries(${EDGEC_LIBRARY} PRIVATE ${libraries} Threads::Threads)
+set_target_properties(${EDGEC_LIBRARY} PROPERTIES BUILD_RPATH "${EXECUTORCH_ROOT}/lib")
