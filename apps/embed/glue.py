@@ -36,12 +36,12 @@ _KERNEL_PRODUCTS = {
 
 @dataclass(frozen=True)
 class Glue:
-    """The choice of Swift templates and libraries for one format.
+    """The choice of Swift sources and libraries for one format.
 
     Attributes:
         minimum_os: the oldest iOS that can load the artifact.
-        runtime: name of the template that executes it.
-        decoder: name of the template that feeds tokens to it.
+        runtime: the folder of sources that executes it.
+        decoder: the folder of sources that feeds tokens to it.
         methods_share_state: prefill and decode write one cache.
         products: of ExecuTorch's Swift package; empty where the system includes the runtime.
         engine: the package compiles edgec's engine and kernels.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -25,11 +25,6 @@ def _character(character: str) -> str:
 def optional(text: str | None) -> str:
     """A string literal, or ``nil``."""
     return "nil" if text is None else string(text)
-
-
-def table(entries: Mapping[str, str]) -> str:
-    """A dictionary literal of texts by name, whose values are Swift source."""
-    return f"[{', '.join(f'{string(name)}: {value}' for name, value in entries.items()) or ':'}]"
 
 
 def boolean(value: bool) -> str:

@@ -1,4 +1,4 @@
-"""Loading templates and filling in their placeholders (``@@name@@``); those that Swift and Kotlin share."""
+"""The templates of READMEs and their placeholders (``@@name@@``), and a module's name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ READMES = Path(str(files(__package__))) / "readmes"
 def load(folder: Path, name: str) -> str:
     """The text of a template in a folder, by its name without ``.template``."""
     return (folder / f"{name}{SUFFIX}").read_text(encoding="utf-8")
-
-
-def places(text: str) -> frozenset[str]:
-    """The names of the placeholders in a template."""
-    return frozenset(_PLACE.findall(text))
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
