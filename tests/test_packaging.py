@@ -66,6 +66,8 @@ def in_tree() -> set[str]:
     for folder in FOLDERS:
         files = (path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", *DATA))
         named |= {f"edgec/{path.relative_to(ROOT)}" for path in files}
+    projects = (path for name in ("swift", "android") for path in (ROOT / "apps" / name).rglob("*"))
+    named |= {f"edgec/{path.relative_to(ROOT)}" for path in projects if path.is_file()}
     named |= {f"edgec/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     return named | {f"edgec/example/{path.name}" for path in (ROOT / "examples" / "tiny-stories").iterdir()}
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from edgec.apps.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.encoder_facts import EncoderFacts
+from edgec.apps.embed.gradle_properties import gradle_version
 from edgec.apps.embed.image_sections import kotlin_image_section
 from edgec.apps.embed.kotlin_text import package_name
-from edgec.apps.embed.page_sizes import LibraryPages, android_project
+from edgec.apps.embed.page_sizes import LibraryPages
 from edgec.apps.embed.readme import plain
 from edgec.apps.embed.readme_sections import (
     audio_readme_values,
@@ -17,7 +18,7 @@ from edgec.apps.embed.readme_sections import (
     kotlin_reply_section,
     kotlin_schema_section,
 )
-from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.apps.embed.template_text import READMES, fill, load, module_name
 from edgec.bundle.manifest import Manifest
 from edgec.installation import __version__
 
@@ -38,16 +39,16 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         target_sdk: of the app.
     """
     name, own = _own(facts, has_chat)
-    return fill(load("edgec.apps.android", name), {**_values(facts, libraries, target_sdk), **own})
+    return fill(load(READMES, name), {**_values(facts, libraries, target_sdk), **own})
 
 
 def _own(facts: AppFacts, has_chat: bool) -> tuple[str, dict[str, str]]:
     """The template of the bundle's kind of model, and its values."""
     if facts.audio is not None:
-        return "README.speech.md", audio_readme_values(facts.audio)
+        return "android_speech.md", audio_readme_values(facts.audio)
     if facts.encoder is not None:
-        return "README.encoder.md", _encoder_values(facts.encoder)
-    return "README.md", _decoder_values(facts, has_chat)
+        return "android_encoder.md", _encoder_values(facts.encoder)
+    return "android.md", _decoder_values(facts, has_chat)
 
 
 def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int) -> dict[str, str]:
@@ -66,7 +67,7 @@ def _values(facts: AppFacts, libraries: Sequence[LibraryPages], target_sdk: int)
         "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
         "format_text": plain(str(manifest.format)),
         "libraries": "\n".join(map(_row, libraries)),
-        "gradle_version": android_project()["versions"]["gradle"],
+        "gradle_version": gradle_version(),
         "target_sdk": str(target_sdk),
         "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,

@@ -1,10 +1,10 @@
-"""The dependencies and templates that an Android app needs to run an artifact, by its format and backend."""
+"""The dependencies and source sets that an Android app needs to run an artifact, by its format and backend."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.bundle.manifest import Manifest
@@ -37,13 +37,12 @@ edgec's tests compile this project for 64-bit Arm Linux, against ExecuTorch's pu
 emulation. No NDK has compiled it.
 """
 _JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0")
-_STATIC = {"ModelDecoder": "DecoderStatic"}
-_TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "StateSize": "StateSize"}
-_ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "StateSize": "OnnxState"}
-_TORCH_ENCODER = {"ModelRuntime": "ModelRuntime", "ModelEncoder": "EncoderTorch"}
-_ONNX_ENCODER = {"ModelRuntime": "OnnxRuntime", "ModelEncoder": "EncoderOnnx"}
+_DYNAMIC = ("executorch", "dynamicDecoder")
+_TORCH_STATIC = ("executorch", "staticDecoder", "executorchState")
+_ONNX_STATIC = ("onnx", "staticDecoder", "onnxState")
+_TORCH_ENCODER = ("executorch", "executorchEncoder")
+_ONNX_ENCODER = ("onnx", "onnxEncoder")
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
-_ORT_CLASSES = ("ai.onnxruntime",)
 # QNN version that each plug-in was built with (``onnxruntime_qnn.build_and_package_info``; its release notes).
 _QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
 
@@ -54,46 +53,41 @@ class AndroidRuntime:
 
     Attributes:
         dependencies: Maven coordinates; {NAME} is the version of one of the manifest's tools.
-        templates: file name in the app -> name of the Kotlin template.
+        decoder: the source sets (folders of ``apps/android/model/src``) that run a language model.
         note: a paragraph for the README.
-        kept: packages whose classes native code looks up by name.
-        absent: packages that the archives refer to but do not contain.
         minimum_sdk: the oldest API level, where it is higher than that of every app.
         accelerated: models run on Hexagon through ONNX Runtime's plug-in.
         uncompressed: extensions of files that the runtime maps into memory.
         compiled: the app compiles edgec's engine and kernels (``engine_project``).
-        encoder: as ``templates``, for sentence encoders; empty where apps cannot hold them.
-        audio: likewise, for models that transcribe speech.
-        vision: in addition to ``templates``, for models that see.
+        encoder: likewise a sentence encoder; empty where apps cannot hold them.
+        audio: likewise a model that transcribes speech.
     """
 
     dependencies: tuple[str, ...]
-    templates: Mapping[str, str]
+    decoder: tuple[str, ...]
     note: str = ""
-    kept: tuple[str, ...] = ("org.pytorch.executorch", "com.facebook.jni", "com.facebook.soloader")
-    absent: tuple[str, ...] = ("com.facebook.infer.annotation", "javax.annotation")
     minimum_sdk: int = 0
     accelerated: bool = False
     uncompressed: tuple[str, ...] = ("pte",)
     compiled: bool = False
-    encoder: Mapping[str, str] = field(default_factory=dict)
-    audio: Mapping[str, str] = field(default_factory=dict)
-    vision: Mapping[str, str] = field(default_factory=dict)
+    encoder: tuple[str, ...] = ()
+    audio: tuple[str, ...] = ()
 
-    def sources(self, facts: AppFacts) -> Mapping[str, str]:
-        """The templates for a bundle: file name in the app -> name of the Kotlin template."""
+    def source_sets(self, facts: AppFacts) -> tuple[str, ...]:
+        """The source sets for a bundle: those of its kind of model, and those of the runtime."""
         if facts.audio is not None:
-            return self.audio
+            return ("main", "texts", "speech", *self.audio)
+        hexagon = ("hexagon",) if self.accelerated else ()
         if facts.encoder is not None:
-            return self.encoder
-        return {**self.templates, **(self.vision if facts.vision is not None else {})}
+            return ("main", "encoder", *self.encoder, *hexagon)
+        senses = "textSession" if facts.vision is None else "vision"
+        return ("main", "texts", "decoder", senses, *self.decoder, *hexagon)
 
 
-def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
-    return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), templates, note, encoder=_TORCH_ENCODER)
+def _executorch(archive: str, decoder: tuple[str, ...], note: str = "") -> AndroidRuntime:
+    return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), decoder, note, encoder=_TORCH_ENCODER)
 
 
-_DYNAMIC = {"ModelRuntime": "ModelRuntime", "ModelDecoder": "DecoderDynamic"}
 RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ("pte", "xnnpack"): _executorch("executorch-android", _DYNAMIC),
     ("pte", "vulkan"): _executorch("executorch-android-vulkan", _TORCH_STATIC, _NEVER_RUN),
@@ -101,8 +95,6 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ("onnx", "onnx"): AndroidRuntime(
         (_ORT,),
         _ONNX_STATIC,
-        kept=_ORT_CLASSES,
-        absent=(),
         uncompressed=("onnx", "bin"),
         encoder=_ONNX_ENCODER,
     ),
@@ -114,8 +106,6 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
         ),
         _ONNX_STATIC,
         _HEXAGON,
-        kept=_ORT_CLASSES,
-        absent=(),
         minimum_sdk=27,
         accelerated=True,
         uncompressed=("onnx", "bin"),
@@ -123,19 +113,7 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ),
 }
 """(format, backend) -> the runtime that runs its artifacts."""
-_OWN = AndroidRuntime(
-    (),
-    {
-        **{"NativeEngine": "NativeEngine", "EngineSchemas": "EngineSchemas"},
-        **{"ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
-    },
-    _COMPILED,
-    kept=(),
-    absent=(),
-    compiled=True,
-    audio={"NativeEngine": "NativeSpeech", "SpeechRuntime": "SpeechRuntime"},
-    vision={"NativeVision": "NativeVision", "Session": "VisionSession"},
-)
+_OWN = AndroidRuntime((), ("engine",), _COMPILED, compiled=True)
 
 
 def runtime_of(facts: AppFacts) -> AndroidRuntime:

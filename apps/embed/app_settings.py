@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.glue import Glue
-from edgec.apps.embed.swift_values import bundle_folder
+from edgec.apps.embed.swift_facts import bundle_folder
 from edgec.apps.embed.template_text import module_name
 from edgec.devices.targets import phones
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import prod
 
 from edgec.apps.embed.encoder_facts import text_files
-from edgec.apps.embed.number_text import integer
 from edgec.bundle.folder import Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import GOLDEN_SOURCE_TOKENS
@@ -79,22 +78,3 @@ def _check_rules(config: GenerationConfig, bundle: Bundle) -> None:
             fix="use the model on this machine (edgec run --audio), or export it without that setting",
             code="E755",
         )
-
-
-def audio_values(audio: AudioFacts, bits: int) -> Mapping[str, str]:
-    """The placeholders of the templates for speech, in Swift and Kotlin alike.
-
-    Args:
-        audio: the facts.
-        bits: of the language's integers.
-    """
-    counts = {
-        "sampling_rate": audio.sampling_rate,
-        "window_samples": audio.window_samples,
-        "longest_s": LONGEST_S,
-        "golden_values": audio.golden_values,
-    }
-    return {
-        **{name: integer(name, value, bits) for name, value in counts.items()},
-        "has_timestamps": str(audio.timestamps).lower(),
-    }

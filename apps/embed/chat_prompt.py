@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from edgec.apps.embed.kotlin_text import boolean, string
 from edgec.apps.embed.prompt_pieces import PromptPieces, Rendering, text_pieces
-from edgec.apps.embed.reply_constants import KOTLIN, prompt_constant
+from edgec.apps.embed.reply_values import prompt_values
 from edgec.apps.embed.template_program import TemplateProgram, template_program
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.chat_template_worker import MARKS
 from edgec.bundle.golden_texts import GOLDEN_DAY
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
-
-# A constant of a class file has at most 65,535 bytes.
-_CHUNK: Final = 8000
 
 
 @dataclass(frozen=True)
@@ -58,20 +54,11 @@ def renderings(tokenizer: Any, **options: Any) -> tuple[Rendering, Rendering]:
     return at(MARKS), at(GOLDEN_DAY)
 
 
-def kotlin_chat(chat: ChatPrompt) -> Mapping[str, str]:
-    """The placeholders of Kotlin's `ChatPrompt`."""
+def chat_values(chat: ChatPrompt) -> Mapping[str, Any]:
+    """The section of Kotlin's `ChatPrompt`."""
+    program = chat.program
     return {
-        "chat_known": boolean(chat.known),
-        "chat_pieces": prompt_constant(chat.pieces, KOTLIN),
-        "chat_program": _program(chat.program),
+        "known": chat.known,
+        "pieces": prompt_values(chat.pieces),
+        "program": None if program is None else {"tree": program.tree, "variables": dict(program.variables)},
     }
-
-
-def _program(program: TemplateProgram | None) -> str:
-    if program is None:
-        return KOTLIN.nothing
-    chunks = [program.tree[place : place + _CHUNK] for place in range(0, len(program.tree), _CHUNK)]
-    rows = ",\n            ".join(map(string, chunks))
-    variables = KOTLIN.rows({name: string(text) for name, text in program.variables.items()})
-    tree = f'listOf({rows}).joinToString("")'
-    return f"TemplateProgram(\n            {tree},\n            mapOf({variables}),\n        )"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from edgec.apps.embed.number_text import integer
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.entry_points import MethodInfo
 from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import Manifest
-from edgec.bundle.sentence_prompts import NO_PROMPTS, READ_ONLY, SentencePrompts
+from edgec.bundle.sentence_prompts import NO_PROMPTS, SentencePrompts
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.errors import InputError
 
@@ -127,39 +125,3 @@ def _around(tokenizer: Any, where: str) -> tuple[int, int]:
         fix="use the model on this machine (edgec run --embed), or export one with another tokenizer",
         code="E741",
     )
-
-
-class Literals(NamedTuple):
-    """How a language writes a text, one that may be absent, and a table by name whose values are its source."""
-
-    string: Callable[[str], str]
-    optional: Callable[[str | None], str]
-    table: Callable[[Mapping[str, str]], str]
-
-
-def encoder_values(encoder: EncoderFacts, bits: int, literals: Literals) -> Mapping[str, str]:
-    """The placeholders of the encoders' templates, in Swift and Kotlin alike.
-
-    Args:
-        encoder: the facts.
-        bits: of the language's integers.
-        literals: of the language.
-    """
-    prompts = encoder.prompts
-    unpooled = {name: integer("unpooled", count, bits) for name, count in prompts.unpooled.items()}
-    counts = {
-        "most_tokens": encoder.most_tokens,
-        "padding_token": encoder.padding,
-        "tokens_before": encoder.before,
-        "tokens_after": encoder.after,
-        "vector_width": encoder.width,
-    }
-    return {
-        **{name: integer(name, value, bits) for name, value in counts.items()},
-        "prompts": literals.table({name: literals.string(text) for name, text in prompts.prompts.items()}),
-        "default_prompt": literals.optional(prompts.default_prompt),
-        "unpooled_tokens": literals.table(unpooled),
-        "read_only": str(READ_ONLY),
-        "is_padded": str(encoder.padded).lower(),
-        "cuts_beginning": str(encoder.cuts_beginning).lower(),
-    }

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgec.apps.embed.engine_project import FOLDER, NATIVE_CLASSES, SPEECH_CLASSES, VISION_CLASSES
-from edgec.apps.embed.page_sizes import PAGE_BYTES, android_project, load_alignment
+from edgec.apps.embed.engine_project import FOLDER, VALUES
+from edgec.apps.embed.gradle_properties import version
+from edgec.apps.embed.page_sizes import PAGE_BYTES, load_alignment
+from edgec.apps.embed.project import ANDROID, PACKAGE
 from edgec.bundle.atomic import typed_os_errors
 from edgec.errors import InputError, ToolError
 
@@ -80,7 +82,7 @@ def find_ndk(environment: Mapping[str, str] = os.environ) -> Path:
     for folder in (*named, *(each for kit in installed for each in kit)):
         if (folder / _TOOLCHAIN).is_file():
             return folder
-    wanted = android_project()["versions"]["ndk"]
+    wanted = version("Ndk")
     why = f"none of {', '.join((*_OWN_PATH, *_SDK_PATH))} leads to one" + (f"; {named[0]} is none" if named else "")
     fix = f"install it (sdkmanager 'ndk;{wanted}') and set ANDROID_NDK_HOME"
     raise ToolError("There is no Android NDK.", "ANDROID_NDK_HOME", why, fix, "E576")
@@ -99,15 +101,15 @@ def _cmake() -> str:
 
 def _names(package: Path) -> tuple[str, str]:
     """The library's name and the Kotlin package that owns it, as the package's own CMake project states them."""
-    project = package / FOLDER / "CMakeLists.txt"
-    text = project.read_text(encoding="utf-8") if project.is_file() else ""
-    library = re.search(r"^project\((edgec_[a-z0-9]+) ", text, re.MULTILINE)
-    owner = re.search(rf'EDGEC_JNI_FAILURE="([a-z0-9/]+)/{NATIVE_CLASSES[1]}"', text)
+    values = package / FOLDER / VALUES
+    text = values.read_text(encoding="utf-8") if values.is_file() else ""
+    library = re.search(r"^set\(EDGEC_LIBRARY (edgec_[a-z0-9]+)\)$", text, re.MULTILINE)
+    owner = re.search(r"^set\(EDGEC_PACKAGE ([a-z0-9.]+)\)$", text, re.MULTILINE)
     if library is None or owner is None:
         why = f"{FOLDER} holds no project of edgec's engine"
         fix = "name a folder that 'edgec embed BUNDLE --platform android' wrote for a bundle with edgec's kernels"
         raise InputError("the folder has no engine to compile", str(package), why, fix, "E577")
-    return library[1], owner[1].replace("/", ".")
+    return library[1], owner[1]
 
 
 def _compile(sources: Path, library: str, ndk: Path, cmake: str, executorch: Path | None, build: Path) -> bytes:
@@ -115,7 +117,7 @@ def _compile(sources: Path, library: str, ndk: Path, cmake: str, executorch: Pat
         "CMAKE_TOOLCHAIN_FILE": ndk / _TOOLCHAIN,
         "CMAKE_BUILD_TYPE": "Release",
         "ANDROID_ABI": ABI,
-        "ANDROID_PLATFORM": f"android-{android_project()['versions']['minimum_sdk']}",
+        "ANDROID_PLATFORM": f"android-{version('MinSdk')}",
         "ANDROID_STL": "c++_static",
         # The NDK compiles with debug information, which no app ships.
         "CMAKE_SHARED_LINKER_FLAGS": "-s",
@@ -151,9 +153,14 @@ def _contents(library: bytes, name: str, owner: str) -> Iterator[tuple[str, byte
     yield "AndroidManifest.xml", f'<?xml version="1.0" encoding="utf-8"?>\n{manifest}'.encode()
     yield "R.txt", b""
     yield "classes.jar", _EMPTY_ZIP
-    kept = (f"-keep class {owner}.{each} {{ *; }}\n" for each in (*NATIVE_CLASSES, *SPEECH_CLASSES, *VISION_CLASSES))
-    yield "proguard.txt", "".join(kept).encode()
+    yield "proguard.txt", _keep_rules(owner).encode()
     yield f"jni/{ABI}/lib{name}.so", library
+
+
+def _keep_rules(owner: str) -> str:
+    """The project's rules for the classes that the engine looks up by name."""
+    rules = (ANDROID / "model" / "consumer-rules.pro").read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(rule.replace(PACKAGE, owner) for rule in rules if rule.startswith(f"-keep class {PACKAGE}."))
 
 
 _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib.resources import files
+import re
 
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.engine_sources import (
@@ -14,53 +13,38 @@ from edgec.apps.embed.engine_sources import (
 )
 from edgec.apps.embed.kotlin_text import package_name
 from edgec.apps.embed.page_sizes import LibraryPages
-from edgec.apps.embed.template_text import fill, load
+from edgec.apps.embed.project import ANDROID
 from edgec.bundle.delegates import XNNPACK
 from edgec.bundle.prefix import Files
 from edgec.engine.compile.build import SOURCES
-from edgec.installation import __version__
 
 FOLDER = "model/src/main/cpp"
-NATIVE_CLASSES = ("NativeEngine", "EngineFailed")
-"""The wrapper's classes that native code looks up by name."""
-SPEECH_CLASSES = (
-    *("SoundUnreadable", "SoundEmpty", "SoundTooLong", "SoundRateDiffers", "SoundNotFinite"),
-    *("LanguageUnknown", "TranscriptionRefused"),
-)
-"""Those in addition where the model transcribes speech."""
-VISION_CLASSES = ("NativeVision", "ImageTooLarge", "ImagesTooMany", "ImagesMisplaced", "ImageNeeded", "PromptNotWhole")
-"""Those in addition where the model takes images."""
-_TEMPLATES = "edgec.apps.native"
-_CMAKE = ("CMakeLists.txt", "executorch_sources.cmake")
+VALUES = "values.cmake"
+"""The file of the project with what it reads of the model."""
+_PROJECT = ANDROID / FOLDER
+_COPIED = ("CMakeLists.txt", "executorch_sources.cmake")
 _ENGINE_CMAKE = "CMakeLists.txt"
 _JNI, _SPEECH_JNI, _VISION_JNI = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_vision_jni.cpp"
 _JNI_SHARED, _DECODER_SHARED = "edgec_jni.h", "edgec_decoder_jni.h"
 
 
 def engine_project(facts: AppFacts) -> Files:
-    """The project's files: path in the Gradle modules -> content, or a file to copy."""
-    values = engine_values(facts)
-    written = {f"{FOLDER}/{name}": fill(load(_TEMPLATES, name), values).encode() for name in _CMAKE}
-    sources = {f"{FOLDER}/edgec/{name}": SOURCES / name for name in (_ENGINE_CMAKE, *_engine_sources(facts))}
+    """The project's files: path in the Gradle modules -> content, or a file to copy.
+
+    Raises:
+        InputError: E464, the artifact calls an operator that neither edgec nor ExecuTorch has, or names no version.
+    """
+    senses = (facts.audio is not None, facts.vision is not None)
     headers = (_JNI_SHARED, *([_DECODER_SHARED] if facts.audio is None else []))
-    own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (*_jni(facts), *headers)}
-    return {**written, **own, **sources}
-
-
-def _engine_sources(facts: AppFacts) -> tuple[str, ...]:
-    return engine_sources(facts.audio is not None, facts.vision is not None)
+    copied = {f"{FOLDER}/{name}": (_PROJECT / name).read_bytes() for name in (*_COPIED, *_jni(facts), *headers)}
+    sources = {f"{FOLDER}/edgec/{name}": SOURCES / name for name in (_ENGINE_CMAKE, *engine_sources(*senses))}
+    return {**copied, f"{FOLDER}/{VALUES}": _values(facts).encode(), **sources}
 
 
 def _jni(facts: AppFacts) -> tuple[str, ...]:
     if facts.audio is not None:
         return (_SPEECH_JNI,)
     return (_JNI,) if facts.vision is None else (_JNI, _VISION_JNI)
-
-
-def native_classes(facts: AppFacts) -> tuple[str, ...]:
-    """The wrapper's classes that the native code of a bundle looks up by name."""
-    senses = (*(SPEECH_CLASSES if facts.audio else ()), *(VISION_CLASSES if facts.vision else ()))
-    return (*NATIVE_CLASSES, *senses)
 
 
 def engine_library(facts: AppFacts) -> str:
@@ -74,27 +58,27 @@ def engine_pages(facts: AppFacts) -> LibraryPages:
     return LibraryPages(f"lib{engine_library(facts)}.so", "aligned", source)
 
 
-def engine_values(facts: AppFacts) -> Mapping[str, str]:
-    """The text for the placeholders of the project's templates, which all come from the bundle.
-
-    Raises:
-        InputError: E464, the artifact calls an operator that neither edgec nor ExecuTorch has, or names no version.
-    """
-    manifest, package = facts.manifest, package_name(facts.manifest.name)
-    operators = executorch_operators(manifest)
-    return {
-        "edgec_version": __version__,
-        "runtime_version_text": executorch_version(manifest),
-        "engine_library": engine_library(facts),
-        "jni_sources": "\n".join(f"  {name}" for name in _jni(facts)),
-        # A package's name has only letters and digits, so nothing needs the escapes of JNI's names.
-        "jni_prefix": f"Java_{package.replace('.', '_')}_NativeEngine_",
-        "vision_prefix": f"Java_{package.replace('.', '_')}_NativeVision_",
-        "jni_failure": f"{package.replace('.', '/')}/EngineFailed",
-        "with_xnnpack": _switch(XNNPACK in facts.delegates),
-        "with_quantized": _switch(takes_quantized(manifest)),
-        "root_operators": "\n".join(f"  {name}" for name in operators),
+def _values(facts: AppFacts) -> str:
+    """The project's ``values.cmake`` with those of a model."""
+    manifest = facts.manifest
+    parts = [*(["audio"] if facts.audio else []), *(["vision"] if facts.vision else [])]
+    values = {
+        "LIBRARY": engine_library(facts),
+        "PACKAGE": package_name(manifest.name),
+        "ENGINE": '"${CMAKE_CURRENT_LIST_DIR}/edgec"',
+        "PARTS": f'"{";".join(parts)}"',
+        "JNI": " ".join(_jni(facts)),
+        "EXECUTORCH_VERSION": f'"{executorch_version(manifest)}"',
+        "XNNPACK": _switch(XNNPACK in facts.delegates),
+        "ROOT_OPERATORS": "\n" + "".join(f"  {name}\n" for name in executorch_operators(manifest)),
+        "QUANTIZED_OPERATORS": _switch(takes_quantized(manifest)),
     }
+    text = (_PROJECT / VALUES).read_text(encoding="utf-8")
+    return re.sub(r"^set\(EDGEC_(\w+)\s[^)]*\)$", lambda found: _set(found[1], values[found[1]]), text, flags=re.M)
+
+
+def _set(name: str, value: str) -> str:
+    return f"set(EDGEC_{name}{'' if value.startswith(chr(10)) else ' '}{value})"
 
 
 def _switch(value: bool) -> str:

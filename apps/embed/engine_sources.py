@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgec.bundle.manifest import Manifest
 from edgec.engine.compile.build import SOURCES
@@ -13,16 +14,6 @@ REGISTER = "edgec_register_standard_operators"
 """The C function beside those of ``edgec/engine.h``: registers ``llama::`` operators that the process lacks."""
 _OPENS_ENGINE = "edgec_audio_open"
 _ENDINGS = (".cpp", ".h")
-# What speech and the preparation of images read of the engine: nothing of ExecuTorch.
-_READ = (
-    *("core/guarded.h", "core/json_facts.cpp", "core/json_facts.h", "core/json_text.cpp", "core/json_text.h"),
-    *("core/number_text.h", "core/plain_failure.h", "include/edgec/engine.h"),
-)
-# What the text core reads of the engine.
-_TEXT_READ = (
-    *("core/json_text.cpp", "core/json_text.h", "core/plain_failure.h", "core/stated.h"),
-    *("include/edgec/engine.h", "include/edgec/text.h"),
-)
 # Of the sources of both those that execute an artifact, in edgec's engine.
 _EXECUTING = frozenset(
     (
@@ -36,6 +27,7 @@ _BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
 _PRIMITIVE = re.compile(r"aten::(sym_\w+\.\w+|_local_scalar_dense)")
 # struct EdgecModel {    typedef struct { ... } EdgecTensor;    enum EdgecStatus {
 _TYPE = re.compile(r"^struct (Edgec\w+) \{|^\} (Edgec\w+);|^enum (Edgec\w+) \{", re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 
 
@@ -52,29 +44,46 @@ def engine_sources(audio: bool = False, images: bool = False) -> tuple[str, ...]
 
 
 def engine_functions(audio: bool = False, images: bool = False) -> tuple[str, ...]:
-    """The names of the engine's C functions, from its headers; ``audio`` and ``sees`` as for ``engine_sources``."""
+    """The names of the engine's C functions, from its headers; ``audio`` and ``images`` as for ``engine_sources``."""
     senses = (*(["include/edgec/audio.h"] if audio else []), *(["include/edgec/vision.h"] if images else []))
     return (*_functions("include/edgec/engine.h", *senses), REGISTER)
 
 
 def image_sources() -> tuple[str, ...]:
     """The sources that prepare images where the system executes the artifact, as paths under ``engine``."""
-    return _without_engine("vision", "include/edgec/images.h", "include/edgec/vision.h")
+    return _without_engine("vision")
 
 
 def speech_sources() -> tuple[str, ...]:
     """The sources that transcribe where the system executes the artifact, as paths under ``engine``."""
-    return _without_engine("audio", "include/edgec/audio.h")
-
-
-def _without_engine(folder: str, *headers: str) -> tuple[str, ...]:
-    paths = (path for path in (SOURCES / folder).glob("*") if path.suffix in _ENDINGS and path.name not in _EXECUTING)
-    return tuple(sorted((*(path.relative_to(SOURCES).as_posix() for path in paths), *_READ, *headers)))
+    return _without_engine("audio")
 
 
 def text_sources() -> tuple[str, ...]:
     """The sources of the text core where the system executes the artifact, as paths under ``engine``."""
-    return _without_engine(("text",), _TEXT_READ)
+    return _without_engine("text")
+
+
+def _without_engine(folder: str) -> tuple[str, ...]:
+    """The sources of a folder that execute nothing, with all that they include."""
+    paths = (path for path in (SOURCES / folder).glob("*") if path.suffix in _ENDINGS)
+    found: set[Path] = set()
+    waiting = [path.resolve() for path in paths if path.name not in _EXECUTING]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += _needed(path)
+    return tuple(sorted(path.relative_to(SOURCES.resolve()).as_posix() for path in found))
+
+
+def _needed(path: Path) -> list[Path]:
+    """The files that a source includes, and what defines the functions of a header of another folder."""
+    names = _INCLUDE.findall(path.read_text(encoding="utf-8"))
+    places = ([folder / name for folder in (path.parent, SOURCES, SOURCES / "include")] for name in names)
+    headers = [next(place.resolve() for place in each if place.is_file()) for each in places]
+    defined = (header.with_suffix(".cpp") for header in headers if header.parent != path.parent)
+    return [*headers, *(each for each in defined if each.is_file())]
 
 
 def image_functions() -> tuple[str, ...]:

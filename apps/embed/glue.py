@@ -36,12 +36,12 @@ _KERNEL_PRODUCTS = {
 
 @dataclass(frozen=True)
 class Glue:
-    """The choice of Swift templates and libraries for one format.
+    """The choice of Swift sources and libraries for one format.
 
     Attributes:
         minimum_os: the oldest iOS that can load the artifact.
-        runtime: name of the template that executes it.
-        decoder: name of the template that feeds tokens to it.
+        runtime: the folder of sources that executes it.
+        decoder: the folder of sources that feeds tokens to it.
         methods_share_state: prefill and decode write one cache.
         products: of ExecuTorch's Swift package; empty where the system includes the runtime.
         engine: the package compiles edgec's engine and kernels.
@@ -102,7 +102,7 @@ def _row(facts: AppFacts) -> Mapping[str, Any]:
 
 def _check_senses(facts: AppFacts, row: Mapping[str, Any]) -> None:
     """Refuse vision or audio where no app has glue for this artifact."""
-    senses = {"takes images": ("vision_encoder", facts.vision), "takes audio": ("transcribe", facts.audio)}
+    senses = {"vision": ("take images", facts.vision), "audio": ("transcribe", facts.audio)}
     for name, (does, sense) in senses.items():
         if sense is not None and not row.get(name, False):
             why = f"apps {does} with edgec's engine, or through Core ML with one .mlpackage"

@@ -12,14 +12,15 @@ from edgec.apps.embed.app_facts import AppFacts, app_facts
 from edgec.apps.embed.chat_prompt import ChatPrompt, chat_prompt
 from edgec.apps.embed.constrained_calls import HoldCalls
 from edgec.apps.embed.engine_project import engine_pages, engine_project
-from edgec.apps.embed.gradle_values import gradle_values
+from edgec.apps.embed.facts_json import FACTS
+from edgec.apps.embed.gradle_properties import PROPERTIES, gradle_properties, minimum_sdk, version
+from edgec.apps.embed.kotlin_facts import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_facts, renders_chat
 from edgec.apps.embed.kotlin_text import package_name
-from edgec.apps.embed.kotlin_values import BUNDLE_FOLDER, kotlin_calls_folder, kotlin_values, renders_chat
-from edgec.apps.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
-from edgec.apps.embed.sample_pieces import kotlin_sources
+from edgec.apps.embed.page_sizes import ASKED_FROM_SDK, check_page_sizes, library_pages
+from edgec.apps.embed.project import ANDROID, MODULE, PACKAGE, Project
 from edgec.apps.embed.schema_constants import kotlin_schemas
-from edgec.apps.embed.template_text import fill, load
-from edgec.apps.embed.tokenizer_plan import TokenizerPlan, tokenizer_plan
+from edgec.apps.embed.template_text import module_name
+from edgec.apps.embed.tokenizer_plan import tokenizer_values
 from edgec.apps.embed.written_package import AppPackage
 from edgec.bundle.folder import Bundle
 from edgec.bundle.prefix import Files
@@ -28,46 +29,7 @@ from edgec.bundle.tools import Tool
 from edgec.errors import InputError
 from edgec.installation import __version__
 
-_TEMPLATES = "edgec.apps.android"
 _SYSTEMS = {26: "8.0", 27: "8.1"}
-_SHARED = (
-    *("BundleDownload", "BundleFiles", "BundleFit", "DownloadFolder", "EdgecException", "LoadStep", "MemoryCheck"),
-    *("ModelFacts", "PartFetch", "PartsList", "PinnedKey", "SignatureFile", "SignedBundle"),
-)
-_REPLIES = (
-    *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("ConstrainedCalls", "Reply", "ReplyFacts", "ReplyReader", "ThinkingRule"),
-)
-_DECODER = (
-    *_REPLIES,
-    "DecoderFacts",
-    "EdgecModel",
-    "GoldenReplay",
-    "GoldenTexts",
-    "Sampling",
-    "Schemas",
-    "Scores",
-    "Session",
-    "TextStream",
-    "Timings",
-    "Tokenization",
-    *("ChatPrompt", "PromptClock", "TemplateFilters", "TemplateProgram", "TemplateValues"),
-)
-_ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenEncoder", "TextEncoder")
-_VISION = ("ImageHeader", "ImageReader", "Images", "Vision", "VisionFacts")
-_HEARING = ("EdgecTranscriber", "GoldenSpeech", "GoldenTexts", "SpeechFacts", "TextStream", "Transcript")
-TOKENIZER = (
-    "AddedTokens",
-    "CharacterClasses",
-    "Decoders",
-    "MergeTable",
-    "Normalizers",
-    "Splitters",
-    "Tokenizer",
-    "TokenizerFile",
-    "TokenizerSteps",
-)
-_BENCH = ("BenchActivity", "BenchRecords")
 _JOB = {
     "device": "adb:SERIAL",
     "prompt_tokens": 128,
@@ -77,6 +39,14 @@ _JOB = {
     "loads": 3,
     "sustained_seconds": 0,
 }
+_BANNER = f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
+_PATH = PACKAGE.replace(".", "/")
+_SCRIPTS = (
+    *("settings.gradle.kts", "gradlew", "gradle/wrapper/gradle-wrapper.properties"),
+    "model/consumer-rules.pro",
+)
+# Written for the artifact: the engine's project, and the values.
+_NATIVE, _RESOURCES = "model/src/main/cpp/", "model/src/main/resources/"
 _JOB_FILE: Files = {"bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode()}
 
 
@@ -110,12 +80,15 @@ def gradle_modules(
     check_page_sizes(libraries, bundle, target_sdk)
     compiled = [engine_pages(facts)] if runtime.compiled else []
     assert bundle.tokenizer_dir is not None  # app_facts refuses decoders and encoders without one
-    seeing = facts.vision is not None
-    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=seeing) if facts.texts is not None else ChatPrompt()
-    tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
-    values = {**kotlin_values(facts, prompt), **gradle_values(facts, target_sdk), **tokenizer.values}
+    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=facts.vision is not None) if facts.texts else ChatPrompt()
+    project, modules = _project(facts), _modules(facts)
+    values = kotlin_facts(facts, runtime, prompt, tokenizer_values(bundle.tokenizer_dir / "tokenizer.json"))
     contents: Files = {
-        **{path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()},
+        **{project.named(path): project.copied(path) for path in _paths(facts, modules, project)},
+        "build.gradle.kts": _root_script(facts),
+        PROPERTIES: gradle_properties(facts, runtime, target_sdk, modules, sample_sets(facts)),
+        project.named(f"model/src/main/resources/{_PATH}/{FACTS}"): values,
+        **_schemas(facts, project),
         **(engine_project(facts) if runtime.compiled else {}),
         "README.md": android_readme(facts, renders_chat(facts, prompt), [*libraries, *compiled], target_sdk).encode(),
         **(_JOB_FILE if facts.texts is not None else {}),
@@ -127,7 +100,7 @@ def gradle_modules(
         module=package_name(facts.manifest.name),
         files=contents,
         format=str(facts.manifest.format),
-        minimum_os=_SYSTEMS[int(values["minimum_sdk"])],
+        minimum_os=_SYSTEMS[minimum_sdk(runtime)],
         needed_bytes=facts.needed_bytes,
         asset_pack=facts.in_asset_pack,
         entitled=False,
@@ -149,8 +122,7 @@ def _held(facts: AppFacts) -> Files:
 
 
 def _check_target(target_sdk: int) -> None:
-    versions = android_project()["versions"]
-    oldest, newest = versions["minimum_sdk"], versions["compile_sdk"]
+    oldest, newest = int(version("MinSdk")), int(version("CompileSdk"))
     if not oldest <= target_sdk <= newest:
         why = f"the project is compiled for {newest} and runs from {oldest} on"
         fix = f"use a number from {oldest} to {newest}; Google Play requires {ASKED_FROM_SDK}"
@@ -164,60 +136,52 @@ def _check(facts: AppFacts) -> None:
         raise InputError("no app glue fits this bundle", facts.manifest.name, why, fix, "E464")
 
 
-def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
-    """Path in the modules -> name of the template that is written there."""
-    folder = package_name(facts.manifest.name).replace(".", "/")
-    model = f"model/src/main/kotlin/{folder}"
-    places = {
-        "settings.gradle.kts": "settings.gradle.kts",
-        "build.gradle.kts": "build.gradle.kts",
-        "gradle.properties": "gradle.properties",
-        "gradlew": "gradlew",
-        "gradle/wrapper/gradle-wrapper.properties": "gradle-wrapper.properties",
-        "model/build.gradle.kts": "model.gradle.kts",
-        "model/consumer-rules.pro": "consumer-rules.pro",
-        "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
-        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_SHARED, *_own(facts), *TOKENIZER, tokenizer.model)},
-        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).sources(facts).items()},
-        **_apps(facts, folder),
-        **(_values_of_schemas(folder) if kotlin_schemas(facts) else {}),
+def _project(facts: AppFacts) -> Project:
+    package = package_name(facts.manifest.name)
+    return Project(ANDROID, _BANNER, {PACKAGE: package, _PATH: package.replace(".", "/"), MODULE: module_name(facts)})
+
+
+def _modules(facts: AppFacts) -> list[str]:
+    """The modules of a package."""
+    held = {
+        "model": True,
+        "bench": facts.texts is not None,
+        "sample": bool(sample_sets(facts)),
+        "model_json": bool(kotlin_schemas(facts)),
+        "model_pack": facts.in_asset_pack,
     }
-    return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+    return [name for name, is_held in held.items() if is_held]
 
 
-def _values_of_schemas(folder: str) -> dict[str, str]:
-    """The places of the module that decodes answers, apart from the model, which depends on no JSON library."""
-    source = f"model_json/src/main/kotlin/{folder}/json/SchemaValues.kt"
-    return {"model_json/build.gradle.kts": "json.gradle.kts", source: "SchemaValues.kt"}
-
-
-def _own(facts: AppFacts) -> tuple[str, ...]:
-    """The templates of the bundle's kind of model."""
+def sample_sets(facts: AppFacts) -> tuple[str, ...]:
+    """The source sets of the sample; none where there is no sample."""
     if facts.audio is not None:
-        return _HEARING
-    if facts.encoder is not None:
-        return _ENCODER
-    return _DECODER if facts.vision is None else (*_DECODER, *_VISION)
-
-
-def _apps(facts: AppFacts, folder: str) -> dict[str, str]:
-    """The places of the apps next to the model, and of the check of what the first is built into."""
-    names = kotlin_sources(facts)
-    sample = _app("sample", folder, names) if names else {}
+        return ("transcribe",)
     if facts.texts is None:
-        return sample
-    return {
-        "buildSrc/build.gradle.kts": "buildSrc.gradle.kts",
-        "buildSrc/src/main/java/dev/edgec/PageSizeCheck.java": "PageSizeCheck.java",
-        **_app("bench", folder, _BENCH),
-        **sample,
-    }
+        return ()
+    return ("chat", "text" if facts.vision is None else "vision")
 
 
-def _app(app: str, folder: str, names: Sequence[str]) -> dict[str, str]:
-    """The places of an app's module with the sources that are named."""
-    return {
-        f"{app}/build.gradle.kts": f"{app}.gradle.kts",
-        f"{app}/src/main/AndroidManifest.xml": f"{app}.AndroidManifest.xml",
-        **{f"{app}/src/main/kotlin/{folder}/{app}/{name}.kt": f"{name}.kt" for name in names},
-    }
+def _paths(facts: AppFacts, modules: Sequence[str], project: Project) -> list[str]:
+    """The project's files that a bundle needs, but for those that are written anew."""
+    sets = {"model": runtime_of(facts).source_sets(facts), "sample": sample_sets(facts)}
+    folders = [f"{module}/src/{name}" for module in modules for name in sets.get(module, ("main",))]
+    checked = ["buildSrc"] if "bench" in modules else []
+    found = project.files([*folders, *checked])
+    scripts = [f"{module}/build.gradle.kts" for module in modules]
+    return [*_SCRIPTS, *scripts, *(path for path in found if not path.startswith((_NATIVE, _RESOURCES)))]
+
+
+def _root_script(facts: AppFacts) -> bytes:
+    """The project's own script; the plug-in of an AI pack is fetched only where there is one."""
+    text = (ANDROID / "build.gradle.kts").read_text(encoding="utf-8")
+    packed = text.replace("\n}\n", '\n    id("com.android.ai-pack") apply false\n}\n')
+    return (packed if facts.in_asset_pack else text).encode()
+
+
+def _schemas(facts: AppFacts, project: Project) -> Files:
+    """The names of the bundle's schemas, as constants for the app's code."""
+    constants = kotlin_schemas(facts)
+    path = project.named(f"model/src/main/kotlin/{_PATH}/SchemaNames.kt")
+    text = f"{_BANNER}package {PACKAGE}\n\n/** The schemas of the bundle. */\nobject Schemas {{{constants}\n}}\n"
+    return {path: project.named(text).encode()} if constants else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:;/+*=()<>\[\]{}@#%&!?^~|'-]")
 
@@ -18,21 +17,6 @@ def _character(character: str) -> str:
         return character
     units = character.encode("utf-16-be") if not 0xD800 <= ord(character) <= 0xDFFF else b"\xff\xfd"
     return "".join(f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
-
-
-def optional(text: str | None) -> str:
-    """A string literal, or ``null``."""
-    return "null" if text is None else string(text)
-
-
-def table(entries: Mapping[str, str]) -> str:
-    """A map by name, whose values are Kotlin source."""
-    return f"mapOf({', '.join(f'{string(name)} to {value}' for name, value in entries.items())})"
-
-
-def boolean(value: bool) -> str:
-    """A Kotlin boolean literal."""
-    return "true" if value else "false"
 
 
 def package_name(text: str) -> str:

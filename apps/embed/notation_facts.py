@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from edgec.apps.embed.reply_constants import frame_marks, text_arguments
 from edgec.apps.embed.reply_facts import ReplyFacts
+from edgec.apps.embed.reply_values import frame_marks, text_arguments
 from edgec.bundle.notations import CallForm, CallWriting, ThinkingForm
 
 

@@ -1,7 +1,7 @@
 """Whether an app's native libraries suit phones with pages of 16 KB, which Google Play requires for Android 15.
 
 Archives that Gradle or Maven have on this machine are read; for others, what is publicly known about their versions is
-used (``android_project.toml``). A library's alignment is the smallest one of its loaded segments, by its ELF headers.
+used (``android_libraries.toml``). A library's alignment is the smallest one of its loaded segments, by its ELF headers.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class LibraryPages:
 
 
 @cache
-def android_project() -> Mapping[str, Any]:
-    """The versions and libraries of the generated project, from ``android_project.toml``."""
-    return tomllib.loads((files(__package__) / "android_project.toml").read_text(encoding="utf-8"))
+def android_libraries() -> Mapping[str, Any]:
+    """What is known of native libraries, from ``android_libraries.toml``."""
+    text = (files(__package__) / "android_libraries.toml").read_text(encoding="utf-8")
+    libraries: Mapping[str, Any] = tomllib.loads(text)["libraries"]
+    return libraries
 
 
 def library_pages(archives: Iterable[str]) -> list[LibraryPages]:
@@ -95,7 +97,7 @@ def _refused(where: str, why: str, fix: str) -> InputError:
 
 def _published(archive: str) -> LibraryPages:
     group, name, version = archive.split(":", 2)
-    known = android_project()["libraries"].get(f"{group}:{name}", {})
+    known = android_libraries().get(f"{group}:{name}", {})
     source = known.get("source", "nothing is known publicly")
     numbers = _numbers(version)
     if numbers and numbers < _numbers(known.get("unaligned_below", "")):

@@ -13,8 +13,9 @@ from edgec.apps.embed.readme_sections import (
     swift_schema_section,
 )
 from edgec.apps.embed.swift_engine import c_target
-from edgec.apps.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
-from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.apps.embed.swift_facts import bundle_folder
+from edgec.apps.embed.swift_manifest import tokenizers_version
+from edgec.apps.embed.template_text import READMES, fill, load, module_name
 from edgec.installation import __version__
 
 _BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
@@ -141,7 +142,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "bench": _bench(facts),
         "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
     }
-    return fill(load("edgec.apps.swift", "README.md"), values)
+    return fill(load(READMES, "swift.md"), values)
 
 
 def _sample(facts: AppFacts) -> str:
@@ -282,7 +283,7 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
     if glue.products:
         lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
     if facts.has_tokenizer:
-        lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
+        lines.append(f"that swift-transformers ({tokenizers_version()} or a later 1.x) gives every golden text its ids")
     if facts.has_chat_template:
         lines.append("that `LanguageModelSession` of iOS 27 takes `FoundationModel`, which ran over a stand-in alone")
     if facts.vision is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgec.apps.embed.app_facts import AppFacts, app_facts
 from edgec.apps.embed.app_settings import (
@@ -14,12 +15,16 @@ from edgec.apps.embed.app_settings import (
     xcconfig,
 )
 from edgec.apps.embed.constrained_calls import FOLDER, HoldCalls
+from edgec.apps.embed.facts_json import FACTS
 from edgec.apps.embed.glue import Glue, glue_for
+from edgec.apps.embed.project import MODULE, SWIFT, Project
 from edgec.apps.embed.readme import readme
-from edgec.apps.embed.sample_pieces import MICROPHONE, swift_sources
+from edgec.apps.embed.schema_constants import swift_schemas
 from edgec.apps.embed.swift_engine import c_target_files
-from edgec.apps.embed.swift_values import bundle_folder, swift_values
-from edgec.apps.embed.template_text import fill, load, module_name
+from edgec.apps.embed.swift_facts import bundle_folder, model_states, swift_facts
+from edgec.apps.embed.swift_manifest import MANIFEST, package_manifest
+from edgec.apps.embed.template_text import module_name
+from edgec.apps.embed.typed_predictions import predictions
 from edgec.apps.embed.written_package import AppPackage
 from edgec.apps.embed.xcode_project import BENCH, xcode_project
 from edgec.bundle.folder import Bundle
@@ -28,49 +33,11 @@ from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tools import Tool
 from edgec.installation import __version__
 
-_TEMPLATES = "edgec.apps.swift"
-_DOWNLOAD = ("BundleDownload", "DownloadFolder", "PartFetch", "PartsList")
-_SIGNED = ("BundleFit", "PinnedKey", "SignatureFile", "SignedBundle")
-_SHARED = (
-    *("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime"),
-    *_DOWNLOAD,
-    *_SIGNED,
+_BANNER = (
+    f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
+    "// No Mac has compiled this source; edgec's tests compile it on Linux, over stand-ins for Apple's frameworks.\n"
 )
-_REPLIES = (
-    *("CallBodies", "GemmaCall", "JsonText", "PythonCalls", "PythonStrings"),
-    *("ConstrainedCalls", "PromptDates", "Reply", "ReplyFacts", "ReplyReader", "Scalars", "ThinkingRule"),
-)
-_DECODER = (
-    *_REPLIES,
-    "DecoderFacts",
-    "Sampling",
-    "Schemas",
-    "Scores",
-    "TextStream",
-    "Timings",
-    "Tokenization",
-    "GoldenReplay",
-    "GoldenText",
-    "EdgecModel",
-)
-_VISION = (
-    *("ImageDecoder", "ImageHeader", "ImageReader", "Images"),
-    *("EncodedImageRows", "VisionCall", "VisionFacts", "VisionSession"),
-)
-_ENGINE_VISION = ("Vision",)
-_STATIC_VISION = ("EngineCall", "ImagePreparation", "VisionStatic")
-_MODULE = ("EdgecModule", "GoldenFunctions")
-_ENCODER = ("EdgecEncoder", "EncoderFacts", "GoldenFunctions", "GoldenTexts", "TextEncoder")
-_HEARING = (
-    "EdgecTranscriber",
-    "GoldenSpeech",
-    "GoldenText",
-    "SpeechFacts",
-    "SpeechRuntime",
-    "TextStream",
-    "Transcript",
-)
-_BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
+_MICROPHONE = {"INFOPLIST_KEY_NSMicrophoneUsageDescription": "What you say is written down on this device."}
 _JOB = {
     "device": "ios:UDID",
     "prompt_tokens": 128,
@@ -102,13 +69,17 @@ def swift_package(
     facts = app_facts(bundle, "ios", key, tools, hold)
     glue = glue_for(facts)
     module = module_name(facts)
+    project = Project(SWIFT, _BANNER, {MODULE: module})
+    folders = [f"Sources/{MODULE}/{name}" for name in _sources(facts, glue)]
+    sources = {Path(path).name: project.copied(path) for path in project.files(folders)}
     texts: Files = {
-        "Package.swift": _source("Package.swift", facts, glue),
+        MANIFEST: package_manifest(facts, glue),
         "README.md": readme(facts, glue).encode(),
-        **{f"Sources/{module}/{name}.swift": _source(f"{name}.swift", facts, glue) for name in _sources(facts, glue)},
+        **{f"Sources/{module}/{name}": content for name, content in {**sources, **_generated(facts, glue)}.items()},
+        f"Sources/{module}/Resources/{FACTS}": swift_facts(facts, glue),
         **_settings(facts, glue),
-        **c_target_files(facts, glue),
-        **_apps(facts, glue),
+        **c_target_files(facts, glue, project),
+        **_apps(facts, glue, project),
     }
     shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in facts.shipped_names}
     return AppPackage(
@@ -130,30 +101,49 @@ def _held(facts: AppFacts) -> Files:
     return {} if held is None else {f"{folder}/{name}": content for name, content in held.files.items()}
 
 
-def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
-    where = "AssetPack" if facts.in_asset_pack else "Resources"
-    engine = ("EngineCall",) if glue.engine else ()
+def _generated(facts: AppFacts, glue: Glue) -> dict[str, bytes]:
+    """The sources that are made for a bundle, since Swift wants its names and types."""
+    constants = swift_schemas(facts)
+    made = {
+        "SchemaNames.swift": f"extension ModelSchema {{{constants}\n}}\n" if constants else "",
+        "Predictions.swift": predictions(facts.manifest.methods) if not facts.has_tokenizer else "",
+        "ModelStates.swift": model_states(facts) if glue.runtime == "RuntimeCoreAI" else "",
+    }
+    return {name: (_BANNER + text).encode() for name, text in made.items() if text}
+
+
+def sample(facts: AppFacts) -> tuple[str, tuple[str, ...]] | None:
+    """The name of the sample's app, and the folders of its sources; None where there is no sample."""
     if facts.audio is not None:
-        executes = ("SpeechEngine",) if glue.engine else (glue.runtime, "SpeechCoreML")
-        return (*_SHARED, where, "EngineCall", *_HEARING, *executes)
-    if facts.texts is not None:
-        own: tuple[str, ...] = (*_DECODER, glue.decoder, *_session(facts, glue))
+        return "EdgecTranscribe", ("Sample/EdgecTranscribe", "Sample/Shared")
+    if facts.texts is None:
+        return None
+    return "EdgecChat", (
+        "Sample/EdgecChat",
+        "Sample/Shared",
+        "Sample/Text" if facts.vision is None else "Sample/Vision",
+    )
+
+
+def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
+    """The folders of the module's sources that a bundle needs."""
+    where = "AssetPack" if facts.in_asset_pack else "Resource"
+    if facts.audio is not None:
+        executes = ("EngineSpeech",) if glue.engine else (glue.runtime, "StaticSpeech")
+        return ("Shared", where, "EngineCall", "Texts", "Speech", *executes)
+    engine = ("EngineCall",) if glue.engine else ()
+    if facts.texts is None:
+        own: tuple[str, ...] = ("GoldenFunctions", "Module" if facts.encoder is None else "Encoder")
     else:
-        own = _MODULE if facts.encoder is None else _ENCODER
-    if facts.has_chat_template:
-        own = (*own, "FoundationModel")
-    return (*_SHARED, where, glue.runtime, *engine, *(["EngineSchema"] if glue.engine else []), *own)
+        own = ("Texts", "Decoder", glue.decoder, *_session(facts, glue))
+    return ("Shared", where, glue.runtime, *engine, *own, *(["Foundation"] if facts.has_chat_template else []))
 
 
 def _session(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
     """What feeds the decoder: text alone, or images as well."""
     if facts.vision is None:
-        return ("Session",)
-    return (*_VISION, *(_ENGINE_VISION if glue.engine else _STATIC_VISION))
-
-
-def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
-    return fill(load(_TEMPLATES, name), swift_values(facts, glue)).encode()
+        return ("TextSession",)
+    return ("Vision", "EngineVision") if glue.engine else ("Vision", "EngineCall", "StaticVision")
 
 
 def _resource_folder(facts: AppFacts) -> str:
@@ -172,32 +162,33 @@ def _settings(facts: AppFacts, glue: Glue) -> Files:
     return files
 
 
-def _apps(facts: AppFacts, glue: Glue) -> Files:
+def _apps(facts: AppFacts, glue: Glue, project: Project) -> Files:
     """The apps next to the package, and the job of the one that measures."""
-    sources = swift_sources(facts)
-    sample = _app("Sample", *sources, facts, glue) if sources is not None else {}
+    made = sample(facts)
+    files = _app("Sample", made[0], made[1], facts, glue, project) if made is not None else {}
     if facts.texts is None:
-        return sample
+        return files
     job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
-    return {"Bench/job.json": job.encode(), **_app("Bench", BENCH, _BENCH, facts, glue), **sample}
+    bench = _app("Bench", BENCH, (f"Bench/{BENCH}",), facts, glue, project)
+    return {"Bench/job.json": job.encode(), **bench, **files}
 
 
-def _app(folder: str, app: str, names: Sequence[str], facts: AppFacts, glue: Glue) -> Files:
+def _app(folder: str, app: str, folders: Sequence[str], facts: AppFacts, glue: Glue, project: Project) -> Files:
     """An app in a folder of the package: sources, project, entitlements where needed."""
     module, rights = module_name(facts), bench_entitlements(facts)
-    sources = [f"{name}.swift" for name in names]
-    project = xcode_project(
+    sources = {Path(path).name: project.copied(path) for path in project.files(folders)}
+    xcode = xcode_project(
         app,
         module,
-        sources,
+        list(sources),
         f"../Config/{module}.xcconfig",
         glue.minimum_os,
         entitlements=f"{app}.entitlements" if rights is not None else None,
         folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
-        stated=MICROPHONE if facts.audio is not None else {},
+        stated=_MICROPHONE if facts.audio is not None else {},
     )
     return {
-        f"{folder}/{app}.xcodeproj/project.pbxproj": project,
+        f"{folder}/{app}.xcodeproj/project.pbxproj": xcode,
         **({f"{folder}/{app}.entitlements": rights} if rights is not None else {}),
-        **{f"{folder}/{app}/{name}": _source(name, facts, glue) for name in sources},
+        **{f"{folder}/{app}/{name}": content for name, content in sources.items()},
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -27,11 +27,6 @@ def optional(text: str | None) -> str:
     return "nil" if text is None else string(text)
 
 
-def table(entries: Mapping[str, str]) -> str:
-    """A dictionary literal of texts by name, whose values are Swift source."""
-    return f"[{', '.join(f'{string(name)}: {value}' for name, value in entries.items()) or ':'}]"
-
-
 def boolean(value: bool) -> str:
     """A Swift boolean literal."""
     return "true" if value else "false"
@@ -48,7 +43,7 @@ def identifier(text: str, fallback: str) -> str:
 
 @cache
 def _keywords() -> frozenset[str]:
-    return frozenset((files("edgec.apps.swift") / "keywords.txt").read_text(encoding="utf-8").split())
+    return frozenset((files(__package__) / "swift_keywords.txt").read_text(encoding="utf-8").split())
 
 
 def type_name(text: str, fallback: str) -> str:

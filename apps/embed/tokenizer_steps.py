@@ -1,13 +1,12 @@
-"""The parts of a tokenizer.json as Kotlin expressions that do the same; unknown parts are refused."""
+"""The parts of a tokenizer.json as steps that the app takes; unknown parts are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgec.apps.embed.character_classes import Atom, character_map
-from edgec.apps.embed.kotlin_text import boolean, string
 from edgec.apps.embed.text_pattern import PatternParts, UnknownPattern, translated
 
 Json = Mapping[str, Any]
@@ -35,11 +34,26 @@ class UnknownPart(Exception):
 
 @dataclass(frozen=True)
 class TokenizerStep:
-    """One step of the tokenizer as a Kotlin expression, in which ``{pattern}`` and ``{map}`` are placeholders."""
+    """One step of the app's tokenizer.
 
-    kotlin: str
+    Attributes:
+        kind: the name of its class in the app's code.
+        values: what it is made with, beside a pattern or a table of characters.
+        pattern: that it looks for.
+        table: of characters that it changes.
+        inner: the step that it applies to the parts of a text.
+    """
+
+    kind: str
+    values: Mapping[str, str | int | bool] = field(default_factory=dict)
     pattern: PatternParts | None = None
-    map: str | None = None
+    table: str | None = None
+    inner: TokenizerStep | None = None
+
+    @property
+    def whole_pattern(self) -> PatternParts:
+        """The pattern that it or its inner step looks for; empty where there is none."""
+        return self.pattern or (self.inner.whole_pattern if self.inner is not None else ())
 
 
 def flat(part: Json | None, field: str) -> Iterator[Json]:
@@ -55,7 +69,7 @@ def normalizer(part: Json) -> list[TokenizerStep]:
     """The steps of one normalizer."""
     kind = part["type"]
     if kind in _FORMS:
-        return [TokenizerStep(f"UnicodeForm(Form.{kind})")]
+        return [_unicode(kind)]
     if kind in _MAPS:
         return [_mapped(kind)]
     made = _NORMALIZERS.get(kind)
@@ -83,49 +97,56 @@ def decoder(part: Json) -> list[TokenizerStep]:
 def _mapped(kind: str) -> TokenizerStep:
     from tokenizers import normalizers
 
-    return TokenizerStep("CharacterMap({map})", map=character_map(getattr(normalizers, kind)().normalize_str))
+    return TokenizerStep("CharacterMap", table=character_map(getattr(normalizers, kind)().normalize_str))
+
+
+def _unicode(form: str) -> TokenizerStep:
+    return TokenizerStep("UnicodeForm", {"form": form})
+
+
+def _replaced(new: str, pattern: PatternParts) -> TokenizerStep:
+    return TokenizerStep("ReplacePattern", {"new": new}, pattern)
 
 
 def _dropped(kind: str) -> TokenizerStep:
-    return TokenizerStep('ReplacePattern({pattern}, "")', (Atom(kind),))
+    return _replaced("", (Atom(kind),))
 
 
 def _bert_normalizer(part: Json) -> list[TokenizerStep]:
     steps = []
     if part["clean_text"]:
-        steps += [_dropped("unclean"), TokenizerStep('ReplacePattern({pattern}, " ")', (Atom("space"),))]
+        steps += [_dropped("unclean"), _replaced(" ", (Atom("space"),))]
     if part["handle_chinese_chars"]:
-        steps.append(TokenizerStep("SpacesAround({pattern})", _pattern(_CHINESE)))
+        steps.append(TokenizerStep("SpacesAround", pattern=_pattern(_CHINESE)))
     if part["lowercase"] if part["strip_accents"] is None else part["strip_accents"]:
-        steps += [TokenizerStep("UnicodeForm(Form.NFD)"), _dropped("nonspacing")]
+        steps += [_unicode("NFD"), _dropped("nonspacing")]
     return [*steps, _mapped("Lowercase")] if part["lowercase"] else steps
 
 
 def _replace(part: Json) -> list[TokenizerStep]:
-    new = string(part["content"])
     if "String" in part["pattern"]:
-        return [TokenizerStep(f"ReplaceText({string(part['pattern']['String'])}, {new})")]
-    return [TokenizerStep(f"ReplacePattern({{pattern}}, {new})", _pattern(part["pattern"]["Regex"]))]
+        return [TokenizerStep("ReplaceText", {"old": part["pattern"]["String"], "new": part["content"]})]
+    return [_replaced(part["content"], _pattern(part["pattern"]["Regex"]))]
 
 
 def _strip(part: Json) -> list[TokenizerStep]:
-    return [TokenizerStep(f"StripSpaces(Sides({boolean(part['strip_left'])}, {boolean(part['strip_right'])}))")]
+    return [TokenizerStep("StripSpaces", {"left": bool(part["strip_left"]), "right": bool(part["strip_right"])})]
 
 
 _NORMALIZERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
     "BertNormalizer": _bert_normalizer,
     "StripAccents": lambda _: [_dropped("accent")],
     "Replace": _replace,
-    "Prepend": lambda part: [TokenizerStep(f"Prepend({string(part['prepend'])})")],
+    "Prepend": lambda part: [TokenizerStep("Prepend", {"beginning": part["prepend"]})],
     "Strip": _strip,
-    "ByteLevel": lambda _: [TokenizerStep("BytesAsCharacters()")],
+    "ByteLevel": lambda _: [TokenizerStep("BytesAsCharacters")],
 }
 
 
 def _split(pattern: PatternParts, behaviour: str = "Isolated", inverted: bool = False) -> TokenizerStep:
     if behaviour not in _BEHAVIOURS:
         raise UnknownPart(f"the behaviour {behaviour}")
-    return TokenizerStep(f"Split({{pattern}}, Matches.{_BEHAVIOURS[behaviour]}, {boolean(inverted)})", pattern)
+    return TokenizerStep("Split", {"matches": _BEHAVIOURS[behaviour], "inverted": inverted}, pattern)
 
 
 def _pattern(written: str) -> PatternParts:
@@ -143,14 +164,14 @@ def _written(pattern: Json) -> PatternParts:
 
 
 def _byte_level(part: Json) -> list[TokenizerStep]:
-    leading = [TokenizerStep("LeadingSpace()")] if part["add_prefix_space"] else []
+    leading = [TokenizerStep("LeadingSpace")] if part["add_prefix_space"] else []
     words = [_split(_pattern(GPT2))] if part["use_regex"] else []
-    return [*leading, *words, TokenizerStep("OnEachPart(BytesAsCharacters())")]
+    return [*leading, *words, TokenizerStep("OnEachPart", inner=TokenizerStep("BytesAsCharacters"))]
 
 
 def _metaspace(part: Json) -> list[TokenizerStep]:
-    scheme, splits = part["prepend_scheme"].upper(), boolean(part["split"])
-    return [TokenizerStep(f"Metaspace({string(part['replacement'])}, Metaspace.Prepended.{scheme}, {splits})")]
+    scheme, splits = part["prepend_scheme"].upper(), bool(part["split"])
+    return [TokenizerStep("Metaspace", {"space": part["replacement"], "prepended": scheme, "splits": splits})]
 
 
 def _digits(part: Json) -> list[TokenizerStep]:
@@ -171,23 +192,22 @@ _SPLITTERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
 
 
 def _metaspace_decoder(part: Json) -> list[TokenizerStep]:
-    space, drops = string(part["replacement"]), boolean(part["prepend_scheme"] != "never")
-    return [TokenizerStep(f"MetaspaceAsSpace({space}.single(), {drops})")]
+    drops = part["prepend_scheme"] != "never"
+    return [TokenizerStep("MetaspaceAsSpace", {"space": part["replacement"], "dropsFirst": drops})]
 
 
 def _strip_decoder(part: Json) -> list[TokenizerStep]:
-    return [
-        TokenizerStep(f"StripCharacter({string(part['content'])}.single(), {int(part['start'])}, {int(part['stop'])})")
-    ]
+    sides = {"start": int(part["start"]), "end": int(part["stop"])}
+    return [TokenizerStep("StripCharacter", {"character": part["content"], **sides})]
 
 
 _DECODERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
-    "ByteLevel": lambda _: [TokenizerStep("CharactersAsBytes()")],
-    "ByteFallback": lambda _: [TokenizerStep("ByteFallback()")],
-    "Fuse": lambda _: [TokenizerStep("Fuse()")],
-    "Replace": lambda part: [TokenizerStep(f"InEachToken({each.kotlin})", each.pattern) for each in _replace(part)],
+    "ByteLevel": lambda _: [TokenizerStep("CharactersAsBytes")],
+    "ByteFallback": lambda _: [TokenizerStep("ByteFallback")],
+    "Fuse": lambda _: [TokenizerStep("Fuse")],
+    "Replace": lambda part: [TokenizerStep("InEachToken", inner=each) for each in _replace(part)],
     "Strip": _strip_decoder,
     "Metaspace": _metaspace_decoder,
-    "WordPiece": lambda part: [TokenizerStep(f"WordPieces({string(part['prefix'])}, {boolean(part['cleanup'])})")],
-    "BPEDecoder": lambda part: [TokenizerStep(f"WordEnds({string(part['suffix'])})")],
+    "WordPiece": lambda part: [TokenizerStep("WordPieces", {name: part[name] for name in ("prefix", "cleanup")})],
+    "BPEDecoder": lambda part: [TokenizerStep("WordEnds", {"suffix": part["suffix"]})],
 }

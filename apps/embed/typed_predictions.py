@@ -25,7 +25,8 @@ def predictions(methods: Sequence[MethodInfo]) -> str:
         InputError: E465, an input's dtype or shape has no Swift type.
     """
     types = unique([type_name(method.name, "Method") for method in methods])
-    return "\n".join(_prediction(index, method, types[index]) for index, method in enumerate(methods))
+    functions = "\n".join(_prediction(index, method, types[index]) for index, method in enumerate(methods))
+    return f"extension EdgecModel {{{functions}\n}}\n"
 
 
 def _prediction(index: int, method: MethodInfo, type_: str) -> str:

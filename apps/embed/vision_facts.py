@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgec.apps.embed.encoder_facts import text_files
-from edgec.apps.embed.number_text import integer
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle
-from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO, read_preparation
+from edgec.bundle.image_preparation import read_preparation
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.errors import InputError
@@ -82,27 +80,3 @@ def _undescribed(bundle: Bundle, why: str) -> InputError:
         fix="export the model again with this version of edgec, or use it on this machine (edgec run, edgec.load)",
         code="E780",
     )
-
-
-def vision_values(vision: VisionFacts, bits: int, string: Callable[[str], str]) -> Mapping[str, str]:
-    """The placeholders of the templates of images.
-
-    Args:
-        vision: the facts.
-        bits: of the language's integers.
-        string: writes a string literal of the language.
-    """
-    counts = {
-        "most_pixels": MAX_PIXELS,
-        "most_ratio": MAX_RATIO,
-        "tile_tokens": vision.tile_tokens,
-        "image_token": vision.image_token,
-        "golden_values": vision.golden_values,
-    }
-    return {
-        **{name: integer(name, value, bits) for name, value in counts.items()},
-        "placeholder": string(vision.placeholder),
-        "begins": string(vision.begins),
-        "special_tokens": str(vision.special_tokens).lower(),
-        "whole_prompt": str(vision.whole_prompt).lower(),
-    }

@@ -37,4 +37,10 @@ def compiled(sources: Sequence[Path], out: Path, real: str | None = None) -> str
     line += ["-no-stdlib", "-no-reflect", "-d", str(out), "-cp", jars, *map(str, sources)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    return os.pathsep.join([str(out), jars])
+    return os.pathsep.join([str(out), *_resources(sources), jars])
+
+
+def _resources(sources: Sequence[Path]) -> list[str]:
+    """The folders of resources beside those of Kotlin sources, as a module has them."""
+    modules = {parent.parent for path in sources for parent in path.parents if parent.name == "kotlin"}
+    return [str(module / "resources") for module in sorted(modules) if (module / "resources").is_dir()]

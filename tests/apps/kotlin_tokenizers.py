@@ -8,41 +8,39 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from edgec.apps.embed.gradle_modules import TOKENIZER
-from edgec.apps.embed.template_text import fill, load
-from edgec.apps.embed.tokenizer_plan import tokenizer_plan
+from edgec.apps.embed.project import PACKAGE
+from edgec.apps.embed.tokenizer_plan import tokenizer_values
 from tests.apps.kotlin_compiler import STAND_INS, compiled
+from tests.apps.project_files import in_android
 from tests.apps.tokenizer_samples import sample
 
-_PACKAGE = "dev.edgec.samples"
-_MODELS = ("BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel")
-_SHARED = (*(name for name in TOKENIZER if name != "TokenizerSteps"), *_MODELS, "TextStream", "EdgecException")
+_SHARED = (
+    *("AddedTokens", "CharacterClasses", "Decoders", "MergeTable", "Normalizers", "Splitters", "Tokenizer"),
+    *("TokenizerFile", "BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel"),
+    *("TokenizerSteps", "TextStream", "EdgecException", "Facts", "JsonText"),
+)
 
 
 class KotlinTokenizers:
     """The process of the compiled Kotlin tokenizers; every answer is JSON."""
 
     def __init__(self, names: Iterable[str], folder: Path) -> None:
-        sources = [self._source(folder, name, {}, name) for name in _SHARED]
         for name in names:
             sample(name).save(str(folder / f"{name}.json"))
-            values = dict(tokenizer_plan(folder / f"{name}.json").values)
-            sources.append(self._source(folder, "TokenizerSteps", values, f"Steps_{name}"))
-        main = (STAND_INS / "TokenizerMain.kt.txt").read_text().replace("PACKAGE", _PACKAGE)
-        plans = "\n".join(f'    "{name}" to Steps_{name},' for name in names)
-        (folder / "Main.kt").write_text(main.replace("PLANS", plans))
+            (folder / f"{name}.steps.json").write_text(json.dumps(tokenizer_values(folder / f"{name}.json")))
+        sources = [self._source(folder, name) for name in _SHARED]
+        main = (STAND_INS / "TokenizerMain.kt.txt").read_text().replace("PACKAGE", PACKAGE)
+        (folder / "Main.kt").write_text(main)
         classes = compiled([STAND_INS / "JsonReader.kt", *sources, folder / "Main.kt"], folder / "classes")
-        line = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, f"{_PACKAGE}.MainKt"]
+        line = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, f"{PACKAGE}.MainKt"]
         self._process = subprocess.Popen(
             [*line, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
     @staticmethod
-    def _source(folder: Path, template: str, values: dict[str, str], name: str) -> Path:
-        known = {"banner": "", "package": _PACKAGE, **values}
-        text = fill(load("edgec.apps.android", f"{template}.kt"), known)
+    def _source(folder: Path, name: str) -> Path:
         path = folder / f"{name}.kt"
-        path.write_text(text.replace("object TokenizerSteps", f"object {name}"))
+        path.write_text(in_android(name))
         return path
 
     def ask(self, name: str, **request: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from edgec.apps.embed.reply_values import call_values, frame_marks, thinking_values, tool_values
 from edgec.bundle.notations import CALL_FORMS, PLAIN, THINKING_FORMS, CallForm, ThinkingForm
 from edgec.bundle.tools import tools_of
 from edgec.runtime_py.messages.message_format import MessageFormat
@@ -36,6 +37,17 @@ _DEEP = [f'{{"name": "now", "arguments": {{"x": {"[" * depth}{inside}{"]" * dept
     (199, ""), (200, ""), (199, "1"), (198, "1"))]  # fmt: skip
 _ODD = json.loads((Path(__file__).parent / "odd_calls.json").read_text())
 BODIES = [*(body for bodies in _ODD.values() for body in bodies), *_DEEP]
+
+
+def notations() -> dict[str, Any]:
+    """The notations as facts of an app."""
+    frames = [next((form.frame for form in (calls, thinking) if form), PLAIN) for thinking, calls in NOTATIONS]
+    return {
+        "thinking": [thinking_values(thinking, (0,), (1,)) for thinking, _ in NOTATIONS],
+        "calls": [call_values(calls) for _, calls in NOTATIONS],
+        "frames": [{"marks": frame_marks(frame)} for frame in frames],
+        "tools": tool_values(TOOLS),
+    }
 
 
 def cases() -> list[dict[str, Any]]:

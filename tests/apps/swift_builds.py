@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.apps.swift_toolchain import WORK, Swift
 
 BUILD = "/usr/libexec/swift/bin/swift-build"
-_FETCHED = re.compile(r'\.package\(url: "[^"]*/([\w-]+)\.git", \w+: "[^"]*"\)')
+_FETCHED = re.compile(r'\.package\(url: "[^"]*/([\w-]+)\.git", \w+: [\w".]+\)')
 _PRODUCTS = {
     "executorch": ("executorch", "backend_xnnpack", "kernels_optimized", "kernels_quantized"),
     "swift-transformers": ("Transformers",),
@@ -63,7 +63,7 @@ def build(
         _place_executorch(folder, kit / "Sources" / f"{module}Engine" / "headers")
     manifest = kit / "Package.swift"
     text, count = _FETCHED.subn(r'.package(path: "../\1")', manifest.read_text())
-    assert count == (len(_PRODUCTS) if engine else 1)
+    assert count == len(_PRODUCTS)
     manifest.write_text(text)
     for name, products in _PRODUCTS.items():
         _package(folder / name, name, products)

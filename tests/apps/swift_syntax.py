@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import tree_sitter_swift
 from tree_sitter import Language, Node, Parser
 
-from edgec.apps.embed import app_facts
+from edgec.apps.embed.project import SWIFT
 from edgec.apps.embed.written_package import AppPackage
 
-TEMPLATES = Path(app_facts.__file__).parent / "swift"
 _PARSER = Parser(Language(tree_sitter_swift.language()))
 
 
 def parse(source: str) -> Node:
     """The syntax tree of a source file."""
     return _PARSER.parse(source.encode()).root_node
+
+
+def in_tree(name: str) -> str:
+    """The source of a Swift file as it lies in the repository."""
+    (path,) = (path for path in SWIFT.rglob("*") if path.name in (f"{name}.swift",))
+    return path.read_text()
 
 
 def faults(source: str) -> list[str]:

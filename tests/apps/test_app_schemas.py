@@ -42,23 +42,23 @@ def written(package: AppPackage, name: str) -> str:
 def test_each_schema_has_a_constant_in_swift(tmp_path: Path) -> None:
     package = made("ios", tmp_path)
     assert_sound(package)
-    source = written(package, "Schemas.swift")
+    source = written(package, "SchemaNames.swift")
     found = dict(re.findall(r'public static let (\w+) = ModelSchema\("([\w-]+)"\)', source))
     assert found == dict(zip(SWIFT, NAMES, strict=True))
 
 
 def test_each_schema_has_a_constant_in_kotlin(tmp_path: Path) -> None:
-    source = written(made("android", tmp_path), "Schemas.kt")
+    source = written(made("android", tmp_path), "SchemaNames.kt")
     found = dict(re.findall(r'val (\w+) = ModelSchema\("([\w-]+)"\)', source))
     assert found == dict(zip(KOTLIN, NAMES, strict=True))
 
 
 def test_a_module_apart_decodes_answers_in_kotlin(tmp_path: Path) -> None:
     package = made("android", tmp_path / "engine", names=["person"])
-    assert 'include(":model", ":bench", ":sample", ":model_json")' in written(package, "settings.gradle.kts")
+    assert "\nedgecModules=model,bench,sample,model_json\n" in written(package, "gradle.properties")
     source, build = written(package, "SchemaValues.kt"), package.files["model_json/build.gradle.kts"]
     assert "generateValue(" in source and isinstance(build, bytes) and b'api(project(":model"))' in build
-    assert b"kotlinx-serialization-json:1.8.1" in build
+    assert b"kotlinx-serialization-json:$edgecSerialization" in build
     model = package.files["model/build.gradle.kts"]
     assert isinstance(model, bytes) and b"serialization" not in model
     for other in (made("android", tmp_path / "none", names=[]), made("android", tmp_path / "other", OTHER)):

@@ -21,6 +21,7 @@ from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, tokenizer_config
 from tests.apps.ios_bundles import bundle_of, decoder_manifest
 from tests.apps.kotlin_bundles import byte_tokenizer_files
+from tests.apps.project_files import facts_of
 from tests.apps.reply_talks import TEMPLATE, TOOLS, rendered, talking_bundle
 from tests.runtime_py.messages.talk import NOW, WEATHER
 
@@ -38,14 +39,14 @@ def test_a_package_holds_the_tools_and_says_how_to_use_them(tmp_path: Path) -> N
     bundle = talking_bundle(tmp_path / "tiny.edgec")
     (tmp_path / "tools.json").write_text(json.dumps([WEATHER, NOW]))
     out = embed(bundle, "android", tmp_path / "with", tools=tmp_path / "tools.json").path
-    (facts,) = out.rglob("ReplyFacts.kt")
-    source = facts.read_text()
-    assert 'mapOf<String, Set<String>>("weather" to setOf<String>("city", "unit"), "now" to setOf<String>())' in source
-    assert "JsonCall(" in source and "The weather of a place." in source
+    (path,) = out.rglob("facts.json")
+    facts = json.loads(path.read_text())["replies"]
+    assert facts["tools"] == {"weather": ["city", "unit"], "now": []}
+    assert facts["calls"]["body"]["kind"] == "json" and "The weather of a place." in str(facts["withTools"])
     assert "`weather`, `now`" in (out / "README.md").read_text()
     without = embed(bundle, "android", tmp_path / "without").path
-    (facts,) = without.rglob("ReplyFacts.kt")
-    assert "val calls: CallNotation? = null" in facts.read_text() and "weather" not in facts.read_text()
+    (path,) = without.rglob("facts.json")
+    assert json.loads(path.read_text())["replies"]["calls"] is None and "weather" not in path.read_text()
     assert "--tools FILE" in (without / "README.md").read_text()
 
 
@@ -62,16 +63,14 @@ def test_calls_are_held_where_edgecs_engine_executes_the_bundle(platform: str, t
         package = _package(platform, tmp_path / artifact.decode(), artifact, hold)
         shipped = {path.rpartition("/")[2]: path for path in package.files if "calls/" in path and "swift" not in path}
         assert set(shipped) == ({"0.grammar", VOCABULARY} if own else set())
-        (facts,) = (
-            str(made) for path, made in package.files.items() if path.rpartition("/")[2].startswith("ReplyFacts.")
-        )
+        facts = str(facts_of(package)["replies"])
         assert ("0.grammar" in facts) == own and (hashlib.sha256(b"y").hexdigest() in facts) == own
         readme = package.files["README.md"]
         assert isinstance(readme, bytes) and (b"engine holds calls to the tools" in readme) == own
         assert (b"not held to the schema" in readme) != own
         if platform == "ios":
             manifest = package.files["Package.swift"]
-            assert isinstance(manifest, bytes) and (b'.copy("Resources/calls")' in manifest) == own
+            assert isinstance(manifest, bytes) and (b'"calls"]' in manifest) == own
     assert len(asked) == 1
 
 

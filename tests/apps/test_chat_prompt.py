@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.apps.embed.chat_prompt import ChatPrompt, kotlin_chat, renderings
+from edgec.apps.embed.chat_prompt import ChatPrompt, chat_values, renderings
 from edgec.apps.embed.prompt_dates import can_be_written, filled
 from edgec.apps.embed.prompt_pieces import PromptPieces, text_pieces
 from edgec.apps.embed.template_program import template_program
@@ -139,7 +139,7 @@ def test_what_is_not_made_of_pieces_is_rendered_whole(template: str) -> None:
 )
 def test_a_template_with_what_an_app_does_not_know_has_no_program(template: str) -> None:
     assert template_program(template, {}) is None
-    assert kotlin_chat(ChatPrompt(None, template_program(template, {})))["chat_known"] == "false"
+    assert chat_values(ChatPrompt(None, template_program(template, {})))["known"] is False
 
 
 def test_every_shape_and_every_kind_of_contents_is_in_the_matrix() -> None:

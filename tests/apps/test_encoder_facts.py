@@ -8,16 +8,13 @@ from typing import Any
 
 import pytest
 
-from edgec.apps.embed import kotlin_text, swift_text
-from edgec.apps.embed.encoder_facts import EncoderFacts, Literals, encoder_facts, encoder_values, is_encoder
+from edgec.apps.embed.encoder_facts import EncoderFacts, encoder_facts, is_encoder
+from edgec.apps.embed.facts_json import encoder_values
 from edgec.bundle.sentence_prompts import SentencePrompts
 from edgec.errors import InputError
 from tests.apps.encoder_bundles import WIDTH, encoder_method, placeholder_bundle
 from tests.apps.ios_bundles import MODULE, decoder_manifest, module_manifest
 from tests.exporter.tiny_sentence_encoder import POSITIONS
-
-KOTLIN = Literals(kotlin_text.string, kotlin_text.optional, kotlin_text.table)
-SWIFT = Literals(swift_text.string, swift_text.optional, swift_text.table)
 
 
 def test_facts_come_from_manifest_and_tokenizer(tmp_path: Path) -> None:
@@ -29,19 +26,14 @@ def test_facts_come_from_manifest_and_tokenizer(tmp_path: Path) -> None:
     assert encoder_facts(fixed) == EncoderFacts(POSITIONS, True, 4, 1, 1, True, WIDTH)
 
 
-def test_prompts_are_written_as_source(tmp_path: Path) -> None:
+def test_prompts_are_facts(tmp_path: Path) -> None:
     prompts = SentencePrompts(prompts={"a$": '"\\(x)"', "é": ""}, default_prompt="é", unpooled={"a$": 3})
     facts = encoder_facts(placeholder_bundle(tmp_path / "x", "pte-cpu", encoder_method(False), prompts=prompts))
     assert facts is not None and facts.prompts == prompts
-    kotlin, swift = encoder_values(facts, 32, KOTLIN), encoder_values(facts, 64, SWIFT)
-    assert kotlin["prompts"] == r'mapOf("a\u0024" to "\u0022\u005C(x)\u0022", "\u00E9" to "")'
-    assert swift["prompts"] == r'["a$": "\u{22}\u{5C}(x)\u{22}", "\u{E9}": ""]'
-    assert (kotlin["default_prompt"], swift["default_prompt"]) == (r'"\u00E9"', r'"\u{E9}"')
-    assert (kotlin["unpooled_tokens"], swift["unpooled_tokens"]) == (r'mapOf("a\u0024" to 3)', '["a$": 3]')
-    none = EncoderFacts(POSITIONS, False, 0, 1, 1, False, WIDTH)
-    kotlin, swift = encoder_values(none, 32, KOTLIN), encoder_values(none, 64, SWIFT)
-    assert (kotlin["unpooled_tokens"], swift["unpooled_tokens"]) == ("mapOf()", "[:]")
-    assert (kotlin["default_prompt"], swift["default_prompt"]) == ("null", "nil")
+    written = encoder_values(facts, 32)
+    assert (written["prompts"], written["defaultPrompt"]) == (prompts.prompts, "é") and written["unpooled"] == {"a$": 3}
+    none = encoder_values(EncoderFacts(POSITIONS, False, 0, 1, 1, False, WIDTH), 64)
+    assert (none["unpooled"], none["defaultPrompt"]) == ({}, None)
 
 
 def _changed(**fields: Any) -> bool:
@@ -85,7 +77,7 @@ def test_tokens_that_change_with_the_text_are_refused(tmp_path: Path, monkeypatc
 
 def test_a_number_that_kotlin_cannot_hold_is_refused() -> None:
     facts = EncoderFacts(1 << 31, False, 0, 1, 1, False, 24)
-    assert encoder_values(facts, 64, KOTLIN)["most_tokens"] == str(1 << 31)
+    assert encoder_values(facts, 64)["mostTokens"] == 1 << 31
     with pytest.raises(InputError) as caught:
-        encoder_values(facts, 32, KOTLIN)
+        encoder_values(facts, 32)
     assert caught.value.code == "E469"

@@ -100,7 +100,7 @@ def test_the_apps_take_the_archive_in_the_place_of_a_compilation(tmp_path: Path)
             package.files[f"{app}/build.gradle.kts"]
         )
     model = str(package.files["model/build.gradle.kts"])
-    assert model.index('if (findProperty("engineArchive") == null)') < model.index("externalNativeBuild { cmake { path")
+    assert model.index('findProperty("engineArchive") == null') < model.index("externalNativeBuild { cmake { path")
 
 
 @pytest.mark.slow

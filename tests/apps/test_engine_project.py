@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from edgec.apps.embed import app_facts, engine_project
 from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, GPU, ONNX, android_bundle
+from tests.apps.project_files import facts_of, in_android
 
 CPP = "model/src/main/cpp"
-KOTLIN = Path(app_facts.__file__).parent / "kotlin"
 HEADER = b"12345678eh00\x20\0\0\0"
 OPERATORS = ["aten::mul.out", "aten::sym_size.int", "edgec::rope.out", "executorch_prim::add.Scalar"]
 OWN = CPU.model_copy(
@@ -35,6 +34,11 @@ def text(package: AppPackage, path: str) -> str:
     content = package.files[path]
     assert isinstance(content, bytes)
     return content.decode()
+
+
+def values(package: AppPackage) -> str:
+    """What the CMake project reads of the model."""
+    return text(package, f"{CPP}/values.cmake")
 
 
 def kotlin(package: AppPackage, name: str) -> str:
@@ -57,12 +61,13 @@ def test_the_project_compiles_every_source_of_the_engine_and_the_kernels(package
     wanted = {path.relative_to(SOURCES).as_posix() for path in there}
     carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
     assert carried == {*wanted, "CMakeLists.txt"} and len(wanted) > 50
-    assert "add_subdirectory(edgec)" in text(package, f"{CPP}/CMakeLists.txt")
+    assert 'set(EDGEC_PARTS "")' in values(package)
+    assert 'add_subdirectory("${EDGEC_ENGINE}" engine)' in text(package, f"{CPP}/CMakeLists.txt")
     included = set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/edgec_jni.cpp")))
     for header in ("edgec_jni.h", "edgec_decoder_jni.h"):
         included |= set(re.findall(r'#include "([^"]+)"', text(package, f"{CPP}/{header}")))
-    public = {path.removeprefix("include/") for path in carried}
-    assert included <= public | {"edgec_jni.h", "edgec_decoder_jni.h"}
+    held = carried | {name.removeprefix("include/") for name in carried}
+    assert included <= held | {"edgec_jni.h", "edgec_decoder_jni.h"}
 
 
 def test_the_written_sources_are_those_of_the_runner(package: AppPackage, tmp_path: Path) -> None:
@@ -75,14 +80,19 @@ def test_the_build_states_pages_version_and_operators(package: AppPackage) -> No
     project = text(package, f"{CPP}/CMakeLists.txt")
     assert "-Wl,-z,max-page-size=16384" in project and "PRIVATE edgec_engine" in project
     assert "CMAKE_CXX_VISIBILITY_PRESET hidden" in project and "CMAKE_CXX_STANDARD 17" in project
-    assert 'EDGEC_EXECUTORCH_VERSION "1.5.1"' in project
+    project = values(package)
+    assert (
+        'set(EDGEC_EXECUTORCH_VERSION "1.5.1")' in project
+        and 'EDGEC_ENGINE "${CMAKE_CURRENT_LIST_DIR}/edgec"' in project
+    )
     # ExecuTorch's core has the operators on sizes and numbers, and edgec's sources its own.
     assert re.findall(r"^  (\w+::\S+)$", project, re.MULTILINE) == ["aten::mul.out"]
     assert "set(EDGEC_XNNPACK OFF)" in project and "set(EDGEC_QUANTIZED_OPERATORS OFF)" in project
     gradle = text(package, "model/build.gradle.kts")
     assert "-DANDROID_STL=c++_static" in gradle and 'path = file("src/main/cpp/CMakeLists.txt")' in gradle
-    assert re.search(r'ndkVersion = "28\.[\d.]+"', gradle) and 'abiFilters += "arm64-v8a"' in gradle
-    assert "org.pytorch" not in gradle and not [path for path in package.files if b"@@" in content(package, path)]
+    properties = text(package, "gradle.properties")
+    assert re.search(r"^edgecNdk=28\.[\d.]+$", properties, re.MULTILINE) and 'abiFilters += "arm64-v8a"' in gradle
+    assert "\nedgecRuntime=\n" in properties and not [path for path in package.files if b"@@" in content(package, path)]
 
 
 def content(package: AppPackage, path: str) -> bytes:
@@ -96,14 +106,14 @@ def test_kotlin_c_and_r8_name_the_same_functions(package: AppPackage) -> None:
     defined = set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/edgec_jni.cpp")))
     texts = {"openSchema", "beginText", "maskLogits", "takeToken", "closeText", "closeSchema"}
     assert declared == defined == {"open", "forward", "state", "reset", "useAdapter", "close"} | texts
-    project, place = text(package, f"{CPP}/CMakeLists.txt"), package.module.replace(".", "_")
-    assert f"EDGEC_JNI_PREFIX=Java_{place}_NativeEngine_" in project
-    assert f'EDGEC_JNI_FAILURE="{package.module.replace(".", "/")}/EngineFailed"' in project
-    library = re.search(r'System\.loadLibrary\("(\w+)"\)', kotlin(package, "NativeEngine"))
-    assert library is not None and f"add_library({library[1]} SHARED" in project
-    assert f'targets += "{library[1]}"' in text(package, "model/build.gradle.kts")
+    library = f"edgec_{package.module.rpartition('.')[2]}"
+    assert f"set(EDGEC_PACKAGE {package.module})\n" in values(package) and f"set(EDGEC_LIBRARY {library})\n" in values(
+        package
+    )
+    assert facts_of(package)["model"]["library"] == library
+    assert f"\nedgecLibrary={library}\n" in text(package, "gradle.properties")
     rules = text(package, "model/consumer-rules.pro").splitlines()
-    for name in engine_project.NATIVE_CLASSES:
+    for name in ("NativeEngine", "EngineFailed"):
         assert f"-keep class {package.module}.{name} {{ *; }}" in rules
 
 
@@ -121,11 +131,11 @@ def test_an_app_calls_the_same_functions_whatever_the_runtime(package: AppPackag
             assert interface(kotlin(package, name)) == interface(kotlin(other, name)), name
     assert any(line.startswith("fun generate(prompt: String") for line in interface(kotlin(package, "EdgecModel")))
     # What those files use of the runtime: how it is opened and closed, and how tokens become logits.
-    for source in ("EngineRuntime", "ModelRuntime", "OnnxRuntime"):
-        own = (KOTLIN / f"{source}.kt.template").read_text()
+    for folder in ("engine", "executorch", "onnx"):
+        own = in_android("ModelRuntime", folder)
         assert re.search(r"fun open\(.*context: Context, artifact: File\)", own) and "override fun close()" in own
-    for source in ("DecoderEngine", "DecoderDynamic", "DecoderStatic"):
-        own = (KOTLIN / f"{source}.kt.template").read_text()
+    for folder in ("engine", "dynamicDecoder", "staticDecoder"):
+        own = in_android("ModelDecoder", folder)
         assert "class ModelDecoder(private val runtime: ModelRuntime)" in own
         assert "fun logits(tokens: List<Int>, start: Int): FloatArray" in own
 
@@ -150,8 +160,8 @@ def test_what_could_become_another_build_is_refused(named: Runtime, tmp_path: Pa
 
 def test_a_bundles_name_becomes_plain_letters(tmp_path: Path) -> None:
     odd = android_bundle(tmp_path, OWN, name='"; $(touch x) ${y} \\ \u2028 @@package@@')
-    project = text(gradle_modules(odd), f"{CPP}/CMakeLists.txt")
-    assert re.search(r"^project\(edgec_[a-z0-9]+ LANGUAGES C CXX\)$", project, re.MULTILINE)
+    project = values(gradle_modules(odd))
+    assert re.search(r"^set\(EDGEC_LIBRARY edgec_[a-z0-9]+\)$", project, re.MULTILINE)
     assert "touch" not in project.replace("touchxypackage", "")
 
 
@@ -166,8 +176,8 @@ def test_delegates_alone_ask_for_the_engine_and_xnnpack_is_linked_where_it_is_na
     plain = with_artifact(tmp_path / "plain", CPU, b"XnnpackBackend")
     assert f"{CPP}/CMakeLists.txt" not in plain.files
     linear = with_artifact(tmp_path / "linear", CPU, b"EdgecLinear")
-    assert "set(EDGEC_XNNPACK OFF)" in text(linear, f"{CPP}/CMakeLists.txt")
+    assert "set(EDGEC_XNNPACK OFF)" in values(linear)
     both = with_artifact(tmp_path / "both", CPU, b"EdgecLinear XnnpackBackend")
-    assert "set(EDGEC_XNNPACK ON)" in text(both, f"{CPP}/CMakeLists.txt")
+    assert "set(EDGEC_XNNPACK ON)" in values(both)
     # XNNPACK packs a second copy of the weights; edgec's kernels read them where they lie.
     assert linear.needed_bytes < both.needed_bytes

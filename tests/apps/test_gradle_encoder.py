@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from edgec.apps.embed.gradle_modules import gradle_modules
+from edgec.apps.embed.project import ANDROID
 from edgec.apps.embed.written_package import AppPackage
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, ONNX, android_bundle
 from tests.apps.encoder_bundles import encoder_method, placeholder_bundle
+from tests.apps.project_files import facts_of, names_in, names_of
 from tests.apps.test_engine_project import OWN
-from tests.apps.test_gradle_modules import TEMPLATES
 from tests.exporter.tiny_sentence_encoder import POSITIONS
 
 
@@ -35,17 +36,19 @@ def test_the_module_holds_tokenizer_and_encoder_and_no_app(tmp_path: Path) -> No
     assert {"EdgecEncoder.kt", "TextEncoder.kt", "WordPieceModel.kt", "TokenizerSteps.kt", "ModelEncoder.kt"} <= names
     assert not names & {"EdgecModel.kt", "Session.kt", "Sampling.kt", "DecoderFacts.kt", "GoldenReplay.kt"}
     assert not [name for name in package.files if name.startswith(("bench/", "sample/", "buildSrc/"))]
-    assert 'include(":model")' in _text(package, "settings.gradle.kts")
-    assert "org.pytorch:executorch-android:1.5.1" in _text(package, "model/build.gradle.kts")
+    properties = _text(package, "gradle.properties")
+    assert (
+        "\nedgecModules=model\n" in properties and "\nedgecRuntime=org.pytorch:executorch-android:1.5.1," in properties
+    )
     assert not [name for name, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_facts_come_from_the_bundle(padded: bool, tmp_path: Path) -> None:
     package = _package(tmp_path, padded)
-    facts = _text(package, "EncoderFacts.kt")
-    assert f"MOST_TOKENS = {POSITIONS}" in facts and "WIDTH = 24" in facts
-    assert f"IS_PADDED = {str(padded).lower()}" in facts and "CUTS_BEGINNING = false" in facts
+    facts = facts_of(package)["encoder"]
+    assert (facts["mostTokens"], facts["width"]) == (POSITIONS, 24)
+    assert (facts["isPadded"], facts["cutsBeginning"]) == (padded, False)
     readme = _text(package, "README.md")
     assert ("the mask, padding and pooling" in readme) == padded and f"above\n{POSITIONS} tokens" in readme
 
@@ -80,7 +83,6 @@ def test_no_file_names_what_only_language_models_have(manifest: Manifest, tmp_pa
     assert not {name: words for name, words in named.items() if words}
 
 
-def test_templates_of_encoders_are_used(tmp_path: Path) -> None:
-    used = {Path(name).name for name in _package(tmp_path).files}
-    own = {"EdgecEncoder.kt", "EncoderFacts.kt", "GoldenEncoder.kt", "TextEncoder.kt"}
-    assert own <= used and all((TEMPLATES / f"{name}.template").is_file() for name in own)
+def test_every_source_of_encoders_is_used(tmp_path: Path) -> None:
+    own = names_in(ANDROID / "model" / "src" / "encoder", ".kt")
+    assert len(own) == 4 and own <= names_of([_package(tmp_path)])

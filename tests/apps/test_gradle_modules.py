@@ -18,17 +18,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.apps.embed import app_facts, kotlin_text, template_text
+from edgec.apps.embed import app_facts, kotlin_text
 from edgec.apps.embed.gradle_modules import _JOB, gradle_modules
+from edgec.apps.embed.project import ANDROID
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
 from edgec.runtime_py.bench import record as bench_record
 from tests.apps.android_bundles import CPU, DELEGATED, GPU, HEXAGON, ONNX, android_bundle
+from tests.apps.audio_bundles import TIMED_CONFIG, WHISPER, audio_placeholder
+from tests.apps.encoder_bundles import encoder_method, placeholder_bundle
 from tests.apps.ios_bundles import bundle_of, decoder_manifest, module_manifest
-
-TEMPLATES = Path(app_facts.__file__).parent / "kotlin"
+from tests.apps.project_files import facts_of, in_android, names_in, names_of
+from tests.apps.vision_app_bundles import vision_placeholder
 
 
 def _text(package: AppPackage, end: str) -> str:
@@ -40,10 +43,12 @@ def _text(package: AppPackage, end: str) -> str:
 def test_the_modules_hold_wrapper_bundle_and_bench_app(tmp_path: Path) -> None:
     package = gradle_modules(android_bundle(tmp_path, CPU))
     assert package.module == "dev.edgec.stories260khost" and not package.asset_pack
-    assert 'include(":model", ":bench", ":sample")' in _text(package, "settings.gradle.kts")
+    properties = _properties(_text(package, "gradle.properties"))
+    assert properties["edgecModules"] == "model,bench,sample"
+    assert properties["edgecModelSets"] == "main,texts,decoder,textSession,executorch,dynamicDecoder"
     model = _text(package, "model/build.gradle.kts")
-    assert 'noCompress += listOf("pte", "safetensors")' in model and 'abiFilters += "arm64-v8a"' in model
-    assert "org.pytorch:executorch-android:1.5.1" in model
+    assert 'abiFilters += "arm64-v8a"' in model and properties["edgecUncompressed"] == "pte,safetensors"
+    assert properties["edgecRuntime"].startswith("org.pytorch:executorch-android:1.5.1,")
     assert "model/src/main/assets/model.edgec/model.pte" in package.files
     assert not [name for name, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     for name in package.files:
@@ -52,7 +57,7 @@ def test_the_modules_hold_wrapper_bundle_and_bench_app(tmp_path: Path) -> None:
 
 
 def _properties(text: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+    return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def test_gradle_can_build_the_project(tmp_path: Path) -> None:
@@ -64,11 +69,14 @@ def test_gradle_can_build_the_project(tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{64}", wrapper["distributionSha256Sum"])
     settings_file, root = _text(package, "settings.gradle.kts"), package.files["build.gradle.kts"]
     assert isinstance(root, bytes)
-    plug_ins = re.findall(r'id\("([\w.]+)"\) version "([\d.]+)"', settings_file)
-    assert {name for name, _ in plug_ins} == set(re.findall(r'id\("([\w.]+)"\) apply false', root.decode()))
+    plug_ins = re.findall(r'id\("([\w.-]+)"\) version (\w+)', settings_file)
+    applied = set(re.findall(r'id\("([\w.]+)"\) apply false', root.decode()))
+    assert {name for name, _ in plug_ins} == applied | {"com.android.ai-pack"}
+    stated = _properties(_text(package, "gradle.properties"))
+    assert all(re.fullmatch(r"[\d.]+", stated[version]) for _, version in plug_ins)
     model, bench = _text(package, "model/build.gradle.kts"), _text(package, "bench/build.gradle.kts")
     assert 'consumerProguardFiles("consumer-rules.pro")' in model and "PageSizes" in bench
-    assert "targetSdk = 35" in bench and "isMinifyEnabled = true" in bench
+    assert stated["edgecTargetSdk"] == "35" and "isMinifyEnabled = true" in bench
     assert not [name for name, content in package.files.items() if isinstance(content, bytes) and b"djl" in content]
 
 
@@ -116,16 +124,15 @@ def test_another_gradle_than_the_one_named_is_not_started(tmp_path: Path) -> Non
 def test_what_native_code_looks_up_is_kept(manifest: Manifest, kept: str, tmp_path: Path) -> None:
     rules = _text(gradle_modules(android_bundle(tmp_path, manifest)), "model/consumer-rules.pro")
     assert f"-keep class {kept}.** {{ *; }}" in rules.splitlines()
-    assert ("-dontwarn" in rules) == (manifest is CPU)
 
 
 def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
     package = gradle_modules(android_bundle(tmp_path, CPU))
-    facts = _text(package, "DecoderFacts.kt")
-    assert "setOf<Int>(2, 3)" in facts and "REPETITION_PENALTY = 1.1f" in facts and "CAN_REWIND = false" in facts
-    prompt = _text(package, "ChatPrompt.kt")
-    assert "VOCABULARY = 512" in facts and "KNOWN = true" in prompt and "CITIZEN:" in prompt
-    assert 'TensorFacts("tokens", "int64", 1L, -1L)' in _text(package, "ModelFacts.kt")
+    facts = facts_of(package)
+    decoder = facts["decoder"]
+    assert (decoder["stopTokens"], decoder["repetitionPenalty"], decoder["canRewind"]) == ([2, 3], 1.1, False)
+    assert decoder["vocabulary"] == 512 and facts["chat"]["known"] and "CITIZEN:" in str(facts["chat"]["pieces"])
+    assert facts["model"]["methods"][0]["inputs"][0] == {"name": "tokens", "dtype": "int64", "shape": [1, -1]}
 
 
 def test_a_large_bundle_is_an_ai_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,8 +140,9 @@ def test_a_large_bundle_is_an_ai_pack(tmp_path: Path, monkeypatch: pytest.Monkey
     package = gradle_modules(android_bundle(tmp_path, CPU))
     assert package.asset_pack and "model_pack/src/main/assets/model.edgec/model.pte" in package.files
     assert 'id("com.android.ai-pack")' in _text(package, "model_pack/build.gradle.kts")
-    assert 'include(":model", ":bench", ":sample", ":model_pack")' in _text(package, "settings.gradle.kts")
-    assert 'assetPacks += listOf(":model_pack")' in _text(package, "bench/build.gradle.kts")
+    properties = _properties(_text(package, "gradle.properties"))
+    assert (properties["edgecModules"], properties["edgecPack"]) == ("model,bench,sample,model_pack", "true")
+    assert 'id("com.android.ai-pack") apply false' in bytes(package.files["build.gradle.kts"]).decode()
     assert "Play AI pack" in _text(package, "README.md")
 
 
@@ -172,16 +180,16 @@ def test_static_methods_get_their_runtime_and_a_cache_of_their_own(
     manifest: Manifest, archives: list[str], tmp_path: Path
 ) -> None:
     package = gradle_modules(android_bundle(tmp_path, manifest))
-    gradle = _text(package, "model/build.gradle.kts")
-    assert all(f'implementation("{archive}")' in gradle for archive in archives)
-    assert "class StateSize(" in _text(package, "StateSize.kt") and "CAN_REWIND = true" in _text(
-        package, "DecoderFacts.kt"
-    )
+    properties = _properties(_text(package, "gradle.properties"))
+    assert set(archives) <= set(properties["edgecRuntime"].split(","))
+    assert "class StateSize(" in _text(package, "StateSize.kt") and facts_of(package)["decoder"]["canRewind"]
     hexagon = manifest is HEXAGON
-    assert ("libcdsprpc.so" in _text(package, "model/src/main/AndroidManifest.xml")) == hexagon
+    assert ("model/src/hexagon/AndroidManifest.xml" in package.files) == hexagon
+    assert properties["edgecModelSets"].endswith(",hexagon") == hexagon
     # Its archives' manifests ask for it: a lower number in the app's is an error of the build.
-    assert f"minSdk = {27 if hexagon else 26}\n" in gradle and package.minimum_os == ("8.1" if hexagon else "8.0")
-    assert ("useLegacyPackaging" in _text(package, "bench/build.gradle.kts")) == hexagon
+    assert properties["edgecMinSdk"] == ("27" if hexagon else "26")
+    assert package.minimum_os == ("8.1" if hexagon else "8.0")
+    assert properties["edgecUnpacked"] == str(hexagon).lower()
     never = manifest in (GPU, DELEGATED)
     assert ("has never been executed" in _text(package, "README.md")) == never
 
@@ -205,7 +213,7 @@ def test_packages_have_plain_names(name: str) -> None:
 
 
 def _keys(function: str) -> set[str]:
-    source = (TEMPLATES / "BenchRecords.kt.template").read_text()
+    source = in_android("BenchRecords")
     match = re.search(rf"fun {function}\(.*?\n    \)", source, re.DOTALL)
     assert match is not None
     return set(re.findall(r'^\s*"([a-z0-9_]+)" to', match[0], re.MULTILINE))
@@ -230,7 +238,7 @@ def test_the_bench_app_writes_the_fields_of_the_schema(kind: str) -> None:
 
 
 def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
-    sources = "".join((TEMPLATES / f"{name}.kt.template").read_text() for name in ("BenchActivity", "BenchRecords"))
+    sources = "".join(in_android(name) for name in ("BenchActivity", "BenchRecords"))
     read = set(re.findall(r'job\.get\w+\("(\w+)"\)', sources))
     assert (
         read
@@ -239,6 +247,14 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
     )
 
 
-def test_every_template_is_used(tmp_path: Path) -> None:
-    places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 92
+def test_every_file_of_the_project_is_in_some_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoders = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, HEXAGON))]
+    encoder = placeholder_bundle(tmp_path / "encoder", "pte-cpu", encoder_method(False), "android-cpu")
+    sound = audio_placeholder(tmp_path / "sound", "android-cpu", WHISPER, TIMED_CONFIG)
+    images = vision_placeholder(tmp_path / "images", "android-cpu")
+    monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
+    packed = gradle_modules(android_bundle(tmp_path / "packed", CPU))
+    packages = [packed, *decoders, *map(gradle_modules, (encoder, sound, images))]
+    assert names_in(ANDROID, ".kt", ".kts", ".java", ".xml", ".cmake", ".cpp", ".h") - names_of(packages) == {
+        "SchemaValues.kt"
+    }

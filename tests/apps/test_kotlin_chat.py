@@ -24,10 +24,13 @@ NEW = 12
 def test_the_sample_is_a_module_beside_the_model(tmp_path: Path) -> None:
     package = gradle_modules(android_bundle(tmp_path, CPU))
     sources = [path for path in package.files if path.startswith("sample/") and path.endswith(".kt")]
-    assert {Path(path).stem for path in sources} == {"ChatActivity", "ChatModel", "ChatScreen"}
+    assert {Path(path).stem for path in sources} == {
+        *("ChatActivity", "ChatModel", "ChatScreen"),
+        *("Pictures", "PictureButton"),
+    }
     build = str(package.files["sample/build.gradle.kts"])
-    assert "buildFeatures { compose = true }" in build and "compose-bom:20" in build
-    assert ":sample" in str(package.files["settings.gradle.kts"])
+    assert "buildFeatures { compose = true }" in build and "compose-bom:$edgecCompose" in build
+    assert "edgecModules=model,bench,sample" in str(package.files["gradle.properties"])
     # Only what draws and what listens to the system needs Android's classes.
     model = str(package.files[next(path for path in sources if path.endswith("ChatModel.kt"))])
     assert "import android" not in model
@@ -42,8 +45,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     package = kotlin_text.package_name("stories260K-host")
     main = folder / "ChatMain.kt"
     main.write_text((STAND_INS / "ChatMain.kt.txt").read_text().replace("PACKAGE", package))
-    (model,) = (folder / "out" / "sample").rglob("ChatModel.kt")
-    sources = [*sorted(STAND_INS.glob("*.kt")), *sorted((folder / "out/model").rglob("*.kt")), model, main]
+    model = [path for name in ("ChatModel", "Pictures") for path in (folder / "out" / "sample").rglob(f"{name}.kt")]
+    sources = [*sorted(STAND_INS.glob("*.kt")), *sorted((folder / "out/model").rglob("*.kt")), *model, main]
     classes = compiled(sources, folder / "classes")
     line = ["java", "-cp", classes, f"{package}.sample.ChatMainKt", str(bundle), str(folder / "own")]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)

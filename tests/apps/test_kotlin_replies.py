@@ -10,10 +10,8 @@ import pytest
 
 from edgec.apps.embed import kotlin_text
 from edgec.apps.embed.gradle_modules import gradle_modules
-from edgec.apps.embed.reply_constants import KOTLIN, call_notation, frame_marks, thinking_notation, tool_constants
 from edgec.apps.embed.written_package import write_package
 from edgec.bundle.folder import open_bundle
-from edgec.bundle.notations import PLAIN
 from tests.apps import reply_cases as python
 from tests.apps import reply_talks
 from tests.apps.android_bundles import CPU
@@ -24,20 +22,8 @@ pytestmark = [pytest.mark.slow, WITH_KOTLIN]
 
 
 def driver() -> str:
-    """The program that reads the cases, with every row of the table of notations as the generator writes it."""
-    frames = (next((form.frame for form in (calls, thinking) if form), PLAIN) for thinking, calls in python.NOTATIONS)
-    marks = ["listOf<String>(" + ", ".join(map(KOTLIN.string, frame_marks(frame))) + ")" for frame in frames]
-    filled = {
-        "PACKAGE": PACKAGE,
-        "THINKING": ", ".join(thinking_notation(thinking, (0,), (1,), KOTLIN) for thinking, _ in python.NOTATIONS),
-        "CALLS": ",\n    ".join(call_notation(calls, KOTLIN) for _, calls in python.NOTATIONS),
-        "FRAMES": ", ".join(marks),
-        "TOOLS": tool_constants(python.TOOLS, KOTLIN),
-    }
-    text = (STAND_INS / "Replies.kt.txt").read_text()
-    for name, value in filled.items():
-        text = text.replace(f"({name})" if name != "PACKAGE" else name, f"({value})" if name != "PACKAGE" else value)
-    return text
+    """The program that reads the cases."""
+    return (STAND_INS / "Replies.kt.txt").read_text().replace("PACKAGE", PACKAGE)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +34,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     bundle = reply_talks.talking_bundle(folder / "tiny.edgec")
     write_package(gradle_modules(open_bundle(bundle), tools=reply_talks.TOOLS), folder / "out")
     (folder / "Replies.kt").write_text(driver())
+    (folder / "notations.json").write_text(json.dumps(python.notations()))
     sources = [*sorted(STAND_INS.glob("*.kt")), *sorted((folder / "out/model").rglob("*.kt")), folder / "Replies.kt"]
     classes = compiled(sources, folder / "classes")
-    paths = [folder / "cases.json", folder / "facts.json", bundle, folder / "own"]
+    paths = [folder / "cases.json", folder / "facts.json", bundle, folder / "own", folder / "notations.json"]
     line = ["java", "-cp", classes, f"{PACKAGE}.RepliesKt", *map(str, paths)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

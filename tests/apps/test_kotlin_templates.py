@@ -19,7 +19,7 @@ from edgec.apps.embed import kotlin_text
 from edgec.apps.embed.chat_prompt import renderings
 from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.prompt_pieces import text_pieces
-from edgec.apps.embed.reply_constants import KOTLIN, prompt_constant
+from edgec.apps.embed.reply_values import prompt_values
 from edgec.apps.embed.template_program import template_program
 from edgec.apps.embed.written_package import write_package
 from edgec.bundle.chat_template import render_messages
@@ -73,11 +73,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, 
     """What the Kotlin writes of every conversation, by the names of the templates."""
     folder = tmp_path_factory.mktemp("templates")
     cases: list[dict[str, Any]] = []
-    pieces: dict[str, str] = {}
+    pieces: dict[str, Any] = {}
     for name, template in ALL.items():
         tokenizer = with_template(template)
         made = text_pieces(*renderings(tokenizer))
-        pieces |= {name: prompt_constant(made, KOTLIN)} if made else {}
+        pieces |= {name: prompt_values(made)} if made else {}
         program = template_program(template, tokenizer.special_tokens_map)
         assert program is not None or name not in (*TEMPLATES, "language")
         tree, variables = (program.tree, dict(program.variables)) if program else ("[]", {})
@@ -86,12 +86,13 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, 
     files = {"tokenizer/tokenizer.json": (EXAMPLE / "tokenizer.json").read_bytes()}
     own = bundle_of(CPU, folder / "own", {**files, "tokenizer/tokenizer_config.json": tokenizer_config(QWEN3)})
     write_package(gradle_modules(own), folder / "out")
-    driver = (STAND_INS / "Templates.kt.txt").read_text().replace("PIECES_OF_FAMILIES", KOTLIN.rows(pieces))
+    driver = (STAND_INS / "Templates.kt.txt").read_text()
+    (folder / "pieces.json").write_text(json.dumps(pieces))
     (folder / "Templates.kt").write_text(driver.replace("PACKAGE", PACKAGE))
     model = sorted((folder / "out/model").rglob("*.kt"))
     classes = compiled([*sorted(STAND_INS.glob("*.kt")), *model, folder / "Templates.kt"], folder / "classes")
     line = ["java", "-Dfile.encoding=UTF-8", "-cp", classes, f"{PACKAGE}.TemplatesKt"]
-    paths = [str(folder / "cases.json"), str(folder / "answers.json")]
+    paths = [str(folder / f"{name}.json") for name in ("cases", "answers", "pieces")]
     done = subprocess.run([*line, *paths], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(zip(ALL, json.loads((folder / "answers.json").read_text()), strict=True))

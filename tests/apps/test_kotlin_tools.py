@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,13 @@ import pytest
 
 import edgec
 from edgec.apps.embed.constrained_calls import FOLDER
-from edgec.apps.embed.reply_constants import kotlin_replies
-from edgec.apps.embed.template_text import fill
+from edgec.apps.embed.project import PACKAGE
+from edgec.apps.embed.reply_values import reply_values
 from edgec.engine.compile.build import build_runner
 from edgec.exporter.apps import embed
 from tests.apps.android_engine import jni_folders, lacking
 from tests.apps.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
+from tests.apps.project_files import in_android
 from tests.apps.schema_answers import is_person, schema_option
 from tests.apps.tool_answers import NAMES, TOOLS, Spoken, assert_held, source_with_marks, spoken
 
@@ -29,23 +28,27 @@ pytestmark = [
     WITH_KOTLIN,
     pytest.mark.skipif(lacking(arm=False) is not None, reason=str(lacking(arm=False))),
 ]
-_PROPERTY = re.compile(r"    (?:const )?val (\w+(?:: [^=]+)?) = (.*@@.*)")
+# val switches: List<String> = facts.texts("switches")
+_PROPERTY = re.compile(r"^    val (\w+: [^=]+) = (facts\..*)$", re.MULTILINE)
 
 
-def facts_of_all(source: str, notations: Sequence[Spoken]) -> str:
+def facts_of_all(source: str) -> str:
     """`ReplyFacts` with the facts of several notations, of which the test chooses one after the other."""
-    values = [kotlin_replies(replace(notation.facts, held=notation.held)) for notation in notations]
-
-    def chosen(matched: re.Match[str]) -> str:
-        rows = [f"{place} -> {fill(matched[2], facts)}" for place, facts in enumerate(values)]
-        return (
-            f"    val {matched[1]} get() = when (NotationUnderTest.place) {{\n"
-            + "\n".join(rows)
-            + "\nelse -> error(0) }"
-        )
-
-    blind = source.replace("@@render_images@@", "")
-    return _PROPERTY.sub(chosen, blind) + "\ninternal object NotationUnderTest {\n    var place = 0\n}\n"
+    whole = source.replace(
+        'private val facts = Facts.OF_MODEL.part("replies")', "private val facts get() = NotationUnderTest.facts"
+    )
+    read, count = _PROPERTY.subn(r"    val \1 get() = \2", whole)
+    assert count > 10
+    return (
+        read
+        + """
+internal object NotationUnderTest {
+    private val all = Facts.read(java.io.File(System.getProperty("notations")).readBytes()).parts("all")
+    var place = 0
+    val facts get() = all[place]
+}
+"""
+    )
 
 
 def native_library(kit: Path, package: str, folder: Path) -> Path:
@@ -82,9 +85,10 @@ def all_said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Spoken], di
         for name, content in notation.held.files.items():
             (work / f"calls/{place}/{name}").write_bytes(content)
     (facts,) = (work / "kit").rglob("ReplyFacts.kt")
-    template = (files("edgec.apps.android") / "ReplyFacts.kt.template").read_text()
-    head = facts.read_text().partition("\n\n")[0]
-    facts.write_text(facts_of_all(head + "\n" + template.partition("@@package@@\n")[2], notations))
+    template = in_android("ReplyFacts").replace(PACKAGE, made.package.module)
+    facts.write_text(facts_of_all(template))
+    values = [reply_values(replace(notation.facts, held=notation.held)) for notation in notations]
+    (work / "notations.json").write_text(json.dumps({"all": values}))
     main = work / "Main.kt"
     main.write_text((STAND_INS / "ToolsMain.kt.txt").read_text().replace("PACKAGE", made.package.module))
     others = ("ExecuTorch.kt", "OnnxRuntime.kt")
@@ -95,7 +99,15 @@ def all_said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Spoken], di
     native = native_library(work / "kit", made.package.module, work / "native")
     (work / "cases.json").write_text(json.dumps([notation.steps for notation in notations]))
     (work / "own").mkdir()
-    line = ["java", "-Xcheck:jni", f"-Djava.library.path={native}", "-cp", classes, f"{made.package.module}.MainKt"]
+    line = [
+        "java",
+        "-Xcheck:jni",
+        f"-Djava.library.path={native}",
+        f"-Dnotations={work / 'notations.json'}",
+        "-cp",
+        classes,
+        f"{made.package.module}.MainKt",
+    ]
     paths = [work / "cases.json", work / "said.json", bundle, work / "calls", work / "own"]
     done = subprocess.run([*line, *map(str, paths)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]

@@ -12,11 +12,12 @@ import pytest
 
 from edgec.apps.embed import kotlin_text, swift_text
 from edgec.apps.embed.gradle_modules import gradle_modules
-from edgec.apps.embed.number_text import INT_BITS, integer, integers, single
+from edgec.apps.embed.number_types import INT_BITS, integer, integers, single
 from edgec.apps.embed.swift_package import swift_package
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, android_bundle
 from tests.apps.ios_bundles import bundle_of, decoder_manifest
+from tests.apps.project_files import facts_of
 from tests.apps.swift_syntax import faults
 
 NO_INTEGERS = [True, False, 1.0, math.nan, math.inf, None, "7", [7], 2**63, -(2**63) - 1, 10**5000]
@@ -68,15 +69,9 @@ def test_values_that_are_not_32_bit_floats_have_no_literal(value: Any) -> None:
 
 
 def test_numbers_are_written_as_they_are() -> None:
-    assert integers("ids", [0, -1, 2**63 - 1, -(2**63)]) == "0, -1, 9223372036854775807, -9223372036854775808"
-    assert [single("x", value) for value in (1, 1.1, 1e-05, 3e38, 0, -0.5)] == [
-        "1.0",
-        "1.1",
-        "1e-05",
-        "3e+38",
-        "0.0",
-        "-0.5",
-    ]
+    numbers = [0, -1, 2**63 - 1, -(2**63)]
+    assert integers("ids", numbers) == numbers
+    assert [single("x", value) for value in (1, 1.1, 1e-05, 3e38, 0, -0.5)] == [1.0, 1.1, 1e-05, 3e38, 0.0, -0.5]
     with pytest.raises(InputError):
         integer("context", 2**31, INT_BITS)
 
@@ -105,31 +100,28 @@ CONFIGS = [
 ]
 
 
-def _facts(platform: str, config: str, folder: Path) -> str:
-    """The generated source that holds stop tokens and penalty."""
-    name = "DecoderFacts.swift" if platform == "ios" else "DecoderFacts.kt"
+def _facts(platform: str, config: str, folder: Path) -> Any:
+    """The facts that hold stop tokens and penalty."""
     extra = {"generation_config.json": config.encode()}
     bundle = (
         bundle_of(decoder_manifest("mlpackage"), folder, extra) if platform == "ios" else android_bundle(folder, CPU)
     )
     (folder / "generation_config.json").write_text(config)
-    package = swift_package(bundle) if platform == "ios" else gradle_modules(bundle)
-    return next(bytes(content).decode() for path, content in package.files.items() if path.endswith(name))
+    return facts_of(swift_package(bundle) if platform == "ios" else gradle_modules(bundle))["decoder"]
 
 
 @pytest.mark.parametrize("platform", ["ios", "android"])
 @pytest.mark.parametrize("config", CONFIGS)
-def test_an_odd_generation_config_is_refused_before_it_is_source(platform: str, config: str, tmp_path: Path) -> None:
+def test_an_odd_generation_config_is_refused(platform: str, config: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         _facts(platform, config, tmp_path)
     assert caught.value.code in ("E463", "E469")
 
 
 @pytest.mark.parametrize("platform", ["ios", "android"])
-def test_a_generation_config_is_source(platform: str, tmp_path: Path) -> None:
+def test_a_generation_config_is_among_the_facts(platform: str, tmp_path: Path) -> None:
     facts = _facts(platform, json.dumps({"eos_token_id": [2, 7], "repetition_penalty": 1.25}), tmp_path)
-    assert re.search(r"stopTokens\b.*[\[(]2, 7[\])]", facts)
-    assert re.search(r"repetition_?penalty.* = 1.25f?$", facts, re.IGNORECASE | re.MULTILINE)
+    assert (facts["stopTokens"], facts["repetitionPenalty"]) == ([2, 7], 1.25)
 
 
 @pytest.mark.parametrize("platform", ["ios", "android"])

@@ -14,7 +14,7 @@ import pytest
 from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.page_sizes import (
     LibraryPages,
-    android_project,
+    android_libraries,
     library_pages,
     load_alignment,
     unaligned_libraries,
@@ -155,7 +155,7 @@ def test_hexagons_app_says_what_is_not_known(caches: Path) -> None:
 
 
 def test_every_library_names_its_source() -> None:
-    libraries = android_project()["libraries"]
+    libraries = android_libraries()
     assert libraries and all(row["source"] for row in libraries.values())
 
 

@@ -59,11 +59,10 @@ def test_the_package_holds_the_key_and_the_whole_signed_bundle(signed: Path, pla
     (resource,) = made.path.glob(RESOURCES[platform])
     own = PublicKey(public_pem("own"))
     assert check_signature(resource, own) == check_signature(signed, own)
-    (source,) = (path.read_text() for path in made.path.rglob("PinnedKey.*"))
-    der = next(text for text in source.split('"') if text.startswith("MF"))
-    assert load_der_public_key(b64decode(der)) == key("own").public_key() and own.fingerprint in source
+    (facts,) = (json.loads(path.read_text())["key"] for path in made.path.rglob("facts.json"))
+    assert load_der_public_key(b64decode(facts["der"])) == key("own").public_key()
+    assert (facts["sha256"], facts["curve"]) == (own.fingerprint, "P-256")
     assert made.to_json()["public_key_sha256"] == own.fingerprint
-    assert ("P256.Signing" if platform == "ios" else "SHA256withECDSA") in source
     readme = (made.path / "README.md").read_text()
     assert "## Signed bundles" in readme and own.fingerprint in readme
 
@@ -73,19 +72,21 @@ def test_without_a_key_the_signature_stays_out(signed: Path, platform: str, tmp_
     (resource,) = made.path.glob(RESOURCES[platform])
     assert made.to_json()["public_key_sha256"] is None
     assert not (resource / SIGNATURE).exists() and not (resource / "report.html").exists()
-    (source,) = (path.read_text() for path in made.path.rglob("PinnedKey.*"))
-    assert 'sha256 = ""' in source.replace("const val SHA256", "sha256")
+    (facts,) = (json.loads(path.read_text())["key"] for path in made.path.rglob("facts.json"))
+    assert (facts["sha256"], facts["der"]) == ("", "")
     assert "Signed bundles" not in (made.path / "README.md").read_text()
 
 
-@pytest.mark.parametrize(("curve", "words"), [("P-384", ("P384", "SHA384")), ("P-521", ("P521", "SHA512"))])
+@pytest.mark.parametrize(("curve", "words"), [("P-384", ("P384.Signing", "384")), ("P-521", ("P521.Signing", "512"))])
 def test_the_hash_goes_with_the_curve(
     curve: str, words: tuple[str, str], signed: Path, platform: str, tmp_path: Path
 ) -> None:
     sign_bundle(signed, write_keys(tmp_path, curve)[0], force=True)
     made = embed(signed, platform, tmp_path / "kit", public_key=_public(tmp_path, curve))
+    (facts,) = (json.loads(path.read_text()) for path in made.path.rglob("facts.json"))
+    assert facts["key"]["curve"] == curve
     (source,) = (path.read_text() for path in made.path.rglob("PinnedKey.*"))
-    assert f"{words[0]}.Signing" in source if platform == "ios" else f"{words[1]}withECDSA" in source
+    assert words[0 if platform == "ios" else 1] in source
 
 
 @pytest.mark.parametrize("code", ["E601", "E603", "E604", "E605"])

@@ -46,14 +46,18 @@ def sample(package: AppPackage) -> set[str]:
 @pytest.mark.parametrize("sense", SENSES)
 def test_the_sample_in_kotlin_chooses_pictures_or_records(sense: str, tmp_path: Path) -> None:
     package = package_of(tmp_path, "android", sense)
-    own = {"ChatActivity", *CHAT, "PictureButton"} if sense != "sound" else {"TranscribeActivity", *TRANSCRIBE}
+    own = (
+        {"ChatActivity", *CHAT, "Pictures", "PictureButton"}
+        if sense != "sound"
+        else {"TranscribeActivity", *TRANSCRIBE}
+    )
     assert sample(package) == own
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
-    manifest = text(package, "sample/src/main/AndroidManifest.xml")
+    manifest = text(package, f"sample/src/{'transcribe' if sense == 'sound' else 'chat'}/AndroidManifest.xml")
     assert ("android.permission.RECORD_AUDIO" in manifest) == (sense == "sound")
     assert f'".{next(name for name in own if name.endswith("Activity"))}"' in manifest
-    settings = text(package, "settings.gradle.kts")
-    assert '":sample"' in settings and ('":bench"' in settings) == (sense != "sound")
+    modules = "model,sample" if sense == "sound" else "model,bench,sample"
+    assert f"\nedgecModules={modules}\n" in text(package, "gradle.properties")
 
 
 @pytest.mark.parametrize("sense", SENSES)
@@ -61,7 +65,7 @@ def test_the_sample_in_swift_chooses_pictures_or_records(sense: str, tmp_path: P
     package = package_of(tmp_path, "ios", sense)
     assert_sound(package)
     audio = sense == "sound"
-    app, names = ("Transcribe", TRANSCRIBE) if audio else ("Chat", CHAT | {"PictureButton"})
+    app, names = ("Transcribe", TRANSCRIBE) if audio else ("Chat", CHAT | {"Pictures", "PictureButton"})
     assert sample(package) == {f"{app}App", "SystemEvents", *names}
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     project = plistlib.loads(package.files[f"Sample/Edgec{app}.xcodeproj/project.pbxproj"])  # type: ignore[arg-type]
@@ -74,7 +78,7 @@ def test_a_model_without_senses_has_neither_pictures_nor_a_microphone(tmp_path: 
     android = gradle_modules(android_bundle(tmp_path / "a", CPU))
     ios = swift_package(bundle_of(decoder_manifest("pte-cpu"), tmp_path / "b"))
     for package in (android, ios):
-        assert not sample(package) & {"PictureButton", *TRANSCRIBE}
+        assert not sample(package) & TRANSCRIBE
         code = [str(content) for path, content in package.files.items() if path.lower().startswith("sample/")]
         assert not [each for each in code if "ModelImage" in each or "RECORD_AUDIO" in each or "Microphone" in each]
 

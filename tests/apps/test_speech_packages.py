@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from edgec.apps.embed import engine_project
 from edgec.apps.embed.embed import embed
 from edgec.apps.embed.engine_sources import engine_functions, engine_sources
 from edgec.apps.embed.gradle_modules import gradle_modules
@@ -29,6 +28,7 @@ from tests.apps.audio_bundles import (
     WHISPER,
     audio_placeholder,
 )
+from tests.apps.project_files import facts_of, renamed_in
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.test_engine_project import CPP, OWN, kotlin, text
 from tests.apps.test_gradle_encoder import DECLARED
@@ -67,7 +67,10 @@ def test_the_gradle_module_holds_the_transcriber_and_no_bench_app(tmp_path: Path
 
 def test_the_project_compiles_the_sources_of_speech(tmp_path: Path) -> None:
     package = package_of(tmp_path, "android")
-    project = text(package, f"{CPP}/CMakeLists.txt")
+    project = text(package, f"{CPP}/values.cmake")
+    assert 'set(EDGEC_PARTS "audio")' in project
+    listed = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
+    assert {f"audio/{path.name}" for path in (SOURCES / "audio").glob("*.cpp")} < listed
     assert "edgec_speech_jni.cpp" in project and "edgec_jni.cpp" not in project
     carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
     assert carried == {*engine_sources(audio=True), "CMakeLists.txt"}
@@ -86,22 +89,21 @@ def test_kotlin_c_and_r8_name_the_same_functions_and_exceptions(tmp_path: Path) 
     declared = set(re.findall(r"external fun (\w+)\(", kotlin(package, "NativeEngine")))
     assert declared == set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", native)) and "beginFile" in declared
     thrown = set(re.findall(r'return "(\w+)";', native))
-    assert thrown == set(engine_project.SPEECH_CLASSES)
-    assert thrown <= set(re.findall(r"^class (\w+)\(", kotlin(package, "Transcript"), re.MULTILINE))
+    assert len(thrown) == 7 and thrown <= set(
+        re.findall(r"^class (\w+)\(", kotlin(package, "Transcript"), re.MULTILINE)
+    )
     rules = text(package, "model/consumer-rules.pro").splitlines()
-    for name in (*engine_project.NATIVE_CLASSES, *engine_project.SPEECH_CLASSES):
+    for name in ("NativeEngine", "EngineFailed", *thrown):
         assert f"-keep class {package.module}.{name} {{ *; }}" in rules
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_facts_come_from_the_bundle(kind: str, tmp_path: Path) -> None:
-    window, stamps, values = {"whisper": (16_000, "true", 1600), "moonshine": (480_000, "false", 1279)}[kind]
-    facts = kotlin(package_of(tmp_path, "android", kind), "SpeechFacts")
-    assert f"WINDOW_SAMPLES = {window}\n" in facts and f"HAS_TIMESTAMPS = {stamps}\n" in facts
-    assert f"GOLDEN_VALUES = {values}\n" in facts and "SAMPLING_RATE = 16000\n" in facts
-    package = package_of(tmp_path, "ios", kind)
-    facts = text(package, f"Sources/{package.module}/SpeechFacts.swift")
-    assert f"windowSamples = {window}\n" in facts and f"hasTimestamps = {stamps}\n" in facts
+    window, stamps, values = {"whisper": (16_000, True, 1600), "moonshine": (480_000, False, 1279)}[kind]
+    for platform in ("android", "ios"):
+        facts = facts_of(package_of(tmp_path, platform, kind))["speech"]
+        assert (facts["windowSamples"], facts["hasTimestamps"]) == (window, stamps)
+        assert (facts["goldenValues"], facts["samplingRate"]) == (values, 16_000)
 
 
 def test_no_file_names_what_only_language_models_have(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ def test_the_swift_package_has_the_engine_with_speech_under_names_of_its_own(tmp
     assert not named(package) & {"EdgecModel.swift", "EdgecModule.swift", "RuntimeEngine.swift", "EngineSchema.swift"}
     header = text(package, f"{folder}Engine/include/{module}Engine.h")
     assert '#include "../edgec/include/edgec/audio.h"' in header
-    renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
+    renamed = {name: here for name, here in renamed_in(package).items() if name.startswith("edgec_")}
     assert set(renamed) == set(engine_functions(audio=True)) > set(engine_functions())
     sources = (text(package, f"{folder}/{name}.swift") for name in ("SpeechRuntime", "SpeechEngine"))
     called = set(re.findall(rf"{module}_\w+", "".join(sources)))
@@ -168,7 +170,7 @@ def test_rules_that_the_engine_does_not_apply_are_refused(platform: str, rule: d
     with pytest.raises(InputError) as caught:
         package_of(tmp_path, platform, **rule)
     assert caught.value.code == "E755" and next(iter(rule)) in caught.value.why
-    assert next(iter(rule)) in _source("speech/speech_facts.cpp")
+    assert next(iter(rule)) in _source("audio/speech_facts.cpp")
 
 
 def test_rules_that_ask_for_nothing_are_not(tmp_path: Path) -> None:

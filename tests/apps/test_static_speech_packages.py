@@ -17,6 +17,7 @@ from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from tests.apps.audio_bundles import MOONSHINE, fixed_audio_manifest, fixed_audio_placeholder
 from tests.apps.ios_bundles import CHUNK, CONTEXT, with_method
+from tests.apps.project_files import facts_of, renamed_in
 from tests.apps.static_packages import assert_c_target, assert_included_alone
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.swift_toolchain import Swift
@@ -45,19 +46,19 @@ def test_the_package_holds_a_transcriber_over_core_ml(tmp_path: Path) -> None:
     assert held >= OWN and not held & ENGINE
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
     calls = text(package, f"Sources/{package.module}/SpeechCoreML.swift")
-    assert f"start + place + chunk <= {CONTEXT}\n" in calls
+    assert "start + place + chunk <= SpeechFacts.slots" in calls
     apps = {Path(path).parts[0] for path in package.files}
     assert "Sample" in apps and "Bench" not in apps
-    facts = text(package, f"Sources/{package.module}/SpeechFacts.swift")
-    assert "windowSamples = 16000\n" in facts and "goldenValues = 1600\n" in facts
+    facts = facts_of(package)["speech"]
+    assert (facts["windowSamples"], facts["goldenValues"]) == (16_000, 1600)
 
 
 def test_the_c_target_has_the_sources_of_speech_under_names_of_its_own(tmp_path: Path) -> None:
     package = package_of(tmp_path)
-    assert_c_target(package, "Speech", speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
+    assert_c_target(package, speech_sources(), speech_functions(), ("SpeechRuntime", "SpeechCoreML"))
     # The struct's destructor has a name of its own as well; that of two packages would be merged.
     manifest = text(package, "Package.swift")
-    assert f'.define("EdgecAudio", to: "{package.module}_EdgecAudio")' in manifest
+    assert "EdgecAudio" in renamed_in(package) and '"EdgecAudio"' in manifest
 
 
 def test_speech_without_the_engine_includes_its_own_sources_alone() -> None:
@@ -70,7 +71,7 @@ def test_the_readme_says_what_runs_the_functions(tmp_path: Path) -> None:
     assert (
         "## AudioInput" in readme and "Core ML runs the functions `encode`, `cross`, `prefill` and `decode`" in readme
     )
-    assert f"`Sources/{package.module}Speech` transcribes speech" in readme and "EdgecTranscriber.load()" in readme
+    assert f"`Sources/{package.module}Engine` transcribes speech" in readme and "EdgecTranscriber.load()" in readme
     assert "ExecuTorch's branch" not in readme and "## Engine" not in readme
 
 
@@ -141,7 +142,7 @@ def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_swift_compiles_with_its_sample(swift: Swift, swift_folder: Path) -> None:
     package = package_of(swift_folder)
     write_package(package, swift_folder / "kit")
-    headers = [swift_folder / "kit" / "Sources" / f"{package.module}Speech" / "include"]
+    headers = [swift_folder / "kit" / "Sources" / f"{package.module}Engine" / "include"]
     kit = sorted((swift_folder / "kit" / "Sources" / package.module).glob("*.swift"))
     assert swift.compile(package.module, kit, headers) == ""
     sample = sorted((swift_folder / "kit" / "Sample").rglob("*.swift"))

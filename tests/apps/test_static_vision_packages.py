@@ -17,6 +17,7 @@ from edgec.bundle.image_preparation import PreparationFile
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from tests.apps.ios_bundles import with_method
+from tests.apps.project_files import facts_of
 from tests.apps.static_packages import assert_c_target, assert_included_alone
 from tests.apps.swift_syntax import assert_sound
 from tests.apps.swift_toolchain import Swift
@@ -51,17 +52,17 @@ def test_the_package_holds_a_language_model_with_vision(info: Any, tmp_path: Pat
     decoder, model = (
         text(package, f"Sources/{package.module}/{name}.swift") for name in ("DecoderStatic", "EdgecModel")
     )
-    assert "vision.values(facts, start: start, count: last + 1)" in decoder
-    assert "session.begin(prompt, isolation: self)" in model and "ModelDecoder(runtime, bundle)" in model
-    facts = text(package, f"Sources/{package.module}/DecoderFacts.swift")
-    assert "context = 128\n" in facts and "prefillChunk = 64\n" in facts and "slots = 128\n" in facts
+    assert "rows?.values(facts, start: start, count: last + 1)" in decoder
+    assert "session.begin(prompt, isolation: self)" in model and "Session(runtime, bundle)" in model
+    facts = facts_of(package)["decoder"]
+    assert (facts["context"], facts["prefillChunk"], facts["slots"]) == (128, 64, 128)
     apps = {Path(path).parts[0] for path in package.files}
     assert {"Bench", "Sample"} <= apps and any(path.endswith("PictureButton.swift") for path in package.files)
 
 
 def test_the_c_target_has_the_sources_that_prepare_images_under_names_of_its_own(tmp_path: Path) -> None:
     package = package_of(tmp_path)
-    renamed = assert_c_target(package, "Images", image_sources(), image_functions(), ("ImagePreparation",))
+    renamed = assert_c_target(package, image_sources(), image_functions(), ("ImagePreparation",))
     assert len(renamed) == 6
 
 
@@ -73,7 +74,7 @@ def test_the_readme_says_how_images_are_given_and_what_prepares_them(tmp_path: P
     package = package_of(tmp_path)
     readme = text(package, "README.md")
     assert "## Images" in readme and "takes 4 tokens of the context." in readme and "`<image>`" in readme
-    assert f"Sources/{package.module}Images" in readme and "Core ML runs the functions `see`" in readme
+    assert f"Sources/{package.module}Engine" in readme and "Core ML runs the functions `vision_encoder`" in readme
     assert "ExecuTorch's branch" not in readme and "## Engine" not in readme
 
 
@@ -108,7 +109,7 @@ def test_an_image_encoder_of_other_shapes_is_refused(tmp_path: Path) -> None:
     }
     for name, case in cases.items():
         found = refusal(tmp_path / name, case)
-        assert found.code == "E464" and "the method see does not make rows of one tile" in found.why, name
+        assert found.code == "E464" and "the method vision_encoder does not make rows of one tile" in found.why, name
 
 
 @pytest.mark.parametrize(
@@ -116,8 +117,8 @@ def test_an_image_encoder_of_other_shapes_is_refused(tmp_path: Path) -> None:
     [
         (FIXED, "prefill", "tokens", [1, 32]),
         (FIXED, "decode", "tokens", [1, 2]),
-        (FIXED, "prefill", "features", [1, 64, 17]),
-        (FIXED, "decode", "features", [1, 1, 15]),
+        (FIXED, "prefill", "input_embeds", [1, 64, 17]),
+        (FIXED, "decode", "input_embeds", [1, 1, 15]),
         (FIXED, "prefill", "embeds_mask", [1, 64]),
         (AHEAD, "prefill", "span_end", [1, 64]),
         (GRID, "prefill", "mrope_positions", [64, 3]),
@@ -168,7 +169,7 @@ def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_swift_compiles_with_its_apps(info: Any, swift: Swift, swift_folder: Path) -> None:
     package = package_of(swift_folder, fixed_vision_manifest(info=info))
     write_package(package, swift_folder / "kit")
-    headers = [swift_folder / "kit" / "Sources" / f"{package.module}Images" / "include"]
+    headers = [swift_folder / "kit" / "Sources" / f"{package.module}Engine" / "include"]
     kit = sorted((swift_folder / "kit" / "Sources" / package.module).glob("*.swift"))
     assert swift.compile(package.module, kit, headers) == ""
     for name, folder in (("EdgecSample", "Sample"), ("EdgecBench", "Bench")):

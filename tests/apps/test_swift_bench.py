@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import plistlib
 import re
 from dataclasses import MISSING
@@ -14,7 +15,7 @@ from edgec.apps.embed import app_facts
 from edgec.apps.embed.swift_package import swift_package
 from edgec.runtime_py.bench import record as bench_record
 from tests.apps.ios_bundles import bundle_of, decoder_manifest
-from tests.apps.swift_syntax import TEMPLATES, nodes, parse, text
+from tests.apps.swift_syntax import in_tree, nodes, parse, text
 
 
 def _keys(source: str, function: str) -> set[str]:
@@ -43,7 +44,7 @@ def _assert_fields(written: set[str], record: Any) -> None:
     ],
 )
 def test_the_bench_app_writes_the_fields_of_the_schema(function: str, record: Any) -> None:
-    source = (TEMPLATES / "BenchRecords.swift.template").read_text()
+    source = in_tree("BenchRecords")
     _assert_fields(_keys(source, function) | _keys(source, "common"), record)
     assert {"kind", "simulated"} <= _keys(source, function) | _keys(source, "common")
     _assert_fields(_keys(source, "comparability"), bench_record.Comparability)
@@ -54,11 +55,11 @@ def test_the_bench_app_knows_the_devices_fields_and_its_job() -> None:
     from edgec.apps.embed.swift_package import _JOB
     from edgec.devices.transport import DeviceFacts
 
-    device = (TEMPLATES / "BenchDevice.swift.template").read_text()
+    device = in_tree("BenchDevice")
     fields = DeviceFacts.__dataclass_fields__
     required = {name for name, field in fields.items() if field.default is MISSING}
     assert required | {"executed_in", "simulated"} <= _keys(device, "now") <= set(fields)
-    job = (TEMPLATES / "BenchJob.swift.template").read_text()
+    job = in_tree("BenchJob")
     camel = set(re.findall(r"let (\w+):", job))
     snake = {re.sub(r"([A-Z])", lambda match: f"_{match[1].lower()}", name) for name in camel} - {"decoder"}
     assert snake == {*_JOB, "edgec_version"}
@@ -86,8 +87,8 @@ def test_a_bundle_outside_the_package_is_a_folder_of_the_bench_app(
     (folder,) = _carried(objects)
     assert [name for name in files if name.startswith(f"{folder.removeprefix('../')}/")]
     assert [o for o in objects.values() if o.get("path") == folder and o["lastKnownFileType"] == "folder"]
-    facts = next(str(files[name]) for name in files if name.endswith("/ModelFacts.swift"))
-    assert f'public static let bundleFolder = "{Path(folder).name}"' in facts
+    facts = next(bytes(files[name]) for name in files if name.endswith("/facts.json"))
+    assert json.loads(facts)["model"]["bundleFolder"] == Path(folder).name
     run = str(files["Bench/EdgecBench/BenchRun.swift"])
     assert "LoadOptions(bundle: folder)" in run and "EdgecModel.load()" not in run
 
@@ -113,6 +114,6 @@ def test_the_bench_app_shares_no_group(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_minutes_on_end_need_time_between_tokens() -> None:
     """With one new token no gap ever comes, so the loop that waits for a second of them must stop."""
-    source = (TEMPLATES / "BenchRun.swift.template").read_text()
+    source = in_tree("BenchRun")
     loop = next(text(node) for node in nodes(parse(source), "while_statement") if "gaps.reduce" in text(node)[:60])
     assert "isEmpty { throw" in loop

@@ -26,7 +26,7 @@ NEW = 12
 def test_the_sample_is_an_app_beside_the_package(tmp_path: Path) -> None:
     package = swift_package(bundle_of(decoder_manifest("pte-cpu"), tmp_path))
     swift = {path for path in package.files if path.startswith("Sample/EdgecChat/")}
-    names = ("ChatApp", "ChatModel", "ChatScreen", "SystemEvents")
+    names = ("ChatApp", "ChatModel", "ChatScreen", "Pictures", "PictureButton", "SystemEvents")
     assert swift == {f"Sample/EdgecChat/{name}.swift" for name in names}
     assert "Sample/EdgecChat.xcodeproj/project.pbxproj" in package.files
     # Only what draws and what listens to the system needs Apple's frameworks.

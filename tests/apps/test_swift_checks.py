@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.apps.swift_syntax import TEMPLATES, nodes, parse, text
+from tests.apps.swift_syntax import in_tree, nodes, parse, text
 
 
 def _function(template: str, start: str) -> str:
     """The text of a template's function, by the beginning of its declaration, without comments, on one line."""
-    tree = parse((TEMPLATES / f"{template}.swift.template").read_text().replace("@@banner@@", ""))
+    tree = parse(in_tree(template))
     function = next(text(node) for node in nodes(tree, "function_declaration") if start in text(node).split("{")[0])
     return " ".join(re.sub(r"//[^\n]*", "", function).split())
 
@@ -19,7 +19,7 @@ def _function(template: str, start: str) -> str:
 def test_the_golden_vectors_are_read_by_their_field_names() -> None:
     from edgec.bundle import golden, golden_texts
 
-    read = {name: (TEMPLATES / f"{name}.swift.template").read_text() for name in ("GoldenReplay", "GoldenText")}
+    read = {name: in_tree(name) for name in ("GoldenReplay", "GoldenText")}
     names = {
         template: {
             re.sub(r"([A-Z])", lambda f: f"_{f[1].lower()}", name)
@@ -31,7 +31,7 @@ def test_the_golden_vectors_are_read_by_their_field_names() -> None:
     fields = {*golden_texts.ChatVector.model_fields, *golden.OutputVector.model_fields, *golden.Golden.model_fields}
     unread = {"rendered", "probes", "simulated_share", "golden_version", "functions"}
     assert fields - unread == names["GoldenReplay"] & fields
-    modules = (TEMPLATES / "GoldenFunctions.swift.template").read_text()
+    modules = in_tree("GoldenFunctions")
     of_functions = set(re.findall(r"        let (\w+): \[?", modules)) & set(golden.FunctionVector.model_fields)
     assert of_functions == {"bounds", "indices", "values", "tolerance", "tolerances", "value_tolerances"}
 
@@ -68,7 +68,7 @@ def test_a_rule_stands_in_its_function(template: str, function: str, rule: str) 
 
 
 def test_no_array_of_core_ai_is_taken_to_be_contiguous() -> None:
-    assert "contiguousElements" not in (TEMPLATES / "RuntimeCoreAI.swift.template").read_text()
+    assert "contiguousElements" not in in_tree("RuntimeCoreAI")
 
 
 def test_no_local_is_used_before_its_declaration() -> None:
@@ -77,7 +77,7 @@ def test_no_local_is_used_before_its_declaration() -> None:
 
 
 def test_a_token_costs_no_sort_of_the_vocabulary_and_no_set_of_the_text() -> None:
-    source = (TEMPLATES / "Sampling.swift.template").read_text()
+    source = in_tree("Sampling")
     step = _function("Sampling", "func next")
     assert "Set(" not in step and "scores.indices.sorted" not in source
     assert "kept.count == 2 * count" in _function("Sampling", "func head")

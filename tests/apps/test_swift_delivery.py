@@ -14,6 +14,7 @@ from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.written_package import write_package
 from edgec.errors import InputError
 from tests.apps.ios_bundles import bundle_of, decoder_manifest
+from tests.apps.project_files import facts_of
 from tests.apps.swift_syntax import assert_sound
 
 
@@ -26,7 +27,7 @@ def test_a_large_bundle_is_an_asset_pack(tmp_path: Path, monkeypatch: pytest.Mon
     assert pack["fileSelectors"] == [{"directory": "Stories260KHostKit.edgec"}]
     assert "AssetPack/Stories260KHostKit.edgec/model.mlpackage/weights" in package.files
     assert "AssetPack/Stories260KHostKit.edgec/manifest.json" in package.files
-    assert "resources:" not in str(package.files["Package.swift"])
+    assert 'let resources = ["facts.json"]' in str(package.files["Package.swift"])
     keys = plistlib.loads(package.files["Config/BackgroundAssets-Info.plist"])  # type: ignore[arg-type]
     assert keys["BAHasManagedAssetPacks"] is True
     rights = plistlib.loads(package.files[f"Config/{package.module}.entitlements"])  # type: ignore[arg-type]
@@ -43,7 +44,7 @@ def test_asset_packs_of_two_models_have_folders_of_their_own(tmp_path: Path, mon
         [{"directory": "AKit.edgec"}],
         [{"directory": "BKit.edgec"}],
     ]
-    assert 'bundleFolder = "BKit.edgec"' in str(packages[1].files["Sources/BKit/ModelFacts.swift"])
+    assert facts_of(packages[1])["model"]["bundleFolder"] == "BKit.edgec"
 
 
 def test_a_model_near_the_limit_gets_the_entitlement(tmp_path: Path) -> None:

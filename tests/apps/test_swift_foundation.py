@@ -11,7 +11,7 @@ import pytest
 
 from edgec.apps.embed import app_facts
 from edgec.apps.embed.prompt_pieces import PromptPieces
-from edgec.apps.embed.reply_constants import SWIFT, call_notation, prompt_constant, tool_constants
+from edgec.apps.embed.reply_values import call_values, prompt_values, tool_values
 from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.folder import open_bundle
@@ -78,20 +78,15 @@ def heard(swift: Swift) -> dict[str, Any]:
     text = source.read_text()
     assert SKIPPED in text
     source.write_text(text.replace(SKIPPED, "#if canImport(FoundationModels)"))
-    replies = kit / "ReplyFacts.swift"
-    marks = 'ThinkingNotation(open: "<t>", close: "</t>", openTokens: [], closeTokens: [])'
-    text = replies.read_text()
-    for there, here in (
-        ("static let thinking: ThinkingNotation? = ", marks),
-        ("static let calls: CallNotation? = ", call_notation(HERMES, SWIFT)),
-        ("static let withTools: [PromptPieces?] = [\n        ", prompt_constant(PIECES, SWIFT)),
-    ):
-        assert f"{there}nil" in text
-        text = text.replace(f"{there}nil", there + here)
-    none = "static let tools: [String: Set<String>] = [:]"
-    assert none in text
-    text = text.replace(none, none.replace(":]", f"{tool_constants(TOOLS, SWIFT)}]"))
-    replies.write_text(text)
+    facts = kit / "Resources" / "facts.json"
+    known = json.loads(facts.read_text())
+    known["replies"] |= {
+        "thinking": {"open": "<t>", "close": "</t>", "openTokens": [], "closeTokens": []},
+        "calls": call_values(HERMES),
+        "withTools": [prompt_values(PIECES), None, None],
+        "tools": tool_values(TOOLS),
+    }
+    facts.write_text(json.dumps(known))
     assert swift.compile(package.module, sorted(kit.glob("*.swift"))) == ""
     driver = work / "driver"
     driver.mkdir()

@@ -10,6 +10,7 @@ import pytest
 
 from edgec.apps.embed import template_text
 from edgec.apps.embed.glue import executorch_branch
+from edgec.apps.embed.project import SWIFT
 from edgec.apps.embed.swift_package import swift_package
 from edgec.bundle.golden import golden_bytes
 from edgec.bundle.golden_texts import ChatVector
@@ -27,7 +28,8 @@ from tests.apps.ios_bundles import (
     decoder_manifest,
     module_manifest,
 )
-from tests.apps.swift_syntax import TEMPLATES, assert_sound, sources
+from tests.apps.project_files import facts_of, names_in
+from tests.apps.swift_syntax import assert_sound, sources
 from tests.apps.vision_app_bundles import fixed_vision_placeholder, vision_placeholder
 
 
@@ -46,7 +48,7 @@ def test_every_format_parses(kind: str, tmp_path: Path) -> None:
 def test_non_decoder_models_get_a_typed_function(kind: str, tmp_path: Path) -> None:
     package = swift_package(bundle_of(module_manifest(kind, MODULE), tmp_path))
     assert_sound(package)
-    source = sources(package)[f"Sources/{package.module}/EdgecModule.swift"]
+    source = sources(package)[f"Sources/{package.module}/Predictions.swift"]
     assert "public func predict(pixelValues: [Float]) async throws -> ForwardResult" in source
     assert "public let classValue: [Float]" in source
     assert not [name for name in package.files if name.startswith("Bench/")]
@@ -67,9 +69,13 @@ def test_sentence_encoders_get_a_function_of_texts(kind: str, tmp_path: Path) ->
     package = swift_package(placeholder_bundle(tmp_path / "encoder", kind, encoder_method(padded)))
     assert_sound(package)
     files = sources(package)
-    facts = files[f"Sources/{package.module}/EncoderFacts.swift"]
-    assert "mostTokens = 48" in facts and f"isPadded = {str(padded).lower()}" in facts and "width = 24" in facts
-    assert "@@" not in "".join(files.values()) and "EdgecModule" not in "".join(files)
+    facts = facts_of(package)["encoder"]
+    assert (facts["mostTokens"], facts["isPadded"], facts["width"]) == (48, padded, 24)
+    assert (
+        "@@" not in "".join(files.values())
+        and "EdgecModule" not in "".join(files)
+        and "Predictions" not in "".join(files)
+    )
     manifest, readme = (bytes(package.files[name]).decode() for name in ("Package.swift", "README.md"))
     assert "swift-transformers" in manifest and "at most 48 tokens" in readme and "time per text" in readme
 
@@ -77,7 +83,7 @@ def test_sentence_encoders_get_a_function_of_texts(kind: str, tmp_path: Path) ->
 def test_typed_functions_take_turns(tmp_path: Path) -> None:
     """An actor alone would let a second call in while the first one awaits the model."""
     package = swift_package(bundle_of(module_manifest("mlpackage", MODULE), tmp_path))
-    source = sources(package)[f"Sources/{package.module}/EdgecModule.swift"]
+    source = sources(package)[f"Sources/{package.module}/Predictions.swift"]
     body = source[source.index("func predict(") :]
     assert body.index("exclusively {") < body.index("runtime.run(")
     odd = MODULE[0].model_copy(update={"inputs": [MODULE[0].inputs[0].model_copy(update={"name": "exclusively"})]})
@@ -86,7 +92,7 @@ def test_typed_functions_take_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> None:
+def test_every_file_of_the_project_is_in_some_package(tmp_path: Path) -> None:
     used: set[str] = set()
     for kind in FORMATS:
         for manifest in (decoder_manifest(kind), module_manifest(kind, MODULE)):
@@ -106,19 +112,16 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
     (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
     used |= {Path(name).name for name in swift_package(own).files}
-    templates = {path.name.removesuffix(".template") for path in TEMPLATES.glob("*.template")}
-    renamed = {"AssetPack.swift", "Package.swift", "README.md", "DecoderStatic.swift", "DecoderDynamic.swift"}
-    assert templates - used <= renamed - {"Package.swift", "README.md", "DecoderStatic.swift", "DecoderDynamic.swift"}
+    assert names_in(SWIFT, ".swift", ".h") - used <= {"AssetPack.swift", "SampleKitEngine.h"}
 
 
 def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
     package = swift_package(bundle_of(decoder_manifest("mlpackage"), tmp_path))
-    facts = sources(package)[f"Sources/{package.module}/DecoderFacts.swift"]
-    assert "stopTokens: Set<Int> = [2, 3]" in facts
-    assert "repetitionPenalty: Float = 1.1" in facts
-    assert "slots = 128" in facts and "prefillChunk = 64" in facts and "methodsShareState = true" in facts
+    facts = facts_of(package)["decoder"]
+    assert (facts["stopTokens"], facts["repetitionPenalty"]) == ([2, 3], 1.1)
+    assert (facts["slots"], facts["prefillChunk"], facts["methodsShareState"]) == (128, 64, True)
     shared = swift_package(bundle_of(decoder_manifest("pte"), tmp_path))
-    assert "methodsShareState = false" in sources(shared)[f"Sources/{shared.module}/DecoderFacts.swift"]
+    assert not facts_of(shared)["decoder"]["methodsShareState"]
     assert "every token through decode" in str(shared.files["README.md"])
 
 
@@ -127,30 +130,27 @@ def test_states_that_the_caller_holds_are_shared_by_the_methods(kind: str, tmp_p
     package = swift_package(bundle_of(decoder_manifest(kind, methods=caller_methods()), tmp_path))
     assert_sound(package)
     files = sources(package)
-    assert "methodsShareState = true" in files[f"Sources/{package.module}/DecoderFacts.swift"]
+    assert facts_of(package)["decoder"]["methodsShareState"]
     assert "every token through decode" not in str(package.files["README.md"])
-    assert "var state0: NDArray" not in "\n".join(files.values())
+    assert "state0" not in "\n".join(files.values())
 
 
 def test_executorch_products_follow_backends_and_operators(tmp_path: Path) -> None:
     runtime = Runtime(
         name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["llama::custom_sdpa.out"]
     )
-    manifest = str(
-        swift_package(bundle_of(decoder_manifest("pte-cpu", runtime=runtime), tmp_path)).files["Package.swift"]
-    )
+    package = swift_package(bundle_of(decoder_manifest("pte-cpu", runtime=runtime), tmp_path))
+    manifest = bytes(package.files["Package.swift"]).decode()  # type: ignore[arg-type]
     # ExecuTorch has published no package of 1.5.1; that of 1.5.0 runs the same programs.
-    assert 'branch: "swiftpm-1.5.0"' in manifest
+    assert 'let executorch: String? = "swiftpm-1.5.0"\n' in manifest
     assert executorch_branch("1.4.1") == "swiftpm-1.4.1" and executorch_branch("1.6.0") == "swiftpm-1.6.0"
-    for product in ("executorch", "backend_xnnpack", "kernels_optimized", "kernels_llm"):
-        assert f'.product(name: "{product}"' in manifest
+    assert 'let linked = ["executorch", "backend_xnnpack", "kernels_optimized", "kernels_llm"]\n' in manifest
     assert "backend_coreml" not in manifest
 
 
 def test_stop_tokens_fall_back_to_the_tokenizers_own(tmp_path: Path) -> None:
     bundle = bundle_of(decoder_manifest("mlpackage"), tmp_path, {"generation_config.json": b"{}"})
-    source = "\n".join(sources(swift_package(bundle)).values())
-    assert "stopTokens: Set<Int> = [7]" in source
+    assert facts_of(swift_package(bundle))["decoder"]["stopTokens"] == [7]
     broken = bundle_of(decoder_manifest("mlpackage"), tmp_path, {"generation_config.json": b"{"})
     with pytest.raises(InputError) as caught:
         swift_package(broken)
@@ -175,10 +175,9 @@ def test_names_of_adapters_are_facts_and_the_readme_shows_how_to_use_them(tmp_pa
     adapter = ShippedAdapter(name="pirate", digest="0" * 64, ranks=[4], modules=["lm_head"], bytes=64)
     package = swift_package(bundle_of(decoder_manifest("mlpackage", adapters=[adapter]), tmp_path / "with"))
     plain = swift_package(bundle_of(decoder_manifest("mlpackage"), tmp_path / "without"))
-    facts = sources(package)[f"Sources/{package.module}/ModelFacts.swift"]
-    assert 'adapters: [String] = ["pirate"]' in facts
+    facts = facts_of(package)["model"]
     # Those under adapters have the same inputs and outputs: the methods are listed once.
-    assert facts.count("MethodFacts(") == 2 and "decode_pirate" not in facts
-    assert "adapters: [String] = []" in sources(plain)[f"Sources/{plain.module}/ModelFacts.swift"]
+    assert facts["adapters"] == ["pirate"] and [method["name"] for method in facts["methods"]] == ["prefill", "decode"]
+    assert facts_of(plain)["model"]["adapters"] == []
     readmes = [str(each.files["README.md"]) for each in (package, plain)]
     assert 'useAdapter(named: "pirate")' in readmes[0] and "useAdapter" not in readmes[1]

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from edgec.apps.embed import app_facts
-from edgec.apps.embed.reply_constants import SWIFT, call_notation, frame_marks, thinking_notation, tool_constants
 from edgec.apps.embed.reply_facts import reply_facts
 from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.written_package import write_package
 from edgec.bundle.folder import open_bundle
-from edgec.bundle.notations import PLAIN
 from tests.apps import reply_cases as python
 from tests.apps import reply_talks, swift_bundles, swift_cases
 from tests.apps.ios_bundles import target
@@ -24,21 +22,6 @@ from tests.apps.swift_toolchain import Swift
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
-
-
-def driver() -> str:
-    """The program that reads the cases, with every row of the table of notations as the generator writes it."""
-    frames = (next((form.frame for form in (calls, thinking) if form), PLAIN) for thinking, calls in python.NOTATIONS)
-    filled = {
-        "THINKING": ", ".join(thinking_notation(thinking, (0,), (1,), SWIFT) for thinking, _ in python.NOTATIONS),
-        "CALLS": ",\n    ".join(call_notation(calls, SWIFT) for _, calls in python.NOTATIONS),
-        "FRAMES": ", ".join("[" + ", ".join(map(SWIFT.string, frame_marks(frame))) + "]" for frame in frames),
-        "TOOLS": tool_constants(python.TOOLS, SWIFT),
-    }
-    text = (HERE / "swift_replies" / "Main.swift").read_text()
-    for name, value in filled.items():
-        text = text.replace(f"[{name}]", f"[{value}]")
-    return text
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +43,8 @@ def said(swift: Swift) -> dict[str, Any]:
     sources = work / "kit" / "Sources" / package.module
     swift_bundles.for_linux(sources)
     (work / "driver").mkdir()
-    (work / "driver" / "Main.swift").write_text(driver())
+    shutil.copy(HERE / "swift_replies" / "Main.swift", work / "driver")
+    (work / "notations.json").write_text(json.dumps({"notations": python.notations()}))
     shutil.copy(HERE / "swift_behaviour" / "ScriptedModel.swift", work / "driver")
     assert swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")]) == ""
     (work / "cases.json").write_text(json.dumps({**python.all_cases(), "talks": reply_talks.talks(swift_cases.SYSTEM)}))

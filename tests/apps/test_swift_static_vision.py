@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from edgec.bundle.image_preparation import read_preparation
 from edgec.bundle.noncausal_spans import whole_calls
 from tests.apps.recorded_calls import Called, read
 from tests.apps.swift_builds import Built, build, build_again
+from tests.apps.swift_bundles import any_version
 from tests.apps.swift_toolchain import WORK, Swift
 from tests.apps.vision_app_answers import (
     accepted_labels,
@@ -96,9 +96,7 @@ def packages(swift: Swift) -> dict[str, Ran]:
 
 def _built(swift: Swift, folder: Path, family: str, module: str) -> Built:
     """The program over a family's package."""
-    facts = folder / family / "Sources" / module / "ModelFacts.swift"
-    # Linux's version is below any iOS.
-    facts.write_text(re.sub(r"majorVersion: \d+", "majorVersion: 0", facts.read_text()))
+    any_version(folder / family / "Sources" / module)
     if not (folder / "kit").exists():
         shutil.copytree(folder / family, folder / "kit")
         return build(swift, folder, module, MAIN.read_text().replace("KIT", module), BESIDE, engine=False)

@@ -8,7 +8,6 @@ import shutil
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ import pytest
 
 import edgec
 from edgec.apps.embed.constrained_calls import FOLDER
-from edgec.apps.embed.reply_constants import swift_replies
-from edgec.apps.embed.template_text import fill
+from edgec.apps.embed.reply_values import reply_values
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import read_golden
 from edgec.engine.compile.build import build_runner
@@ -31,25 +29,30 @@ from tests.apps.tool_answers import NAMES, TOOLS, Spoken, assert_held, source_wi
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
-_PROPERTY = re.compile(r"    static let (\w+)(: [^=\n]+)? = ((?:[^\n]*@@[^\n]*)|\[\n[^\]]*@@[^\]]*\n    \])")
-_TYPES = {"tailTokens": ": Int", "keepsThought": ": Bool", "keepsOldThought": ": Bool"}
+# static let switches: [String] = facts.switches
+_PROPERTY = re.compile(r"^    static let (\w+: [^=\n]+) = (facts\.\w+)$", re.MULTILINE)
 _STAND_INS = ("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
 
 
-def facts_of_all(source: str, notations: Sequence[Spoken]) -> str:
+def facts_of_all(source: str) -> str:
     """`ReplyFacts` with the facts of several notations, of which the test chooses one after the other."""
-    values = [swift_replies(replace(notation.facts, held=notation.held)) for notation in notations]
-
-    def chosen(matched: re.Match[str]) -> str:
-        rows = [f"case {place}: return {fill(matched[3], facts)}" for place, facts in enumerate(values)]
-        kind = matched[2] or _TYPES[matched[1]]
-        return f"    static var {matched[1]}{kind} {{ switch NotationUnderTest.place {{\n" + "\n".join(
-            [*rows, "default: fatalError() } }"]
-        )
-
-    given, count = _PROPERTY.subn(chosen, source.replace("@@render_images@@", ""))
-    assert count > 10 and "@@" not in given
-    return f"{given}\nenum NotationUnderTest {{ nonisolated(unsafe) static var place = 0 }}\n"
+    there = 'private static let facts: ReplyPart = Facts.part("replies")'
+    assert there in source
+    whole = source.replace(
+        there, "private static var facts: ReplyPart { NotationUnderTest.all[NotationUnderTest.place] }"
+    )
+    given, count = _PROPERTY.subn(r"    static var \1 { \2 }", whole)
+    assert count > 10
+    return (
+        given
+        + """
+enum NotationUnderTest {
+    nonisolated(unsafe) static var place = 0
+    static let all: [ReplyPart] = try! Facts.part(
+        "all", of: try! Data(contentsOf: URL(fileURLWithPath: "notations.json")))
+}
+"""
+    )
 
 
 def over_the_library(kit: Path, module: str) -> Path:
@@ -94,8 +97,9 @@ def all_said(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> tuple[li
             (work / f"calls/{place}/{name}").write_bytes(content)
     kit = work / "kit" / "Sources" / module
     for_linux(kit)
-    template = (files("edgec.apps.swift") / "ReplyFacts.swift.template").read_text()
-    (kit / "ReplyFacts.swift").write_text(facts_of_all(template.replace("@@banner@@\n", ""), notations))
+    (kit / "ReplyFacts.swift").write_text(facts_of_all((kit / "ReplyFacts.swift").read_text()))
+    values = [reply_values(replace(notation.facts, held=notation.held)) for notation in notations]
+    (work / "notations.json").write_text(json.dumps({"all": values}))
     _resources_in_a_folder(kit)
     headers = over_the_library(work / "kit", module)
     shutil.copy(HERE / "swift_tools" / "Main.swift", work)

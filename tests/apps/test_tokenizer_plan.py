@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
 
+from edgec.apps.embed import tokenizer_plan, tokenizer_steps
 from edgec.apps.embed.gradle_modules import gradle_modules
-from edgec.apps.embed.tokenizer_plan import tokenizer_plan
+from edgec.apps.embed.tokenizer_plan import tokenizer_values
 from edgec.errors import InputError
 from tests.apps.android_bundles import CPU, EXAMPLE, android_bundle
+from tests.apps.project_files import facts_of, in_android
 from tests.apps.tokenizer_samples import SAMPLES, sample
 
 PLAIN: dict[str, Any] = {
@@ -35,30 +39,31 @@ def _written(folder: Path, **fields: Any) -> Path:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_sample_has_a_plan(name: str, tmp_path: Path) -> None:
     sample(name).save(str(tmp_path / "tokenizer.json"))
-    plan = tokenizer_plan(tmp_path / "tokenizer.json")
-    assert plan.model in ("BytePairModel", "UnigramModel", "WordPieceModel", "WordLevelModel")
-    assert plan == tokenizer_plan(tmp_path / "tokenizer.json")
-    assert max(map(len, "\n".join(plan.values.values()).splitlines())) < 2000
+    plan = tokenizer_values(tmp_path / "tokenizer.json")
+    assert plan["model"]["kind"] in ("BPE", "Unigram", "WordPiece", "WordLevel")
+    assert json.loads(json.dumps(plan)) == plan == tokenizer_values(tmp_path / "tokenizer.json")
 
 
-def test_the_steps_stand_in_the_generated_source(tmp_path: Path) -> None:
-    package = gradle_modules(android_bundle(tmp_path, CPU))
-    steps = next(content for name, content in package.files.items() if name.endswith("TokenizerSteps.kt"))
-    assert isinstance(steps, bytes)
-    text = steps.decode()
-    assert "Matches.ISOLATED" in text and "CharactersAsBytes()" in text and "BytePairModel(file" in text
-    assert not [name for name in package.files if name.endswith("UnigramModel.kt")]
+def test_the_steps_are_among_the_facts(tmp_path: Path) -> None:
+    steps = facts_of(gradle_modules(android_bundle(tmp_path, CPU)))["tokenizer"]
+    assert "ISOLATED" in str(steps["splitters"]) and {"kind": "CharactersAsBytes"} in steps["decoders"]
     ids = Tokenizer.from_file(str(EXAMPLE / "tokenizer.json")).encode("").ids
-    assert f"before: List<Int> = listOf({', '.join(map(str, ids))})" in text
+    assert steps["model"]["kind"] == "BPE" and steps["before"] == ids
+
+
+def test_the_app_knows_every_step() -> None:
+    known = set(re.findall(r'^ +"(\w+)" -> ', in_android("TokenizerSteps"), re.MULTILINE))
+    written = set(re.findall(r'TokenizerStep\(\s*"(\w+)"', inspect.getsource(tokenizer_steps)))
+    assert written | set(tokenizer_plan._MODELS) == known
 
 
 def test_ids_around_a_text_are_found_with_any_vocabulary(tmp_path: Path) -> None:
     around = {"type": "BertProcessing", "sep": ["b", 1], "cls": ["a", 0]}
     model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "界": 2}, "merges": []}
-    values = tokenizer_plan(_written(tmp_path, model=model, post_processor=around)).values
-    assert (values["ids_before"], values["ids_after"]) == ("0", "1")
+    values = tokenizer_values(_written(tmp_path, model=model, post_processor=around))
+    assert (values["before"], values["after"]) == ([0], [1])
     model = {"type": "BPE", "vocab": {"界": 0}, "merges": []}
-    assert tokenizer_plan(_written(tmp_path, model=model)).values["ids_before"] == ""
+    assert tokenizer_values(_written(tmp_path, model=model))["before"] == []
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -134,7 +139,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_the_app_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
     fields, why = REFUSED[name]
     with pytest.raises(InputError) as caught:
-        tokenizer_plan(_written(tmp_path, **fields))
+        tokenizer_values(_written(tmp_path, **fields))
     assert caught.value.code == "E470" and why in str(caught.value.why)
 
 
@@ -142,5 +147,5 @@ def test_what_the_app_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
 def test_files_of_another_form_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(text)
     with pytest.raises(InputError) as caught:
-        tokenizer_plan(tmp_path / "tokenizer.json")
+        tokenizer_values(tmp_path / "tokenizer.json")
     assert caught.value.code in ("E463", "E470")

@@ -89,7 +89,7 @@ def apps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
 
 def _project(kit: Path) -> str:
     """The CMake project without the operators, which a build over ExecuTorch's package has all."""
-    text = (kit / "model/src/main/cpp/CMakeLists.txt").read_text()
+    text = (kit / "model/src/main/cpp/values.cmake").read_text()
     before, _, rest = text.partition("set(EDGEC_ROOT_OPERATORS\n")
     return before + rest.partition(")\n")[2]
 
@@ -98,7 +98,7 @@ def _classes(folder: Path, module: str) -> str:
     main = folder / "Main.kt"
     main.write_text((STAND_INS / "VisionMain.kt.txt").read_text().replace("PACKAGE", module))
     stand_ins = [path for path in sorted(STAND_INS.glob("*.kt")) if path.name not in _RUNTIMES]
-    sample = (folder / "kit/sample").rglob("ChatModel.kt")
+    sample = [path for name in ("ChatModel", "Pictures") for path in (folder / "kit/sample").rglob(f"{name}.kt")]
     return compiled([*stand_ins, *sorted((folder / "kit/model").rglob("*.kt")), *sample, main], folder / "classes")
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from edgec.apps.embed import engine_project
 from edgec.apps.embed.embed import embed
 from edgec.apps.embed.engine_sources import engine_functions, engine_sources
 from edgec.apps.embed.gradle_modules import gradle_modules
@@ -21,6 +20,7 @@ from edgec.engine.compile.build import SOURCES
 from edgec.errors import InputError
 from tests.apps.android_bundles import android_bundle
 from tests.apps.ios_bundles import bundle_of, decoder_manifest
+from tests.apps.project_files import facts_of, renamed_in
 from tests.apps.swift_syntax import assert_sound, sources
 from tests.apps.test_engine_project import CPP, OWN, kotlin, text
 from tests.apps.vision_app_bundles import PREPARED, TEMPLATE, vision_placeholder
@@ -49,16 +49,22 @@ def named(package: AppPackage) -> set[str]:
     return {Path(path).name for path in package.files}
 
 
+def assert_vision_facts(package: AppPackage) -> None:
+    """Assert that the package has the facts of the sample's images."""
+    facts = facts_of(package)
+    vision = facts["vision"]
+    assert (vision["mostPixels"], vision["mostRatio"], vision["placeholder"]) == (MAX_PIXELS, MAX_RATIO, "<image>")
+    assert (vision["tileTokens"], vision["goldenValues"], facts["decoder"]["context"]) == (4, 192, 64)
+    assert "start image" in facts["replies"]["plain"][0]["joins"]
+
+
 def test_the_gradle_module_holds_a_language_model_with_vision(tmp_path: Path) -> None:
     package = package_of(tmp_path)
     assert IMAGES | {"EdgecModel.kt", "Session.kt", "edgec_jni.cpp", "edgec_vision_jni.cpp"} <= named(package)
     assert "edgec_speech_jni.cpp" not in named(package) and "BenchActivity.kt" in named(package)
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
-    facts = kotlin(package, "VisionFacts")
-    assert f"MOST_PIXELS = {MAX_PIXELS}\n" in facts and f"MOST_RATIO = {MAX_RATIO}\n" in facts
-    assert 'PLACEHOLDER = "<image>"' in facts and "TILE_TOKENS = 4\n" in facts and "GOLDEN_VALUES = 192\n" in facts
-    assert "CONTEXT = 64\n" in kotlin(package, "DecoderFacts")
-    assert '"start image"' in kotlin(package, "ReplyFacts") and "vision.place(prompt)" in kotlin(package, "Session")
+    assert_vision_facts(package)
+    assert "vision.place(prompt)" in kotlin(package, "Session")
 
 
 def test_the_swift_package_holds_a_language_model_with_vision(tmp_path: Path) -> None:
@@ -73,11 +79,8 @@ def test_the_swift_package_holds_a_language_model_with_vision(tmp_path: Path) ->
     } <= held | {Path(path).parent.name for path in package.files}
     assert not held & {"Session.swift", "DecoderDynamic.swift", "EdgecTranscriber.swift"}
     assert not [path for path, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
-    facts = swift(package, "VisionFacts")
-    assert f"mostPixels = {MAX_PIXELS}\n" in facts and f"mostRatio = {MAX_RATIO}\n" in facts
-    assert 'placeholder = "<image>"' in facts and "tileTokens = 4\n" in facts and "goldenValues = 192\n" in facts
-    assert "context = 64\n" in swift(package, "DecoderFacts")
-    assert '"start image"' in swift(package, "ReplyFacts") and "session.begin(prompt" in swift(package, "EdgecModel")
+    assert_vision_facts(package)
+    assert "session.begin(prompt" in swift(package, "EdgecModel")
 
 
 def test_a_swift_package_without_vision_has_none_of_it(tmp_path: Path) -> None:
@@ -93,8 +96,8 @@ def test_the_c_target_has_the_sources_of_vision_under_names_of_its_own(tmp_path:
     assert carried == set(engine_sources(images=True))
     header = text(package, f"{folder}/include/{package.module}Engine.h")
     renamed = dict(re.findall(r"^#define (edgec_\w+) (\w+)$", header, re.MULTILINE))
-    defined = dict(re.findall(r'\.define\("(edgec_\w+)", to: "(\w+)"\)', text(package, "Package.swift")))
-    assert renamed == defined and set(renamed) == set(engine_functions(images=True))
+    defined = {name: here for name, here in renamed_in(package).items() if name.startswith("edgec_")}
+    assert renamed.items() >= defined.items() and set(defined) == {*engine_functions(images=True)}
     assert '#include "../edgec/include/edgec/vision.h"' in header
     called = set(re.findall(rf"{package.module}_\w+", swift(package, "Vision") + swift(package, "VisionDecoder")))
     assert called <= set(renamed.values()) and len(called) == 10
@@ -118,8 +121,11 @@ def test_the_limits_are_those_of_the_engine() -> None:
 
 def test_the_project_compiles_the_sources_of_vision(tmp_path: Path) -> None:
     package = package_of(tmp_path)
-    project = text(package, f"{CPP}/CMakeLists.txt")
-    assert "  edgec_jni.cpp\n  edgec_vision_jni.cpp\n" in project
+    project = text(package, f"{CPP}/values.cmake")
+    assert 'set(EDGEC_PARTS "vision")' in project
+    listed = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
+    assert {f"vision/{path.name}" for path in (SOURCES / "vision").glob("*.cpp")} < listed
+    assert "set(EDGEC_JNI edgec_jni.cpp edgec_vision_jni.cpp)" in project
     carried = {path.removeprefix(f"{CPP}/edgec/") for path in package.files if path.startswith(f"{CPP}/edgec/")}
     assert carried == {*engine_sources(images=True), "CMakeLists.txt"}
     assert {f"vision/{path.name}" for path in (SOURCES / "vision").glob("*.cpp")} < carried
@@ -131,10 +137,10 @@ def test_kotlin_c_and_r8_name_the_same_functions_and_exceptions(tmp_path: Path) 
         declared = set(re.findall(r"external fun (\w+)\(", kotlin(package, own)))
         assert declared == set(re.findall(r"EDGEC_JNI\(\w+, (\w+)\)\(", text(package, f"{CPP}/{native}"))), own
     thrown = set(re.findall(r'return "(\w+)";', text(package, f"{CPP}/edgec_vision_jni.cpp")))
-    assert thrown | {"NativeVision"} == set(engine_project.VISION_CLASSES)
+    assert len(thrown) == 5
     assert thrown <= set(re.findall(r"^class (\w+)\(", kotlin(package, "Images"), re.MULTILINE))
     rules = text(package, "model/consumer-rules.pro").splitlines()
-    for name in (*engine_project.NATIVE_CLASSES, *engine_project.VISION_CLASSES):
+    for name in ("NativeEngine", "EngineFailed", "NativeVision", *thrown):
         assert f"-keep class {package.module}.{name} {{ *; }}" in rules
 
 

@@ -102,7 +102,7 @@ _WIDTH = 16
 
 def _vision_encoder(info: VisionLanguageInfo) -> MethodInfo:
     tile = TensorInfo(name="pixels", dtype="float32", shape=[1, info.channels, info.height, info.width])
-    rows = TensorInfo(name="features", dtype="float32", shape=[info.rows, _WIDTH])
+    rows = TensorInfo(name="input_embeds", dtype="float32", shape=[info.rows, _WIDTH])
     return MethodInfo(name="vision_encoder", inputs=[tile], outputs=[rows])
 
 
@@ -111,7 +111,7 @@ def _reading(method: MethodInfo, info: VisionLanguageInfo) -> MethodInfo:
     tokens, start, last, *states = method.inputs
     width = tokens.shape[-1]
     shapes: dict[str, tuple[str, list[int | str]]] = {
-        "features": ("float32", [1, width, _WIDTH]),
+        "input_embeds": ("float32", [1, width, _WIDTH]),
         "embeds_mask": ("float32", [1, width, 1]),
         **({} if info.ahead == "none" else {"span_end": ("int32", [width])}),
         **({} if info.grid is None else {"mrope_positions": ("int32", [3, width])}),

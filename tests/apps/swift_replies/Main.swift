@@ -55,10 +55,19 @@ struct Facts: Encodable {
 
 /// Every row of the table of notations.
 private enum Rows {
-    static let thinking: [ThinkingNotation?] = [THINKING]
-    static let calls: [CallNotation?] = [CALLS]
-    static let frames: [[String]] = [FRAMES]
-    static let tools: [String: Set<String>] = [TOOLS]
+    private struct Part: Decodable {
+        struct Frame: Decodable { let marks: [String] }
+        let thinking: [ThinkingNotation?]
+        let calls: [CallNotation?]
+        let frames: [Frame]
+        let tools: [String: Set<String>]
+    }
+    private static let part: Part = try! Facts.part(
+        "notations", of: try! Data(contentsOf: URL(fileURLWithPath: "notations.json")))
+    static let thinking: [ThinkingNotation?] = part.thinking
+    static let calls: [CallNotation?] = part.calls
+    static let frames: [[String]] = part.frames.map(\.marks)
+    static let tools: [String: Set<String>] = part.tools
 }
 
 private struct Pieces {

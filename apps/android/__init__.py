@@ -1,1 +1,0 @@
-"""Templates of the Gradle modules; ``@@name@@`` is filled in by edgec.apps.embed.gradle_modules."""

@@ -1,0 +1,27 @@
+package dev.edgec.sample
+
+/**
+ * One message of a conversation.
+ *
+ * @property tool the name of the tool whose result it is; see [result].
+ * @property written an assistant's message with calls as the model wrote it, reasoning included; see [Reply.message].
+ * @property images what a user's message shows, in front of its text.
+ */
+data class ChatMessage(
+    val role: Role,
+    val content: String,
+    val tool: String = "",
+    val written: String? = null,
+    val images: List<ModelImage> = listOf(),
+) {
+    @Suppress("EnumEntryName")
+    enum class Role { system, user, assistant, tool }
+
+    companion object {
+        /** The message with what a tool gave for a call. */
+        fun result(call: ToolCall, content: String) = ChatMessage(Role.tool, content, call.name)
+    }
+}
+
+/** What stands in a prompt for the images of a message. */
+internal fun ChatMessage.placeholders(): List<String> = images.map { VisionFacts.PLACEHOLDER }

@@ -1,0 +1,6 @@
+plugins { id("com.android.ai-pack") }
+
+aiPack {
+    packName = "model_pack"
+    dynamicDelivery { deliveryType = "install-time" }
+}
