@@ -28,7 +28,8 @@ def version(name: str) -> str:
 
 def gradle_version() -> str:
     """The version of Gradle that the project fetches."""
-    return re.findall(r"gradle-([\d.]+)-bin", _stated(_WRAPPER)["distributionUrl"])[0]
+    (version,) = re.findall(r"gradle-([\d.]+)-bin", _stated(_WRAPPER)["distributionUrl"])
+    return str(version)
 
 
 def minimum_sdk(runtime: AndroidRuntime) -> int:

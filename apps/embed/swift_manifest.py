@@ -23,7 +23,8 @@ MANIFEST = "Package.swift"
 def tokenizers_version() -> str:
     """The oldest version of swift-transformers that a package takes."""
     text = (SWIFT / MANIFEST).read_text(encoding="utf-8")
-    return re.findall(r'swift-transformers\.git", from: "([\d.]+)"', text)[0]
+    (version,) = re.findall(r'swift-transformers\.git", from: "([\d.]+)"', text)
+    return str(version)
 
 
 def package_manifest(facts: AppFacts, glue: Glue) -> bytes:

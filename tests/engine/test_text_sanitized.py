@@ -11,9 +11,10 @@ import pytest
 from edgec.apps.embed.engine_sources import text_sources
 from edgec.apps.embed.notation_facts import notation_facts
 from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES
+from edgec.engine.compile.build import SOURCES
 from tests.apps import reply_cases
-from tests.engine.sanitized import FUZZ, MEMORY, why_not
+from tests.engine.compiled import INCLUDES
+from tests.engine.sanitized import MEMORY, why_not
 from tests.engine.test_text import facts_of
 
 pytestmark = pytest.mark.slow
@@ -29,8 +30,8 @@ def written(texts: Sequence[str], path: Path) -> Path:
 def test_damaged_facts_and_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if reason := why_not(MEMORY):
         pytest.skip(reason)
-    program = tmp_path / "replies"
-    sources = [FUZZ / "replies.cpp", *(SOURCES / name for name in text_sources() if name.endswith(".cpp"))]
+    program, entry = tmp_path / "replies", Path(__file__).parent / "fuzz" / "replies.cpp"
+    sources = [entry, *(SOURCES / name for name in text_sources() if name.endswith(".cpp"))]
     flags = ("-std=c++17", "-O1", "-g", "-fno-omit-frame-pointer", *MEMORY, *INCLUDES)
     subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", program], check=True)
     facts = [notation_facts(facts_of(place)) for place in range(len(reply_cases.NOTATIONS))]
