@@ -14,18 +14,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgec.devices.qemu.emulator import find_emulator
 from edgec.engine.compile.abi import ARM64, find_compiler
-from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
+from edgec.engine.compile.build import find_toolchain
+from edgec.engine.compile.cmake import CMakeProject
 from edgec.errors import ToolError
 
 PROGRAM, PLUGIN = (Path(__file__).with_suffix(suffix) for suffix in (".cpp", ".c"))
-KERNELS = SOURCES / "kernels"
+BARE = replace(ARM64, wheel_platform=None)
+"""The linear kernels alone call nothing of ExecuTorch, so its headers for this machine do."""
 ISAS = ("i8mm", "dotprod")
 TOKENS = (1, 2, 4, 8, 16, 48)
 ROWS, WIDTH = 64, 1024
@@ -148,15 +150,12 @@ def _compiled(folder: Path) -> _Programs:
     host = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if host is None:
         raise _missing("No C compiler is installed.", "PATH", "looked for cc, gcc and clang", "Debian: apt install gcc")
-    built = _Programs(folder / "kernels", folder / "plugin.so")
-    sources = [*sorted((KERNELS / "linear").glob("*.cpp")), PROGRAM]
-    _compile([find_compiler(ARM64), *FLAGS, *ARM64.flags, "-static", *INCLUDES, *sources, "-o", built.program])
-    _compile([host, "-O2", "-shared", "-fPIC", "-fvisibility=hidden", PLUGIN, "-o", built.plugin])
+    project = CMakeProject(PROGRAM.parent, folder / "build", find_toolchain(BARE).definitions())
+    project.configure()
+    project.compile(lambda done, files: None, PROGRAM.stem)
+    built = _Programs(project.folder / PROGRAM.stem, folder / "plugin.so")
+    subprocess.run([host, "-O2", "-shared", "-fPIC", "-fvisibility=hidden", PLUGIN, "-o", built.plugin], check=True)
     return built
-
-
-def _compile(line: Sequence[str | Path]) -> None:
-    subprocess.run([str(word) for word in line], check=True)
 
 
 def _run(built: _Programs, cases: str) -> list[int]:

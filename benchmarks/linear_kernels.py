@@ -136,14 +136,13 @@ def measure(rounds: int, shapes: Sequence[Shape] = SHAPES, schemes: Sequence[Sch
 
 
 def _compiled(folder: Path) -> Path:
-    from benchmarks.harness.processes import run
-    from edgec.engine.compile.abi import NATIVE, find_compiler
-    from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
+    from edgec.engine.compile.build import find_toolchain
+    from edgec.engine.compile.cmake import CMakeProject
 
-    kernels, program = SOURCES / "kernels", folder / "linear_kernels"
-    sources = sorted((kernels / "linear").glob("*.cpp"))
-    run([find_compiler(NATIVE), *FLAGS, *INCLUDES, SOURCE, *sources, "-o", program])
-    return program
+    project = CMakeProject(SOURCE.parent, folder / "build", find_toolchain().definitions())
+    project.configure()
+    project.compile(lambda done, files: None, SOURCE.stem)
+    return project.folder / SOURCE.stem
 
 
 def table(result: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from rich.text import Text
 from edgec.bundle.atomic import existing_parent, free_bytes
 from edgec.engine.compile.abi import find_compiler
 from edgec.engine.compile.build import find_build
+from edgec.engine.compile.cmake import find_tool
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.installation import CACHE_FIX, cache_root
 from edgec.runtime_py.engines.executorch_binding import runtime
@@ -118,7 +119,8 @@ def _engine() -> Iterator[DoctorCheck]:
         if (build := find_build()) is not None:
             yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")
             return
-        yield DoctorCheck("edgec engine", "ok", f"will be compiled on first use by {find_compiler()}")
+        compiler, *_ = find_compiler(), find_tool("cmake"), find_tool("ninja")
+        yield DoctorCheck("edgec engine", "ok", f"will be compiled on first use by {compiler}")
     except EdgecError as error:
         yield DoctorCheck("edgec engine", "absent", f"{error.what} {error.why}", error.fix)
 

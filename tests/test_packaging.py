@@ -21,7 +21,7 @@ from edgec.engine.compile.build import build_runner
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "edgec"
-FOLDERS = ("backends", "bundle", "cli", "devices", "exporter", "ir", "passes", "runtime_py")
+FOLDERS = ("apps", "backends", "bundle", "cli", "devices", "engine", "exporter", "ir", "passes", "runtime_py")
 DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
 # Links that hold no code: the guide, and the example model.
 GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-stories")
@@ -75,6 +75,8 @@ def test_the_wheel_holds_the_tree(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if name.startswith("edgec/")}
     assert packed == in_tree()
     assert any(name.endswith("probe_text.txt") for name in packed)
+    assert {"edgec/engine/CMakeLists.txt", "edgec/engine/include/edgec/engine.h"} <= packed
+    assert {f"edgec/{path.relative_to(ROOT)}" for path in (ROOT / "engine").rglob("*.cpp")} <= packed
 
 
 def test_the_sdist_carries_what_builds_and_shows_it(sdist: tarfile.TarFile) -> None:

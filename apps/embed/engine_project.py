@@ -31,7 +31,8 @@ SPEECH_CLASSES = (
 VISION_CLASSES = ("NativeVision", "ImageTooLarge", "ImagesTooMany", "ImagesMisplaced", "ImageNeeded", "PromptNotWhole")
 """Those in addition where the model takes images."""
 _TEMPLATES = "edgec.apps.native"
-_CMAKE = ("CMakeLists.txt", "executorch_package.cmake", "executorch_sources.cmake")
+_CMAKE = ("CMakeLists.txt", "executorch_sources.cmake")
+_ENGINE_CMAKE = "CMakeLists.txt"
 _JNI, _SPEECH_JNI, _VISION_JNI = "edgec_jni.cpp", "edgec_speech_jni.cpp", "edgec_vision_jni.cpp"
 _JNI_SHARED, _DECODER_SHARED = "edgec_jni.h", "edgec_decoder_jni.h"
 
@@ -40,7 +41,7 @@ def engine_project(facts: AppFacts) -> Files:
     """The project's files: path in the Gradle modules -> content, or a file to copy."""
     values = engine_values(facts)
     written = {f"{FOLDER}/{name}": fill(load(_TEMPLATES, name), values).encode() for name in _CMAKE}
-    sources = {f"{FOLDER}/edgec/{name}": SOURCES / name for name in _engine_sources(facts)}
+    sources = {f"{FOLDER}/edgec/{name}": SOURCES / name for name in (_ENGINE_CMAKE, *_engine_sources(facts))}
     headers = (_JNI_SHARED, *([_DECODER_SHARED] if facts.audio is None else []))
     own = {f"{FOLDER}/{name}": (files(_TEMPLATES) / name).read_bytes() for name in (*_jni(facts), *headers)}
     return {**written, **own, **sources}
@@ -80,12 +81,11 @@ def engine_values(facts: AppFacts) -> Mapping[str, str]:
         InputError: E464, the artifact calls an operator that neither edgec nor ExecuTorch has, or names no version.
     """
     manifest, package = facts.manifest, package_name(facts.manifest.name)
-    operators, sources = executorch_operators(manifest), _engine_sources(facts)
+    operators = executorch_operators(manifest)
     return {
         "edgec_version": __version__,
         "runtime_version_text": executorch_version(manifest),
         "engine_library": engine_library(facts),
-        "engine_sources": "\n".join(f"  edgec/{name}" for name in sources if name.endswith(".cpp")),
         "jni_sources": "\n".join(f"  {name}" for name in _jni(facts)),
         # A package's name has only letters and digits, so nothing needs the escapes of JNI's names.
         "jni_prefix": f"Java_{package.replace('.', '_')}_NativeEngine_",

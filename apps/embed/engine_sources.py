@@ -13,22 +13,10 @@ REGISTER = "edgec_register_standard_operators"
 """The C function beside those of ``edgec/engine.h``: registers ``llama::`` operators that the process lacks."""
 _OPENS_ENGINE = "edgec_audio_open"
 _ENDINGS = (".cpp", ".h")
-# What speech and the preparation of images read of the engine and the runner: nothing of ExecuTorch.
-_SPEECH_READ = ("canonical_text.h", "number_text.h", "stated.h", "include/edgec/engine.h")
-_IMAGES_READ = (
-    *(
-        "core/canonical_text.h",
-        "core/number_text.h",
-        "core/stated.h",
-        "include/edgec/engine.h",
-        "include/edgec/images.h",
-    ),
-    *("core/json_text.cpp", "core/json_text.h", "core/plain_failure.h"),
-)
-# What the text core reads of the engine.
-_TEXT_READ = (
-    *("core/json_text.cpp", "core/json_text.h", "core/plain_failure.h", "core/stated.h"),
-    *("include/edgec/engine.h", "include/edgec/text.h"),
+# What text, speech and the preparation of images read of the engine: nothing of ExecuTorch.
+_READ = (
+    *("core/guarded.h", "core/json_facts.cpp", "core/json_facts.h", "core/json_text.cpp", "core/json_text.h"),
+    *("core/number_text.h", "core/plain_failure.h", "include/edgec/engine.h"),
 )
 # Of the sources of both those that execute an artifact, in edgec's engine.
 _EXECUTING = frozenset(
@@ -66,23 +54,22 @@ def engine_functions(audio: bool = False, images: bool = False) -> tuple[str, ..
 
 def image_sources() -> tuple[str, ...]:
     """The sources that prepare images where the system executes the artifact, as paths under ``engine``."""
-    return _without_engine(("vision",), _IMAGES_READ)
+    return _without_engine("vision", "include/edgec/images.h", "include/edgec/vision.h")
 
 
 def speech_sources() -> tuple[str, ...]:
     """The sources that transcribe where the system executes the artifact, as paths under ``engine``."""
-    return _without_engine(("audio",), _SPEECH_READ)
+    return _without_engine("audio", "include/edgec/audio.h")
 
 
-def _without_engine(folders: Sequence[str], read: Sequence[str]) -> tuple[str, ...]:
-    paths = (path for name in folders for path in (SOURCES / name).glob("*") if path.suffix in _ENDINGS)
-    own = (path.relative_to(SOURCES).as_posix() for path in paths if path.name not in _EXECUTING)
-    return tuple(sorted((*own, *read)))
+def _without_engine(folder: str, *headers: str) -> tuple[str, ...]:
+    paths = (path for path in (SOURCES / folder).glob("*") if path.suffix in _ENDINGS and path.name not in _EXECUTING)
+    return tuple(sorted((*(path.relative_to(SOURCES).as_posix() for path in paths), *_READ, *headers)))
 
 
 def text_sources() -> tuple[str, ...]:
     """The sources of the text core where the system executes the artifact, as paths under ``engine``."""
-    return _without_engine(("text",), _TEXT_READ)
+    return _without_engine("text", "include/edgec/text.h")
 
 
 def image_functions() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ const char* refusal(int status) {
     case EDGEC_IMAGES_TOO_MANY: return "ImagesTooMany";
     case EDGEC_IMAGES_MISPLACED: return "ImagesMisplaced";
     case EDGEC_IMAGE_NEEDED: return "ImageNeeded";
-    case EDGEC_REACH_TOO_FAR: return "PromptNotWhole";
+    case EDGEC_SPAN_TOO_LONG: return "PromptNotWhole";
     default: return nullptr;
   }
 }

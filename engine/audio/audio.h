@@ -7,21 +7,21 @@
 
 #include "sound_file.h"
 #include "edgec/audio.h"
-#include "speech_facts.h"
-#include "speech_model.h"
+#include "audio_facts.h"
+#include "transcription_model.h"
 #include "transcription.h"
-#include "core/stated.h"
+#include "core/guarded.h"
 
 struct EdgecAudio {
   template <typename Make>
   EdgecAudio(const std::string& bundle, const Make& make)
-      : facts(edgec::runner::read_speech_facts(bundle)), ear(facts.sound), model(make()) {}
+      : facts(edgec::runner::read_audio_facts(bundle)), frontend(facts.sound), model(make()) {}
 
-  edgec::runner::SpeechFacts facts;
-  edgec::runner::AudioFrontend ear;
-  std::unique_ptr<edgec::runner::SpeechModel> model;
+  edgec::runner::AudioFacts facts;
+  edgec::runner::AudioFrontend frontend;
+  std::unique_ptr<edgec::runner::TranscriptionModel> model;
   std::optional<edgec::runner::Transcription> sound;
-  edgec::runner::SpeechSegment segment;  // the last one that was given
+  edgec::runner::TranscriptSegment segment;  // the last one that was given
 };
 
 namespace edgec::runner {
@@ -31,10 +31,10 @@ template <typename Make>
 EdgecAudio* opened_audio(const char* bundle, const Make& make, char* error, size_t capacity) {
   std::unique_ptr<EdgecAudio> made;
   const auto open = [&] {
-    require(bundle, "the bundle's path");
+    engine::require(bundle, "the bundle's path");
     made = std::make_unique<EdgecAudio>(bundle, make);
   };
-  return stated<Refusal>(open, error, capacity) == EDGEC_OK ? made.release() : nullptr;
+  return engine::guarded(open, error, capacity) == EDGEC_OK ? made.release() : nullptr;
 }
 
 }  // namespace edgec::runner

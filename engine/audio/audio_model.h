@@ -7,11 +7,11 @@
 
 #include "edgec/engine.h"
 #include "core/method.h"
-#include "speech_model.h"
+#include "transcription_model.h"
 
 namespace edgec::runner {
 
-class AudioModel final : public SpeechModel {
+class AudioModel final : public TranscriptionModel {
  public:
   // `packed`: as of Method, for encode and cross.
   AudioModel(const std::string& artifact, const std::string& packed, Method forward);

@@ -7,7 +7,7 @@
 
 namespace {
 
-class CalledModel final : public edgec::runner::SpeechModel {
+class CalledModel final : public edgec::runner::TranscriptionModel {
  public:
   explicit CalledModel(const EdgecAudioCalls& calls) : calls_(calls) {}
 
@@ -37,7 +37,7 @@ class CalledModel final : public edgec::runner::SpeechModel {
 EdgecAudio* edgec_audio_open_called(
     const char* bundle, const EdgecAudioCalls* calls, char* error, size_t capacity) {
   const auto make = [&] {
-    edgec::runner::require(calls, "what executes the artifact");
+    edgec::engine::require(calls, "what executes the artifact");
     if (calls->read == nullptr || calls->feed == nullptr) throw std::invalid_argument("a function is null");
     return std::make_unique<CalledModel>(*calls);
   };

@@ -9,7 +9,7 @@ using edgec::runner::Method;
 
 EdgecAudio* edgec_audio_open(const char* bundle, const char* artifact, char* error, size_t capacity) {
   const auto make = [&] {
-    edgec::runner::require(artifact, "the artifact's path");
+    edgec::engine::require(artifact, "the artifact's path");
     return std::make_unique<AudioModel>(artifact, "", Method(artifact, "forward", ""));
   };
   return edgec::runner::opened_audio(bundle, make, error, capacity);

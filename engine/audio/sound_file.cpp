@@ -34,7 +34,7 @@ struct SoundData {
 
 [[noreturn]] void refuse(
     const std::string& path, const std::string& why, EdgecAudioStatus status = EDGEC_SOUND_UNREADABLE) {
-  throw Refusal(status, "the sound cannot be read: " + (path.empty() ? "" : path + ": ") + why);
+  throw engine::Failure(status, "the sound cannot be read: " + (path.empty() ? "" : path + ": ") + why);
 }
 
 // A little-endian number of 1 to 4 bytes.

@@ -26,7 +26,7 @@ class Timed {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-void check_options(const SpeechFacts& facts, const TranscriptionRequest& asked) {
+void check_options(const AudioFacts& facts, const TranscriptionRequest& asked) {
   if (!asked.language.empty()) facts.language(asked.language);
   // A model of one language has no tokens for tasks.
   if (!facts.languages.empty() || asked.task != "transcribe") facts.task(asked.task);
@@ -62,10 +62,10 @@ std::vector<int64_t> AudioFrontend::sizes(size_t values) const {
 }
 
 Transcription::Transcription(
-    const SpeechFacts& facts, const AudioFrontend& ear, SpeechModel& model, std::vector<float> samples,
+    const AudioFacts& facts, const AudioFrontend& frontend, TranscriptionModel& model, std::vector<float> samples,
     TranscriptionRequest asked)
     : facts_(facts),
-      frontend_(ear),
+      frontend_(frontend),
       model_(model),
       samples_(std::move(samples)),
       count_(static_cast<int64_t>(samples_.size())),
@@ -88,9 +88,9 @@ bool Transcription::step() {
   return true;
 }
 
-std::optional<SpeechSegment> Transcription::take() {
+std::optional<TranscriptSegment> Transcription::take() {
   if (certain_.empty()) return std::nullopt;
-  SpeechSegment segment = std::move(certain_.front());
+  TranscriptSegment segment = std::move(certain_.front());
   certain_.pop_front();
   return segment;
 }

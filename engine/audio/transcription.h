@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "log_mel.h"
-#include "speech_facts.h"
-#include "speech_model.h"
+#include "audio_facts.h"
+#include "transcription_model.h"
 #include "timestamps.h"
 
 namespace edgec::runner {
@@ -23,7 +23,7 @@ struct TranscriptionRequest {
 };
 
 // What was said, and when; timestamps are among the tokens.
-struct SpeechSegment {
+struct TranscriptSegment {
   double start_s = 0;
   double end_s = 0;
   std::vector<int64_t> tokens;
@@ -51,19 +51,19 @@ class AudioFrontend {
   std::optional<LogMel> log_mel_;  // absent: the encoder reads samples
 };
 
-// A sound that is transcribed, a window or a token at a time. The facts, the ear and the model must outlive it, and one
-// transcription uses the model at a time. Throws Refusal where the model cannot do what is asked, std::runtime_error
+// A sound that is transcribed, a window or a token at a time. The facts, the frontend and the model must outlive it, and one
+// transcription uses the model at a time. Throws Failure where the model cannot do what is asked, std::runtime_error
 // where it fails.
 class Transcription {
  public:
   Transcription(
-      const SpeechFacts& facts, const AudioFrontend& ear, SpeechModel& model, std::vector<float> samples,
+      const AudioFacts& facts, const AudioFrontend& frontend, TranscriptionModel& model, std::vector<float> samples,
       TranscriptionRequest asked);
 
   // Reads the next window or writes the next token; false where the whole sound is written.
   bool step();
   // Takes the next segment that is certain.
-  std::optional<SpeechSegment> take();
+  std::optional<TranscriptSegment> take();
 
   const std::vector<int64_t>& prompt() const { return prompt_; }
   const std::string& language() const { return language_; }  // its token's name; empty until it is known
@@ -82,16 +82,16 @@ class Transcription {
   int64_t window_samples() const;
   double seconds(double samples) const { return samples / static_cast<double>(facts_.sound.sampling_rate); }
 
-  const SpeechFacts& facts_;
+  const AudioFacts& facts_;
   const AudioFrontend& frontend_;
-  SpeechModel& model_;
+  TranscriptionModel& model_;
   std::vector<float> samples_;  // given back at the end
   int64_t count_;
   TranscriptionRequest asked_;
   std::optional<TimestampRules> stamps_;
   std::vector<int64_t> prompt_;  // empty until it is known
   std::string language_;
-  std::deque<SpeechSegment> certain_;
+  std::deque<TranscriptSegment> certain_;
   std::vector<int64_t> said_;  // in this window
   TokenLogits logits_;
   bool writing_ = false;

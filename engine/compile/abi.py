@@ -24,7 +24,9 @@ class Abi:
         compilers: names of compilers to look for on the path.
         variable: environment variable that names another compiler.
         flags: compiler flags for the processor.
+        further_flags: compiler flags of every file, such as a sanitizer's.
         link_flags: flags for the linker.
+        processor: the processor's name where it is not this machine's.
         wheel_platform: platform tag of the ExecuTorch wheel to link with; None: the installed one.
         system_libraries: files of the C and C++ libraries that a device lacks and that are copied with the runner.
         install: how to install a compiler.
@@ -33,8 +35,10 @@ class Abi:
     name: str
     compilers: tuple[str, ...]
     variable: str
-    flags: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    further_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    processor: str = ""
     wheel_platform: str | None = None
     system_libraries: tuple[str, ...] = ()
     install: str = ""
@@ -59,10 +63,13 @@ ARM64: Final = Abi(
     # Every 64-bit Android phone; XNNPACK chooses dotprod and i8mm kernels itself while it runs.
     ("-march=armv8-a",),
     # Phones with pages of 16 KiB load no segment that is aligned to less.
-    ("-Wl,-z,max-page-size=65536",),
-    "manylinux_2_28_aarch64",
-    (LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1"),
-    "install one (Debian: apt install g++-aarch64-linux-gnu)",
+    link_flags=("-Wl,-z,max-page-size=65536",),
+    processor="aarch64",
+    wheel_platform="manylinux_2_28_aarch64",
+    system_libraries=(
+        *(LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1"),
+    ),
+    install="install one (Debian: apt install g++-aarch64-linux-gnu)",
 )
 ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NATIVE, ARM64)})
 

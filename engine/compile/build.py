@@ -14,10 +14,8 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -29,26 +27,15 @@ from typing import Final
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.engine.compile.abi import LOADER, NATIVE, Abi, find_compiler
 from edgec.engine.compile.arm64_wheel import unpack_wheel
+from edgec.engine.compile.cmake import CMakeProject
 from edgec.errors import ToolError
 from edgec.installation import cache_root
 
 SOURCES: Final = Path(__file__).resolve().parents[1]
-INCLUDES: Final = (f"-I{SOURCES}", f"-I{SOURCES / 'include'}")
 LIBRARY, RUNNER, FACTS = "libedgec.so", "edgec-runner", "build.json"
-FLAGS = (
-    *("-std=c++17", "-O3", "-fPIC", "-pthread", "-Wall"),
-    # Fuse multiply-adds only where the source says so: a compiler's choice may differ between one row and several.
-    "-ffp-contract=off",
-    *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
-    # The definitions that ExecuTorch's own CMake package asks its users for.
-    *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"),
-)
 LINKED = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
-SENSES: Final = ("vision", "audio")
-"""Folders of what apps compile with the engine where their model needs it; the runner has both."""
-_IN_BOTH: Final = ("json_text", "method")
-JOBS = 2
-_LOG_LINES = 12
+"""ExecuTorch's libraries, which travel with a phone's build."""
+_PROJECT = "CMakeLists.txt"
 _KEY_LETTERS = 20
 
 
@@ -101,18 +88,30 @@ class Toolchain:
     executorch: Path
     version: str
 
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags of every compilation, besides those of the processor."""
-        include = self.executorch / "include"
-        portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-        includes = (*INCLUDES, f"-I{include}", f"-I{portable}")
-        return (*FLAGS, *includes, f"-DEDGEC_EXECUTORCH_VERSION={self.version}")
+    def definitions(self) -> dict[str, str]:
+        """The values of the variables of ``engine/CMakeLists.txt``."""
+        cross = {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": self.abi.processor}
+        return {
+            "CMAKE_CXX_COMPILER": str(self.compiler),
+            "EXECUTORCH_ROOT": str(self.executorch),
+            "EDGEC_EXECUTORCH_VERSION": self.version,
+            "EDGEC_PROCESSOR_FLAGS": ";".join(self.abi.flags),
+            "EDGEC_FLAGS": ";".join(self.abi.further_flags),
+            "EDGEC_LINK_FLAGS": ";".join(self.abi.link_flags),
+            "EDGEC_TRAVELS": "ON" if self.abi.travels else "OFF",
+            **(cross if self.abi.processor else {}),
+        }
 
-    def processor_flags(self, source: Path) -> tuple[str, ...]:
-        """The flags that name the processor: none for kernels that state their instructions themselves (isa.h)."""
-        chooses = self.abi is NATIVE and source.parent.name == "linear"
-        return () if chooses else self.abi.flags
+
+def find_toolchain(abi: Abi = NATIVE, root: Path | None = None, wheel: Path | None = None) -> Toolchain:
+    """The compiler for ``abi`` with its ExecuTorch package, whose wheel is unpacked on first use.
+
+    Raises:
+        ToolError: E311 no compiler, E301 ExecuTorch is not installed, E571 no wheel.
+    """
+    compiler, (installed, version) = find_compiler(abi), _executorch()
+    package = unpack_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
+    return Toolchain(abi, compiler, package, version)
 
 
 def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | None:
@@ -148,7 +147,8 @@ def build_runner(
         compiled: called before the first and after each source file, with how many are compiled and how many there are.
 
     Raises:
-        ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is not installed, E571 no wheel.
+        ToolError: E311 no compiler, CMake or Ninja, E312 the compiler failed, E301 ExecuTorch is not installed, E571 no
+            wheel.
         InputError: E121 or E122, the cache cannot be written.
     """
     if (known := find_build(root, abi)) is not None:
@@ -160,9 +160,9 @@ def build_runner(
             return known
         announce(f"compiling the engine for {'this CPU' if abi is NATIVE else abi.name} with {compiler} (once)")
         start = time.monotonic()
-        package = unpack_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
+        tools = find_toolchain(abi, root, wheel)
         with suppress(NameTaken), new_folder(target) as folder:
-            _compile_all(Toolchain(abi, compiler, package, version), folder, compiled)
+            _compile_all(tools, folder, compiled)
         return RunnerBuild(target, time.monotonic() - start, abi)
 
 
@@ -198,8 +198,9 @@ def _executorch() -> tuple[Path, str]:
 @cache
 def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) -> str:
     machine = [] if abi.travels else [*_cpu(), f"linked with {executorch}"]
-    digest = hashlib.sha256(repr((FLAGS, abi, LINKED, executorch_version, machine)).encode())
-    for path in sorted(path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h")):
+    digest = hashlib.sha256(repr((abi, executorch_version, machine)).encode())
+    sources = (path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h"))
+    for path in sorted((*sources, SOURCES / _PROJECT)):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:_KEY_LETTERS]
 
@@ -219,44 +220,16 @@ def _compiler_key(compiler: Path) -> str:
 
 
 def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], None]) -> None:
-    library = sorted(path for name in ("kernels", "core", "text") for path in (SOURCES / name).rglob("*.cpp"))
-    program = sorted(path for name in ("runner", *SENSES) for path in (SOURCES / name).glob("*.cpp"))
-    objects = folder / "objects"
-    objects.mkdir()
-    sources = (*library, *program)
-    compiled(0, len(sources))
-    with ThreadPoolExecutor(JOBS) as pool:
-        made = []
-        for one in pool.map(lambda source: _compile(tools, source, objects), sources):
-            made.append(one)
-            compiled(len(made), len(sources))
-    _link(tools, folder / LIBRARY, made[: len(library)], ("-shared",))
-    own = ("-L" + str(folder), "-ledgec", "-Wl,-rpath,$ORIGIN", f"-Wl,-rpath-link,{tools.executorch / 'lib'}")
-    flags = ("-pthread", *tools.abi.link_flags)
-    # The library shows its C interface alone; the program reads JSON and calls methods as well.
-    again = [each for source, each in zip(sources, made, strict=True) if source.stem in _IN_BOTH]
-    _call([tools.compiler, *flags, "-o", folder / RUNNER, *made[len(library) :], *again, *own], SOURCES)
-    shutil.rmtree(objects)
+    project = CMakeProject(SOURCES, folder / "objects", tools.definitions())
+    project.configure()
+    project.compile(compiled)
+    project.install(folder)
+    shutil.rmtree(project.folder)
     if tools.abi.travels:
         _copy_libraries(tools, folder)
-    facts = {"compiler": str(tools.compiler), "flags": (*tools.flags, *tools.abi.flags), "executorch": tools.version}
+    flags = (*tools.abi.flags, *tools.abi.further_flags)
+    facts = {"compiler": str(tools.compiler), "flags": flags, "executorch": tools.version}
     (folder / FACTS).write_text(json.dumps(facts, indent=1))
-
-
-def _compile(tools: Toolchain, source: Path, objects: Path) -> Path:
-    made = objects / f"{source.parent.name}-{source.stem}.o"
-    _call([tools.compiler, *tools.flags, *tools.processor_flags(source), "-c", source, "-o", made], source)
-    return made
-
-
-def _link(tools: Toolchain, target: Path, objects: Sequence[Path], flags: Sequence[str]) -> None:
-    """Link a library, keeping all ExecuTorch libraries: they register kernels and backends when loaded."""
-    folder = tools.executorch / "lib"
-    libraries = [f"-lexecutorch{name}" for name in LINKED]
-    where = [f"-L{folder}", "-Wl,-rpath," + ("$ORIGIN" if tools.abi.travels else str(folder))]
-    keep = ["-Wl,--no-as-needed"] if sys.platform.startswith("linux") else []
-    options = (*flags, *tools.abi.link_flags, "-pthread", *where, *keep)
-    _call([tools.compiler, *options, "-o", target, *objects, *libraries], SOURCES)
 
 
 def _copy_libraries(tools: Toolchain, folder: Path) -> None:
@@ -269,15 +242,3 @@ def _copy_libraries(tools: Toolchain, folder: Path) -> None:
 def _compilers_file(compiler: Path, name: str) -> Path:
     line = [str(compiler), f"-print-file-name={name}"]
     return Path(subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip())
-
-
-def _call(line: Sequence[str | Path], source: Path) -> None:
-    done = subprocess.run([str(word) for word in line], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ToolError(
-            "The engine could not be compiled.",
-            where=str(source),
-            why="\n".join(done.stderr.strip().splitlines()[:_LOG_LINES]) or f"exit status {done.returncode}",
-            fix="report it with the compiler's version; until then export with --kernels standard",
-            code="E312",
-        )

@@ -81,7 +81,7 @@ StoredTensor tensor(JsonText& text, const std::string& name) {
 }
 
 Header header(std::string_view written) {
-  JsonText text(written);
+  JsonText text(written, "its header");
   Header read;
   text.object([&](const std::string& name) {
     if (name == "__metadata__") {
@@ -165,7 +165,7 @@ AdapterModule module(JsonText& text) {
 }
 
 std::vector<AdapterModule> modules(const std::string& written) {
-  JsonText text(written);
+  JsonText text(written, "its header");
   std::vector<AdapterModule> read;
   text.array([&] {
     demand(read.size() < kMostTensors, "it has too many modules");

@@ -39,10 +39,6 @@ void check_range(const EdgecTensor& tensor, int64_t end, const std::string& what
 
 }  // namespace
 
-void require(const void* pointer, const char* name) {
-  refuse_unless(pointer != nullptr, std::string(name) + " is null");
-}
-
 void check_tensor(const EdgecTensor& tensor, size_t index) {
   const std::string name = "input " + std::to_string(index);
   const auto type = static_cast<executorch::aten::ScalarType>(tensor.dtype);

@@ -9,8 +9,6 @@
 
 namespace edgec::engine {
 
-// Throws Failure (EDGEC_REFUSED) where the pointer is null.
-void require(const void* pointer, const char* name);
 // Throws Failure unless the tensor has a known dtype, rank and sizes, at least one value, and data.
 void check_tensor(const EdgecTensor& tensor, size_t index);
 // Throws Failure unless tokens and positions (int64, of one length) are non-negative, rows are indices into them, and

@@ -24,7 +24,7 @@
 
 using edgec::engine::Failure;
 using edgec::engine::Model;
-using edgec::engine::PlacedRows;
+using edgec::engine::InputEmbeds;
 using edgec::engine::Profile;
 using edgec::engine::Session;
 using edgec::engine::guarded;
@@ -201,19 +201,19 @@ int edgec_session_forward(
   return guarded(forward, error, capacity);
 }
 
-int64_t edgec_model_row_width(const EdgecModel* model) {
-  return model == nullptr ? 0 : model->model.row_inputs().width;
+int64_t edgec_model_embeds_width(const EdgecModel* model) {
+  return model == nullptr ? 0 : model->model.embeds_inputs().width;
 }
 
-int edgec_session_place_rows(EdgecSession* session, const EdgecPlacedRows* placed, char* error, size_t capacity) {
+int edgec_session_input_embeds(EdgecSession* session, const EdgecInputEmbeds* embeds, char* error, size_t capacity) {
   const auto put = [&] {
     require(session, "the session");
-    PlacedRows* rows = session->session->placed();
-    if (rows == nullptr) throw Failure(EDGEC_REFUSED, "the method reads no rows in the place of tokens");
-    if (placed == nullptr) {
-      rows->forget();
+    InputEmbeds* own = session->session->input_embeds();
+    if (own == nullptr) throw Failure(EDGEC_REFUSED, "the method reads no input embeds");
+    if (embeds == nullptr) {
+      own->forget();
     } else {
-      rows->put(*placed);
+      own->put(*embeds);
     }
   };
   return guarded(put, error, capacity);
@@ -223,7 +223,7 @@ int64_t edgec_session_call_size(const EdgecSession* session, int64_t start, int6
   if (session == nullptr || start < 0 || end <= start) return 0;
   const Session& asked = *session->session;
   const int64_t most = asked.model().shape().max_tokens;
-  return asked.placed() == nullptr ? std::min(most, end - start) : asked.placed()->call_size(start, end, most);
+  return asked.input_embeds() == nullptr ? std::min(most, end - start) : asked.input_embeds()->call_size(start, end, most);
 }
 
 int edgec_model_step(

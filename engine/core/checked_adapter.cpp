@@ -4,6 +4,7 @@
 
 #include "border.h"
 #include "failure.h"
+#include "guarded.h"
 #include "kernels/parallel.h"
 #include "threads.h"
 

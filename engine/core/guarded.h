@@ -1,12 +1,14 @@
-// Exceptions turned into a status and a text where the C interface ends.
+// Exceptions turned into a status and a text where the C interfaces end.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
+#include <string>
 
 #include "edgec/engine.h"
-#include "failure.h"
+#include "plain_failure.h"
 
 namespace edgec::engine {
 
@@ -18,21 +20,29 @@ inline void tell(const char* text, char* error, size_t capacity) {
   }
 }
 
+// Refuse a null pointer that a caller gave for what `name` says.
+inline void require(const void* pointer, const char* name) {
+  if (pointer == nullptr) throw Failure(EDGEC_REFUSED, std::string(name) + " is null");
+}
+
 // Run `body` and turn an exception into a status and a text.
 template <typename Body>
 int guarded(Body&& body, char* error, size_t capacity) {
+  const auto failed = [&](const char* text, int status) {
+    tell(text, error, capacity);
+    return status;
+  };
   try {
     body();
     return EDGEC_OK;
   } catch (const Failure& failure) {
-    tell(failure.what(), error, capacity);
-    return failure.status();
+    return failed(failure.what(), failure.status());
+  } catch (const std::invalid_argument& refusal) {
+    return failed(refusal.what(), EDGEC_REFUSED);
   } catch (const std::exception& failure) {
-    tell(failure.what(), error, capacity);
-    return EDGEC_FAILED;
+    return failed(failure.what(), EDGEC_FAILED);
   } catch (...) {
-    tell("an unknown exception was thrown", error, capacity);
-    return EDGEC_FAILED;
+    return failed("an unknown exception was thrown", EDGEC_FAILED);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "plain_failure.h"
 
@@ -10,8 +11,7 @@ namespace edgec::engine {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n", kDigits = "0123456789", kNumberLetters = "+-.0123456789eE";
-constexpr size_t kMostNumberLetters = 40, kMostNaturalDigits = 16;
-constexpr int64_t kMostNatural = int64_t{1} << 53;
+constexpr size_t kMostNumberLetters = 40, kMostNaturalDigits = 16, kMostDepth = 64;
 constexpr uint32_t kFirstHigh = 0xd800, kFirstLow = 0xdc00, kAfterLow = 0xe000, kBeyondUnits = 0x10000;
 constexpr uint32_t kMostCharacter = 0x10ffff;
 // What follows a backslash, and what it stands for.
@@ -19,21 +19,19 @@ constexpr std::string_view kEscapes = "\"\\/bfnrt", kEscaped = "\"\\/\b\f\n\r\t"
 
 bool is_surrogate(uint32_t unit) { return unit >= kFirstHigh && unit < kAfterLow; }
 
-// The character at the beginning of `text`, which is shortened by it.
-uint32_t next_character(std::string_view& text) {
+// The character at the beginning of `text`, which is shortened by it; none where it is not UTF-8.
+std::optional<uint32_t> next_character(std::string_view& text) {
   const auto first = static_cast<uint8_t>(text[0]);
   const size_t length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
   constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, kBeyondUnits};
-  if (length == 0 || text.size() < length) JsonText::refuse("a text that is not UTF-8");
+  if (length == 0 || text.size() < length) return std::nullopt;
   uint32_t value = length == 1 ? first : first & (0x7f >> length);
   for (size_t i = 1; i < length; ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
-    if (byte >> 6 != 2) JsonText::refuse("a text that is not UTF-8");
+    if (byte >> 6 != 2) return std::nullopt;
     value = value << 6 | (byte & 0x3f);
   }
-  if (value < kLeast[length] || value > kMostCharacter || is_surrogate(value)) {
-    JsonText::refuse("a text that is not UTF-8");
-  }
+  if (value < kLeast[length] || value > kMostCharacter || is_surrogate(value)) return std::nullopt;
   text.remove_prefix(length);
   return value;
 }
@@ -50,20 +48,39 @@ void append_utf8(std::string& text, uint32_t character) {
 }
 
 void append_escaped(std::string& text, uint32_t unit) {
-  char written[8];
+  char written[12];
   std::snprintf(written, sizeof written, "\\u%04x", unit);
   text += written;
 }
 
 }  // namespace
 
-void JsonText::refuse(const std::string& why) { throw Failure(EDGEC_REFUSED, "its header holds " + why); }
+void JsonText::fail(const std::string& does) const { throw Failure(status_, subject_ + " " + does); }
+
+bool JsonText::begins(char letter) const {
+  const size_t at = rest_.find_first_not_of(kSpaces);
+  return at != std::string_view::npos && rest_[at] == letter;
+}
 
 bool JsonText::accept(char wanted) {
-  const size_t at = rest_.find_first_not_of(kSpaces);
-  if (at == std::string_view::npos || rest_[at] != wanted) return false;
-  rest_.remove_prefix(at + 1);
+  if (!begins(wanted)) return false;
+  rest_.remove_prefix(rest_.find_first_not_of(kSpaces) + 1);
   return true;
+}
+
+bool JsonText::accept_word(std::string_view word) {
+  const size_t at = rest_.find_first_not_of(kSpaces);
+  if (at == std::string_view::npos || rest_.substr(at, word.size()) != word) return false;
+  rest_.remove_prefix(at + word.size());
+  return true;
+}
+
+bool JsonText::null() { return accept_word("null"); }
+
+bool JsonText::boolean() {
+  const bool value = accept_word("true");
+  if (!value && !accept_word("false")) refuse("something else where true or false belongs");
+  return value;
 }
 
 void JsonText::expect(char wanted) {
@@ -74,13 +91,46 @@ void JsonText::end() {
   if (rest_.find_first_not_of(kSpaces) != std::string_view::npos) refuse("more than its value");
 }
 
-bool JsonText::boolean() {
-  const size_t at = rest_.find_first_not_of(kSpaces);
-  const std::string_view text = at == std::string_view::npos ? "" : rest_.substr(at);
-  const std::string_view word = text.substr(0, 4) == "true" ? "true" : "false";
-  if (text.substr(0, word.size()) != word) refuse("something else where true or false belongs");
-  rest_ = text.substr(word.size());
-  return word == "true";
+void JsonText::skip_name() {
+  string();
+  expect(':');
+}
+
+void JsonText::skip_plain() {
+  if (begins('"')) {
+    string();
+  } else if (begins('t') || begins('f')) {
+    boolean();
+  } else if (!null()) {
+    number();
+  }
+}
+
+void JsonText::skip() {
+  std::string ends;  // of the objects and arrays that are open, the innermost last
+  for (;;) {
+    const char closes = accept('{') ? '}' : accept('[') ? ']' : '\0';
+    if (closes == '\0') {
+      skip_plain();
+    } else if (!accept(closes)) {
+      if (ends.size() == kMostDepth) refuse("too many values inside each other");
+      ends += closes;
+      if (closes == '}') skip_name();
+      continue;
+    }
+    while (!ends.empty() && !accept(',')) {
+      expect(ends.back());
+      ends.pop_back();
+    }
+    if (ends.empty()) return;
+    if (ends.back() == '}') skip_name();
+  }
+}
+
+uint32_t JsonText::character() {
+  const std::optional<uint32_t> next = next_character(rest_);
+  if (!next) refuse("a text that is not UTF-8");
+  return *next;
 }
 
 uint32_t JsonText::escaped_unit() {
@@ -112,7 +162,7 @@ std::string JsonText::string() {
   while (!rest_.empty() && rest_[0] != '"') {
     if (static_cast<uint8_t>(rest_[0]) < 0x20) refuse("a string with control characters");
     if (rest_[0] != '\\') {
-      append_utf8(value, next_character(rest_));
+      append_utf8(value, character());
       continue;
     }
     const char kind = rest_.size() > 1 ? rest_[1] : '\0';
@@ -140,14 +190,14 @@ std::string_view JsonText::number_text() {
   return text;
 }
 
-int64_t JsonText::natural() {
+int64_t JsonText::natural(int64_t most) {
   const std::string_view text = number_text();
   int64_t value = text.size() > kMostNaturalDigits ? kMostNatural + 1 : 0;
   for (size_t i = 0; i < text.size() && value <= kMostNatural; ++i) {
     if (kDigits.find(text[i]) == std::string_view::npos) refuse("something else where a whole number belongs");
     value = value * 10 + (text[i] - '0');
   }
-  if (value > kMostNatural) refuse("a number that is too large");
+  if (value > most) refuse("a number that is too large");
   return value;
 }
 
@@ -162,7 +212,9 @@ double JsonText::number() {
 std::string ascii_json(std::string_view text) {
   std::string written = "\"";
   while (!text.empty()) {
-    const uint32_t character = next_character(text);
+    const std::optional<uint32_t> next = next_character(text);
+    if (!next) throw Failure(EDGEC_REFUSED, "a text is not UTF-8");
+    const uint32_t character = *next;
     const size_t known = character < 0x80 ? kEscaped.find(static_cast<char>(character)) : std::string_view::npos;
     if (known != std::string_view::npos && character != '/') {
       written += {'\\', kEscapes[known]};

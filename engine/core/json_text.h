@@ -5,22 +5,34 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "edgec/engine.h"
 
 namespace edgec::engine {
 
-// Its functions throw Failure (EDGEC_REFUSED) where the text holds something else.
+// Its functions throw Failure with `status` where the text holds something else; errors call it `subject`.
 class JsonText {
  public:
-  explicit JsonText(std::string_view text) : rest_(text) {}
+  static constexpr int64_t kMostNatural = int64_t{1} << 53;
+
+  JsonText(std::string_view text, std::string subject, int status = EDGEC_REFUSED)
+      : rest_(text), subject_(std::move(subject)), status_(status) {}
 
   // A string's value, UTF-8.
   std::string string();
-  // A whole number from 0 to 2^53, without sign, fraction or exponent.
-  int64_t natural();
+  // A whole number from 0 to `most`, without sign, fraction or exponent.
+  int64_t natural(int64_t most = kMostNatural);
   // A finite number.
   double number();
   // true or false.
   bool boolean();
+  // Whether null comes next, which is then read.
+  bool null();
+  // Whether a value that begins so comes next.
+  bool begins(char letter) const;
+  // A value of any kind, whatever it holds.
+  void skip();
   // That nothing but white space is left.
   void end();
 
@@ -42,8 +54,10 @@ class JsonText {
     several('[', ']', element);
   }
 
-  // Refuse the text.
-  [[noreturn]] static void refuse(const std::string& why);
+  // Refuse the text for what it holds.
+  [[noreturn]] void refuse(const std::string& why) const { fail("holds " + why); }
+  // Refuse the text, which `does` something that it may not.
+  [[noreturn]] void fail(const std::string& does) const;
 
  private:
   template <typename Read>
@@ -57,11 +71,17 @@ class JsonText {
   }
   void expect(char wanted);
   bool accept(char wanted);
+  bool accept_word(std::string_view word);
+  void skip_name();
+  void skip_plain();
   std::string_view number_text();
+  uint32_t character();
   uint32_t escaped_unit();
   uint32_t escaped_character();
 
   std::string_view rest_;
+  std::string subject_;
+  int status_;
 };
 
 // A text as Python's json.dumps writes it: between quotes, with escapes for all that is not printable ASCII. Throws

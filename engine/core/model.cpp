@@ -76,7 +76,7 @@ Model::Model(const std::string& artifact, const std::string& method, const std::
   info_.scratch_bytes = planned_bytes(meta(), kScratchArena);
   info_.max_tokens = takes_tokens(meta()) ? last_size(meta(), 0) : 0;
   info_.max_rows = takes_tokens(meta()) ? last_size(meta(), meta().num_inputs() - 1) : 0;
-  if (info_.max_tokens > 0) row_inputs_ = edgec::engine::row_inputs(meta());
+  if (info_.max_tokens > 0) embeds_inputs_ = edgec::engine::embeds_inputs(meta());
   spare_ = load(packed_path);
   read_ahead_.start(matrix_runs());
   info_.load_ns = now_ns() - start;

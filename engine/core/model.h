@@ -13,7 +13,7 @@
 #include "edgec/engine.h"
 #include "laid_out_file.h"
 #include "mapped_file.h"
-#include "placed_rows.h"
+#include "input_embeds.h"
 #include "read_ahead.h"
 #include "kernels/region/adapter.h"
 
@@ -46,7 +46,7 @@ class Model {
   // The facts that do not change: the sizes, and how many tokens and rows a decoder's call takes.
   const EdgecModelInfo& shape() const { return info_; }
   // What a decoder reads of rows in the place of tokens.
-  const RowInputs& row_inputs() const { return row_inputs_; }
+  const EmbedsInputs& embeds_inputs() const { return embeds_inputs_; }
   // The matrices that edgec's own kernels multiply by.
   const NotedMatrices& matrices() const { return matrices_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
@@ -76,7 +76,7 @@ class Model {
   std::mutex obstacle_lock_;
   std::optional<std::string> obstacle_;
   EdgecModelInfo info_{};
-  RowInputs row_inputs_;
+  EmbedsInputs embeds_inputs_;
   ReadAhead read_ahead_;
 };
 

@@ -8,15 +8,15 @@
 
 namespace edgec::engine {
 
-// A failure of the engine with a text for the user; `status` distinguishes a refusal (the caller's fault) from a
-// failure.
+// A failure with a text for the user. `status` is the one that the C interface returns: EDGEC_REFUSED (the caller's
+// fault), EDGEC_FAILED, or a reason of its own that audio.h and vision.h name.
 class Failure : public std::runtime_error {
  public:
-  Failure(EdgecStatus status, const std::string& text) : std::runtime_error(text), status_(status) {}
-  EdgecStatus status() const { return status_; }
+  Failure(int status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  int status() const { return status_; }
 
  private:
-  EdgecStatus status_;
+  int status_;
 };
 
 }  // namespace edgec::engine

@@ -71,7 +71,7 @@ Session::Session(Model& model, const std::string& packed_path, bool profiled)
     : model_(model),
       packed_path_(packed_path),
       profile_(profiled ? std::make_unique<Profile>() : nullptr),
-      placed_(model.row_inputs().width > 0 ? std::make_unique<PlacedRows>(model.row_inputs()) : nullptr),
+      input_embeds_(model.embeds_inputs().width > 0 ? std::make_unique<InputEmbeds>(model.embeds_inputs()) : nullptr),
       planned_(planned_memory()),
       instance_(std::make_unique<Instance>(*this)) {}
 
@@ -128,11 +128,11 @@ void Session::forward(const EdgecTensor& tokens, const EdgecTensor& positions, c
   // tokens, positions, up to four further inputs, rows.
   std::array<EdgecTensor, 7> inputs{tokens, positions};
   size_t count = 2;
-  if (placed_ != nullptr) {
+  if (input_embeds_ != nullptr) {
     check_tensor(positions, 1);
     check_positions(positions, model_.shape());
     const auto* places = static_cast<const int64_t*>(positions.data);
-    count += placed_->feed(places, static_cast<size_t>(positions.sizes[0]), &inputs[2]);
+    count += input_embeds_->feed(places, static_cast<size_t>(positions.sizes[0]), &inputs[2]);
   }
   inputs[count++] = rows;
   run(inputs.data(), count);
@@ -198,7 +198,7 @@ void Session::reset() {
   outputs_.clear();
   output_bytes_.clear();
   adapter_.reset();
-  if (placed_ != nullptr) placed_->forget();
+  if (input_embeds_ != nullptr) input_embeds_->forget();
 }
 
 }  // namespace edgec::engine

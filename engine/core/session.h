@@ -10,7 +10,7 @@
 
 #include "arena.h"
 #include "edgec/engine.h"
-#include "placed_rows.h"
+#include "input_embeds.h"
 #include "profile.h"
 #include "kernels/region/adapter.h"
 
@@ -42,8 +42,8 @@ class Session {
   const Adapter* adapter() const { return adapter_.get(); }
 
   // Rows in the place of tokens; null where the model reads none.
-  PlacedRows* placed() { return placed_.get(); }
-  const PlacedRows* placed() const { return placed_.get(); }
+  InputEmbeds* input_embeds() { return input_embeds_.get(); }
+  const InputEmbeds* input_embeds() const { return input_embeds_.get(); }
 
   executorch::runtime::Span<uint8_t> state() const;
   // Zero the state, and drop the outputs, the adapter and the rows.
@@ -68,7 +68,7 @@ class Session {
   std::string packed_path_;
   std::unique_ptr<Profile> profile_;
   std::shared_ptr<const Adapter> adapter_;
-  std::unique_ptr<PlacedRows> placed_;
+  std::unique_ptr<InputEmbeds> input_embeds_;
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
   std::unique_ptr<Instance> instance_;

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string_view>
 
-#include "border.h"
 #include "edgec/engine.h"
 #include "failure.h"
 #include "guarded.h"

@@ -12,7 +12,10 @@ struct BundleFacts {
   int64_t context = 0;   // positions the KV cache holds; 0: the manifest states none
 };
 
-// Read FOLDER/manifest.json (canonical_text.h; edgec refuses others). Throws std::runtime_error when a fact is missing.
+// Read FOLDER/manifest.json, which is not trusted. Throws std::runtime_error when a fact is missing.
 BundleFacts read_bundle_facts(const std::string& folder);
+
+// Whether the manifest describes such a part of the model, e.g. "vision_language". Throws likewise.
+bool has_part(const std::string& folder, const std::string& name);
 
 }  // namespace edgec::runner

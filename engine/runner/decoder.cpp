@@ -43,7 +43,7 @@ double logprob(const float* row, int64_t size, int64_t token) {
   return static_cast<double>(row[token]) - most - std::log(sum);
 }
 
-// A text while it is generated: held to a structure, or free where there is none.
+// A text while it is generated: constrained by a structure, or free where there is none.
 class ConstrainedText {
  public:
   ConstrainedText(const EdgecStructure* structure, int64_t budget) : structure_(structure), text_(nullptr, edgec_text_close) {
@@ -180,21 +180,21 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count, c
   }
   check_context(length + count - 1);
   Generated result;
-  ConstrainedText held(structure, count);
+  ConstrainedText constrained(structure, count);
   const double cpu_before = cpu_ms();
   double before = wall_ms();
   place(prompt);
   const Logits first = prefill(prompt.data(), length);
-  result.tokens.push_back(held.best(first.data, first.vocabulary));
+  result.tokens.push_back(constrained.best(first.data, first.vocabulary));
   result.ttft_ms = wall_ms() - before;
-  for (int64_t position = length; position < length + count - 1 && !held.ended(); ++position) {
+  for (int64_t position = length; position < length + count - 1 && !constrained.ended(); ++position) {
     before = wall_ms();
     const Logits logits = forward(&result.tokens.back(), 1, position, {0});
-    result.tokens.push_back(held.best(logits.data, logits.vocabulary));
+    result.tokens.push_back(constrained.best(logits.data, logits.vocabulary));
     result.token_ms.push_back(wall_ms() - before);
   }
-  result.text = held.text(result.tokens);
-  result.finish = held.finish(result.tokens);
+  result.text = constrained.text(result.tokens);
+  result.finish = constrained.finish(result.tokens);
   result.cpu_ms = cpu_ms() - cpu_before;
   return result;
 }

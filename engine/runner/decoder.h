@@ -46,7 +46,7 @@ class Decoder {
   void use_adapter(const std::string& path, const std::string& base);
   // Show the images with every prompt from now on; they must outlive the decoder.
   void show(const ShownImages& images) { images_ = &images; }
-  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, held to a
+  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token; or by at most so many, constrained by a
   // structure, where one is given.
   Generated generate(const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure = nullptr);
   // What follows each of `tokens`, and how likely each is; logits are written to `logits` as float32 rows unless it is

@@ -53,7 +53,7 @@ std::string structured_fields(const Generated& result) {
   return ",\"finish\":\"" + result.finish + "\",\"text\":" + text;
 }
 
-void print_segment(const Transcription& sound, const SpeechSegment& segment, const TranscriptionTimes& before) {
+void print_segment(const Transcription& sound, const TranscriptSegment& segment, const TranscriptionTimes& before) {
   const TranscriptionTimes& times = sound.times();
   std::cout << "{\"event\":\"transcribed\",\"start_s\":" << segment.start_s << ",\"end_s\":" << segment.end_s
             << ",\"prompt\":" << list(sound.prompt()) << ",\"tokens\":" << list(segment.tokens)
@@ -113,7 +113,7 @@ void transcribe(Transcription& sound) {
   TranscriptionTimes before;
   while (sound.step()) {
     // With timestamps a window may hold several sentences; the first of them has its times.
-    while (const std::optional<SpeechSegment> segment = sound.take()) {
+    while (const std::optional<TranscriptSegment> segment = sound.take()) {
       print_segment(sound, *segment, before);
       before = sound.times();
     }

@@ -22,7 +22,7 @@ std::string list(const std::vector<Number>& numbers) {
   return "[" + text.str() + "]";
 }
 
-// Continue a prompt, held to a structure where one is given, and say what came.
+// Continue a prompt, constrained by a structure where one is given, and say what came.
 void generate(
     Decoder& decoder, const std::vector<int64_t>& prompt, int64_t count, const EdgecStructure* structure);
 

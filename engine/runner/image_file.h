@@ -7,7 +7,7 @@
 
 namespace edgec::runner {
 
-// A binary PPM (P6) of 8 bits for each colour. Throws ImageRefusal (EDGEC_IMAGE_SIZE) where it is too large or too long,
+// A binary PPM (P6) of 8 bits for each colour. Throws Failure (EDGEC_IMAGE_SIZE) where it is too large or too long,
 // std::runtime_error where it is another file, or cut off.
 Picture read_image(const std::string& path);
 

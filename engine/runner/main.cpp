@@ -190,10 +190,10 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits, const E
 }
 
 // Transcribe the sound of --audio; facts and sound are checked before anything is loaded.
-void run_speech(const Options& options) {
-  const SpeechFacts facts = read_speech_facts(options.bundle);
+void run_audio(const Options& options) {
+  const AudioFacts facts = read_audio_facts(options.bundle);
   std::vector<float> samples = read_sound(options.audio, facts.sound.sampling_rate);
-  const AudioFrontend ear(facts.sound);
+  const AudioFrontend frontend(facts.sound);
   TranscriptionRequest asked;
   asked.language = options.language;
   asked.timestamps = options.timestamps;
@@ -203,7 +203,7 @@ void run_speech(const Options& options) {
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const ModelHandle forward = opened(options);
   AudioModel model(options.artifact, options.packed, Method(forward.get(), options.profile));
-  Transcription sound(facts, ear, model, std::move(samples), asked);
+  Transcription sound(facts, frontend, model, std::move(samples), asked);
   transcribe(sound);
   print_profile(model.profile());
 }
@@ -241,7 +241,7 @@ std::unique_ptr<ShownImages> opened_images(const Options& options) {
 
 void run(Options options) {
   const std::string sha256 = resolve_bundle(options);
-  if (!options.audio.empty()) return run_speech(options);
+  if (!options.audio.empty()) return run_audio(options);
   if (options.embed) return run_encoder(options);
   stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const std::unique_ptr<ShownImages> images = opened_images(options);
@@ -252,7 +252,7 @@ void run(Options options) {
     decoder.use_adapter(options.adapter, sha256);
   }
   if (images != nullptr) {
-    images->see();
+    images->encode();
     decoder.show(*images);
   }
   const FileHandle logits(options.logits.empty() ? nullptr : std::fopen(options.logits.c_str(), "wb"), std::fclose);

@@ -140,8 +140,8 @@ Options read_options(int count, char** arguments) {
   if (options.embed && decodes) {
     throw std::runtime_error("--embed goes with --tokens alone: a sentence encoder writes no text");
   }
-  const bool held = !options.bundle.empty() && !options.score && options.audio.empty() && is_name(options.schema);
-  if (!options.schema.empty() && !held) {
+  const bool constrained = !options.bundle.empty() && !options.score && options.audio.empty() && is_name(options.schema);
+  if (!options.schema.empty() && !constrained) {
     throw std::runtime_error("--schema is the name of a schema in --bundle, and goes with neither --score nor --audio");
   }
   return options;

@@ -16,7 +16,7 @@ struct Options {
   std::string method = "forward";
   std::string page_cache;  // "drop" or "fill": what happens to the artifact and its packed weights before the load
   std::string adapter;  // file that `edgec adapter` wrote; empty: none
-  std::string schema;  // name of a schema in the bundle that generated texts are held to; empty: none
+  std::string schema;  // name of a schema in the bundle that constrains generated texts; empty: none
   std::string logits;  // file that scored logits go to, float32; empty: nowhere
   std::vector<int64_t> tokens;
   std::string audio;     // a WAV file to transcribe

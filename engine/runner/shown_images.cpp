@@ -3,7 +3,6 @@
 #include <iostream>
 #include <stdexcept>
 
-#include "core/canonical_text.h"
 #include "image_file.h"
 #include "memory_use.h"
 
@@ -14,7 +13,7 @@ constexpr size_t kErrorLetters = 1024;
 
 EdgecVision* opened_vision(const std::string& bundle, const std::string& artifact, const std::string& packed) {
   char error[kErrorLetters] = "";
-  const std::string own = packed.empty() ? "" : packed + ".see";
+  const std::string own = packed.empty() ? "" : packed + ".vision";
   EdgecVision* vision = edgec_vision_open(
       bundle.c_str(), artifact.c_str(), own.empty() ? nullptr : own.c_str(), nullptr, error, sizeof error);
   if (vision == nullptr) throw std::runtime_error(error);
@@ -46,7 +45,7 @@ ShownImages::ShownImages(
   }
 }
 
-void ShownImages::see() {
+void ShownImages::encode() {
   std::string said;
   for (ShownImage& image : images_) {
     const PixelSize of = image.pixels.size;
@@ -64,7 +63,7 @@ void ShownImages::see() {
   if (said.empty()) return;
   EdgecVisionTimes times{};
   edgec_vision_times(vision_.get(), &times);
-  std::cout << "{\"event\":\"seen\",\"images\":[" << said << "],\"prepare_ms\":" << times.prepare_ms
+  std::cout << "{\"event\":\"images\",\"images\":[" << said << "],\"prepare_ms\":" << times.prepare_ms
             << ",\"encode_ms\":" << times.encode_ms << ",\"peak_rss_bytes\":" << peak_rss_bytes()
             << ",\"anonymous_bytes\":" << anonymous_bytes() << "}" << std::endl;
 }
@@ -74,11 +73,6 @@ void ShownImages::place(EdgecSession* session, const std::vector<int64_t>& token
   checked([&](char* error, size_t size) {
     return edgec_vision_place(vision_.get(), session, tokens.data(), tokens.size(), &kept, error, size);
   });
-}
-
-bool has_part(const std::string& bundle, const std::string& name) {
-  const std::string manifest = text_of(bundle + "/manifest.json");
-  return !object_of(manifest, name, 1).empty();
 }
 
 }  // namespace edgec::runner

@@ -1,4 +1,4 @@
-// The images of --image: read, prepared and seen once, then put into every prompt. Functions throw std::runtime_error.
+// The images of --image: read, prepared and encoded once, then put into every prompt. Functions throw std::runtime_error.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class ShownImages {
       const std::string& bundle, const std::string& artifact, const std::string& packed,
       const std::vector<std::string>& files);
 
-  // Let the image encoder read all tiles, and say what was seen; nothing without images.
-  void see();
+  // Let the image encoder read all tiles, and print the event "images"; nothing without images.
+  void encode();
   // Put the rows into a prompt of a session. Throws where the prompt has other places for images.
   void place(EdgecSession* session, const std::vector<int64_t>& tokens) const;
 
@@ -33,8 +33,5 @@ class ShownImages {
   std::unique_ptr<EdgecVision, decltype(&edgec_vision_close)> vision_;
   std::vector<ShownImage> images_;
 };
-
-// Whether a bundle's manifest describes such a part of the model, e.g. "vision_language".
-bool has_part(const std::string& bundle, const std::string& name);
 
 }  // namespace edgec::runner

@@ -118,9 +118,9 @@ class JsonReader {
     const std::string_view written = rest_.substr(0, end + 1);
     rest_.remove_prefix(end + 1);
     try {
-      return engine::JsonText(written).string();
-    } catch (const engine::Failure&) {
-      throw NotACall("a text holds what JSON texts do not");
+      return engine::JsonText(written, "a text").string();
+    } catch (const engine::Failure& failure) {
+      throw NotACall(failure.what());
     }
   }
 

@@ -1,7 +1,6 @@
 #include "notations.h"
 
 #include "core/json_text.h"
-#include "core/plain_failure.h"
 
 namespace edgec::text {
 namespace {
@@ -85,16 +84,12 @@ void read_fact(JsonText& json, const std::string& name, Notations& notations) {
 }  // namespace
 
 Notations read_notations(std::string_view facts) {
-  try {
-    JsonText json(facts);
-    Notations notations;
-    json.object([&](const std::string& name) { read_fact(json, name, notations); });
-    json.end();
-    for (const std::string& mark : notations.dropped) require_mark(mark, json);
-    return notations;
-  } catch (const engine::Failure& failure) {
-    throw engine::Failure(EDGEC_REFUSED, std::string("the notations cannot be read: ") + failure.what());
-  }
+  JsonText json(facts, "the JSON of the notations");
+  Notations notations;
+  json.object([&](const std::string& name) { read_fact(json, name, notations); });
+  json.end();
+  for (const std::string& mark : notations.dropped) require_mark(mark, json);
+  return notations;
 }
 
 }  // namespace edgec::text

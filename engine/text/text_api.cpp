@@ -74,7 +74,7 @@ int reading(Body&& body, char* error, size_t capacity) {
     try {
       body();
     } catch (const NotACall& refusal) {
-      throw Failure(static_cast<EdgecStatus>(EDGEC_MALFORMED_CALL), refusal.what());
+      throw Failure(EDGEC_MALFORMED_CALL, refusal.what());
     }
   };
   return guarded(read, error, capacity);

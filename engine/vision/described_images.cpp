@@ -4,27 +4,27 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/canonical_text.h"
+#include "core/json_facts.h"
 #include "texts.h"
 
 namespace edgec::runner {
 namespace {
 
-// The text of a bundle's description of its images. Throws ImageRefusal where it has none.
+// The text of a bundle's description of its images. Throws Failure where it has none.
 std::string preparation_text(const std::string& bundle) {
   const std::string path = bundle + "/images/preparation.json";
   if (!std::ifstream(path, std::ios::binary)) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_VISION_UNDESCRIBED,
         "the bundle has no images/preparation.json: it was made by an older edgec; export the model again");
   }
-  return text_of(path);
+  return engine::file_text(path);
 }
 
 }  // namespace
 
 DescribedImages::DescribedImages(const std::string& bundle)
-    : facts_(read_vision_facts(text_of(bundle + "/manifest.json"))),
+    : facts_(read_vision_facts(engine::file_text(bundle + "/manifest.json"))),
       preparation_(read_preparation(preparation_text(bundle))),
       maker_(preparation_, facts_) {}
 
@@ -32,7 +32,7 @@ TileGrid DescribedImages::grid(PixelSize size, int64_t images) const {
   if (images < 1) throw std::invalid_argument("a prompt with an image has one at least");
   const TileGrid grid = maker_.grid(size, images);
   if (grid.tiles() > (facts_.context - 1) / facts_.rows) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGES_TOO_MANY, "the image has " + std::to_string(grid.tiles()) + " tiles of " +
                                    std::to_string(facts_.rows) + " tokens, and the context holds " +
                                    std::to_string(facts_.context) + " tokens");
@@ -48,7 +48,7 @@ std::string DescribedImages::prompt(std::string_view own, const int64_t* sizes, 
   if (images < 0) throw std::invalid_argument("the number of images is negative");
   const int64_t most = (facts_.context - 1) / facts_.rows;
   if (images > most) {
-    throw ImageRefusal(EDGEC_IMAGES_TOO_MANY, "the context holds no more than " + std::to_string(most) + " images");
+    throw engine::Failure(EDGEC_IMAGES_TOO_MANY, "the context holds no more than " + std::to_string(most) + " images");
   }
   std::vector<std::string> all;
   for (int64_t image = 0; image < images; ++image) {

@@ -12,7 +12,7 @@
 
 namespace edgec::runner {
 
-// Throws ImageRefusal as vision.h says, and std::invalid_argument where a call makes no sense.
+// Throws Failure as vision.h says, and std::invalid_argument where a call makes no sense.
 class DescribedImages {
  public:
   // Read manifest.json and images/preparation.json in a bundle's folder, which are not trusted.

@@ -37,7 +37,7 @@ void EncodedImages::begin(int64_t images) {
   if (images < 0) throw std::invalid_argument("the number of images is negative");
   // Each image has a tile at least, and one more token follows.
   if (images > (facts_.context - 1) / facts_.rows) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGES_TOO_MANY, std::to_string(images) + " images of " + std::to_string(facts_.rows) +
                                    " tokens or more do not fit into the context of " + std::to_string(facts_.context));
   }
@@ -54,7 +54,7 @@ void EncodedImages::add(const PixelView& image) {
   const int64_t most = (facts_.context - 1) / facts_.rows;
   const int64_t tiles = maker_.grid(image.size, images_).tiles();
   if (tiles > most - before) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGES_TOO_MANY, "the images have " + std::to_string(before + tiles) + " tiles of " +
                                    std::to_string(facts_.rows) + " tokens so far, and the context holds " +
                                    std::to_string(facts_.context) + " tokens");
@@ -68,13 +68,13 @@ void EncodedImages::add(const PixelView& image) {
 }
 
 void EncodedImages::read(const float* tile) {
-  if (see_ == nullptr) see_ = std::make_unique<Method>(artifact_, "vision_encoder", packed_);
+  if (encoder_ == nullptr) encoder_ = std::make_unique<Method>(artifact_, "vision_encoder", packed_);
   const EdgecTensor input{
       const_cast<float*>(tile), kFloat32, 4, {1, kColours, facts_.height, facts_.width}};
-  const EdgecTensor made = timed(encode_ms_, [&] { return (*see_)({input}).front(); });
+  const EdgecTensor made = timed(encode_ms_, [&] { return (*encoder_)({input}).front(); });
   const bool rows = made.dtype == kFloat32 && made.rank == 2 && made.sizes[0] == facts_.rows && made.sizes[1] > 0 &&
       (width_ == 0 || made.sizes[1] == width_);
-  if (!rows) throw std::runtime_error("the method see does not return float32 [rows, width]");
+  if (!rows) throw std::runtime_error("the method vision_encoder does not return float32 [rows, width]");
   width_ = made.sizes[1];
   const auto* values = static_cast<const float*>(made.data);
   rows_.insert(rows_.end(), values, values + facts_.rows * width_);
@@ -93,7 +93,7 @@ int64_t EncodedImages::step() {
   return static_cast<int64_t>(waiting_.size());
 }
 
-void EncodedImages::see(const float* tile, size_t count) {
+void EncodedImages::encode(const float* tile, size_t count) {
   if (count != maker_.tile_bytes()) throw std::invalid_argument("the tile has another size than the image encoder reads");
   begin(1);
   read(tile);
@@ -104,23 +104,23 @@ int64_t EncodedImages::place(EdgecSession* session, const int64_t* tokens, size_
   const PromptPlaces places = prompt_places(facts_, tokens, count);
   if (added_ != images_ || !waiting_.empty()) throw std::invalid_argument("not all images were added and read");
   check_places(facts_, places, read_);
-  EdgecPlacedRows placed{};
-  placed.token_count = static_cast<int64_t>(count);
-  placed.rows = rows_.data();
-  placed.row_count = static_cast<int64_t>(places.rows.size());
-  placed.row_width = width_;
-  placed.places = places.rows.data();
-  placed.span_end = places.span_end.empty() ? nullptr : places.span_end.data();
-  placed.mrope = places.mrope.empty() ? nullptr : places.mrope.data();
-  placed.mrope_next = places.mrope_next;
+  EdgecInputEmbeds given{};
+  given.token_count = static_cast<int64_t>(count);
+  given.embeds = rows_.data();
+  given.count = static_cast<int64_t>(places.rows.size());
+  given.width = width_;
+  given.positions = places.rows.data();
+  given.span_end = places.span_end.empty() ? nullptr : places.span_end.data();
+  given.mrope = places.mrope.empty() ? nullptr : places.mrope.data();
+  given.mrope_next = places.mrope_next;
   char error[kErrorLetters] = "";
-  if (edgec_session_place_rows(session, read_ == 0 ? nullptr : &placed, error, sizeof error) != EDGEC_OK) {
+  if (edgec_session_input_embeds(session, read_ == 0 ? nullptr : &given, error, sizeof error) != EDGEC_OK) {
     throw std::runtime_error(error);
   }
-  if (!calls_hold(session, placed.token_count)) {
-    edgec_session_place_rows(session, nullptr, nullptr, 0);
-    throw ImageRefusal(
-        EDGEC_REACH_TOO_FAR, "tokens of the prompt see more tokens than a call of the decoder takes; shorten the prompt");
+  if (!calls_hold(session, given.token_count)) {
+    edgec_session_input_embeds(session, nullptr, nullptr, 0);
+    throw engine::Failure(
+        EDGEC_SPAN_TOO_LONG, "tokens of the prompt see more tokens than a call of the decoder takes; shorten the prompt");
   }
   return places.kept;
 }

@@ -14,7 +14,7 @@
 namespace edgec::runner {
 
 // Throws std::runtime_error where the artifact fails, std::invalid_argument where calls come in a wrong order, and
-// ImageRefusal as vision.h says.
+// Failure as vision.h says.
 class EncodedImages {
  public:
   // `packed`: the file of the encoder's packed weights, or empty.
@@ -27,7 +27,7 @@ class EncodedImages {
   // Let the encoder read a tile; returns how many wait after it.
   int64_t step();
   // Let it read a tile's values as they are, as an image of its own.
-  void see(const float* tile, size_t count);
+  void encode(const float* tile, size_t count);
   // Give the rows to a session, in the places of the image tokens; returns how many tokens come before all that they
   // change.
   int64_t place(EdgecSession* session, const int64_t* tokens, size_t count) const;
@@ -42,7 +42,7 @@ class EncodedImages {
   const TileMaker& maker_;
   std::string artifact_;
   std::string packed_;
-  std::unique_ptr<Method> see_;  // null before the first tile
+  std::unique_ptr<Method> encoder_;  // null before the first tile
   int64_t images_ = 0;           // of the prompt
   int64_t added_ = 0;
   std::deque<std::vector<uint8_t>> waiting_;  // one tile each

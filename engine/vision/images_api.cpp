@@ -8,15 +8,14 @@
 
 #include "described_images.h"
 #include "positions.h"
-#include "core/stated.h"
+#include "core/guarded.h"
 
+using edgec::engine::guarded;
+using edgec::engine::require;
 using edgec::runner::DescribedImages;
-using edgec::runner::ImageRefusal;
 using edgec::runner::PromptPlaces;
 using edgec::runner::TileGrid;
 using edgec::runner::checked_view;
-using edgec::runner::require;
-using edgec::runner::stated;
 
 struct EdgecImages {
   explicit EdgecImages(const std::string& bundle) : described(bundle) {}
@@ -40,7 +39,7 @@ EdgecImages* edgec_images_open(const char* bundle, int32_t* status, char* error,
     require(bundle, "the bundle's path");
     made = std::make_unique<EdgecImages>(bundle);
   };
-  const int outcome = stated<ImageRefusal>(open, error, capacity);
+  const int outcome = guarded(open, error, capacity);
   if (status != nullptr) *status = outcome;
   return outcome == EDGEC_OK ? made.release() : nullptr;
 }
@@ -62,7 +61,7 @@ int edgec_images_prompt(
     *prompt = images->text.c_str();
     *prompt_bytes = images->text.size();
   };
-  return stated<ImageRefusal>(write, error, capacity);
+  return guarded(write, error, capacity);
 }
 
 int edgec_images_tiles(
@@ -74,7 +73,7 @@ int edgec_images_tiles(
     const TileGrid grid = images->described.grid({width, height}, of);
     *tiles = {grid.columns, grid.lines, grid.tiles(), grid.tiles() * images->described.facts().rows};
   };
-  return stated<ImageRefusal>(ask, error, capacity);
+  return guarded(ask, error, capacity);
 }
 
 int edgec_images_prepare(
@@ -86,7 +85,7 @@ int edgec_images_prepare(
     require(tiles, "the tiles");
     images->described.tiles(checked_view(*image), of, tiles, count);
   };
-  return stated<ImageRefusal>(prepare, error, capacity);
+  return guarded(prepare, error, capacity);
 }
 
 int edgec_images_places(
@@ -108,5 +107,5 @@ int edgec_images_places(
     *places = {array_of(own.rows), static_cast<int64_t>(own.rows.size()), array_of(own.span_end), array_of(own.mrope),
                own.mrope_next, own.kept};
   };
-  return stated<ImageRefusal>(place, error, capacity);
+  return guarded(place, error, capacity);
 }

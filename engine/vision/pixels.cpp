@@ -6,13 +6,13 @@ namespace edgec::runner {
 
 void check_size(int64_t width, int64_t height) {
   const std::string shape = std::to_string(width) + " x " + std::to_string(height) + " pixels";
-  if (width < 1 || height < 1) throw ImageRefusal(EDGEC_IMAGE_SIZE, "the image has " + shape);
+  if (width < 1 || height < 1) throw engine::Failure(EDGEC_IMAGE_SIZE, "the image has " + shape);
   if (width > kMostPixels / height) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGE_SIZE, "the image has " + shape + ", and the most are " + std::to_string(kMostPixels));
   }
   if (std::max(width, height) > kMostRatio * std::min(width, height)) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGE_SIZE,
         "the image has " + shape + ": one side is over " + std::to_string(kMostRatio) + " times the other");
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "edgec/vision.h"
-#include "core/stated.h"
+#include "core/plain_failure.h"
 
 namespace edgec::runner {
 
@@ -18,9 +18,6 @@ constexpr int64_t kMostPixels = 100'000'000;
 constexpr int64_t kMostRatio = 100;
 // Pixels that are made of one: 192 MiB.
 constexpr int64_t kMostMade = int64_t{1} << 26;
-
-// Why images, or a prompt with them, are refused.
-using ImageRefusal = StatedRefusal<EdgecVisionStatus>;
 
 struct PixelSize {
   int64_t width = 0;
@@ -50,7 +47,7 @@ struct Picture {
   std::vector<uint8_t> bytes;  // [height][width][3]
 };
 
-// Throws ImageRefusal (EDGEC_IMAGE_SIZE) where an image from outside has no pixels, too many, or is too long.
+// Throws Failure (EDGEC_IMAGE_SIZE) where an image from outside has no pixels, too many, or is too long.
 void check_size(int64_t width, int64_t height);
 // The pixels of a caller's image, checked; throws likewise, and std::invalid_argument where it contradicts itself.
 PixelView checked_view(const EdgecImage& image);

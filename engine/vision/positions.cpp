@@ -64,12 +64,12 @@ PromptPlaces prompt_places(const VisionFacts& facts, const int64_t* tokens, size
 void check_places(const VisionFacts& facts, const PromptPlaces& places, int64_t tiles) {
   const auto found = static_cast<int64_t>(places.rows.size());
   if (found != tiles * facts.rows) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGES_MISPLACED, "there are " + std::to_string(tiles) + " tiles of " + std::to_string(facts.rows) +
                                     " rows, and " + std::to_string(found) + " image tokens");
   }
   if (tiles == 0 && facts.ahead == Ahead::kPrompt) {
-    throw ImageRefusal(EDGEC_IMAGE_NEEDED, "this model answers about images only");
+    throw engine::Failure(EDGEC_IMAGE_NEEDED, "this model answers about images only");
   }
 }
 

@@ -19,7 +19,7 @@ struct PromptPlaces {
 
 PromptPlaces prompt_places(const VisionFacts& facts, const int64_t* tokens, size_t count);
 // That a prompt names a place for each row of so many tiles, and has an image where the model needs one. Throws
-// ImageRefusal (EDGEC_IMAGES_MISPLACED, EDGEC_IMAGE_NEEDED).
+// Failure (EDGEC_IMAGES_MISPLACED, EDGEC_IMAGE_NEEDED).
 void check_places(const VisionFacts& facts, const PromptPlaces& places, int64_t tiles);
 
 }  // namespace edgec::runner

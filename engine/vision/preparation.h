@@ -62,7 +62,7 @@ struct Preparation {
   std::optional<ImageGrid> grid;
 };
 
-// Throws ImageRefusal (EDGEC_VISION_UNDESCRIBED) where the text is something else, or says why nothing is described.
+// Throws Failure (EDGEC_VISION_UNDESCRIBED) where the text is something else, or says why nothing is described.
 Preparation read_preparation(std::string_view text);
 
 }  // namespace edgec::runner

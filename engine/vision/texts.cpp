@@ -60,7 +60,7 @@ std::string prompt_text(const ImageTexts& texts, std::string_view prompt, const 
     prompt.remove_prefix(at + texts.placeholder.size());
   }
   if (used != images.size()) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGES_MISPLACED, "there are " + std::to_string(images.size()) + " images, and the text names " +
                                     std::to_string(used) + " places for one");
   }

@@ -15,7 +15,7 @@ std::string image_text(const ImageTexts& texts, const TileGrid& grid, int64_t ro
 
 // A prompt with the texts of its images, one for each placeholder; a prompt without placeholders has them before it. One
 // without both stays as it is.
-// Throws ImageRefusal (EDGEC_IMAGES_MISPLACED) where there are more or fewer.
+// Throws Failure (EDGEC_IMAGES_MISPLACED) where there are more or fewer.
 std::string prompt_text(const ImageTexts& texts, std::string_view prompt, const std::vector<std::string>& images);
 
 }  // namespace edgec::runner

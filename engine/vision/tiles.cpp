@@ -32,7 +32,7 @@ int64_t half(int64_t difference) {
 void check_made(int64_t width, int64_t height) {
   const bool fine = width >= 1 && height >= 1 && width <= kMostMade / height;
   if (!fine) {
-    throw ImageRefusal(
+    throw engine::Failure(
         EDGEC_IMAGE_SIZE, "the image would be scaled to " + std::to_string(width) + " x " + std::to_string(height) +
                               " pixels; scale very small or long images first");
   }
@@ -120,7 +120,7 @@ TileMaker::TileMaker(const Preparation& preparation, const VisionFacts& facts)
     : preparation_(preparation), tile_{facts.width, facts.height}, tiles_of_context_(facts.context / facts.rows) {
   const ImageLevels& levels = preparation.levels;
   if (preparation.grid && tile_.width != tile_.height) {
-    throw ImageRefusal(EDGEC_VISION_UNDESCRIBED, "the bundle describes a grid of tiles that are not square");
+    throw engine::Failure(EDGEC_VISION_UNDESCRIBED, "the bundle describes a grid of tiles that are not square");
   }
   for (size_t colour = 0; colour < kColours; ++colour) {
     const auto mean = static_cast<float>(levels.mean[colour]), std = static_cast<float>(levels.std[colour]);

@@ -24,7 +24,7 @@ class TileMaker {
  public:
   TileMaker(const Preparation& preparation, const VisionFacts& facts);
 
-  // What becomes of an image of this size, one of `images` in its prompt. Throws ImageRefusal (EDGEC_IMAGE_SIZE) where
+  // What becomes of an image of this size, one of `images` in its prompt. Throws Failure (EDGEC_IMAGE_SIZE) where
   // it is not scaled to whole pixels, or to too many.
   TileGrid grid(PixelSize size, int64_t images) const;
   // Its tiles, [tiles][height][width][3].

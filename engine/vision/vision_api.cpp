@@ -7,16 +7,15 @@
 
 #include "described_images.h"
 #include "encoded_images.h"
-#include "core/stated.h"
+#include "core/guarded.h"
 
+using edgec::engine::guarded;
+using edgec::engine::require;
 using edgec::runner::DescribedImages;
-using edgec::runner::ImageRefusal;
 using edgec::runner::EncodedImages;
 using edgec::runner::VisionFacts;
 using edgec::runner::TileGrid;
 using edgec::runner::checked_view;
-using edgec::runner::require;
-using edgec::runner::stated;
 
 struct EdgecVision {
   EdgecVision(const std::string& bundle, const std::string& artifact, const std::string& packed)
@@ -45,7 +44,7 @@ EdgecVision* edgec_vision_open(
     require(artifact, "the artifact's path");
     made = std::make_unique<EdgecVision>(bundle, artifact, packed_path == nullptr ? "" : packed_path);
   };
-  const int outcome = stated<ImageRefusal>(open, error, capacity);
+  const int outcome = guarded(open, error, capacity);
   if (status != nullptr) *status = outcome;
   return outcome == EDGEC_OK ? made.release() : nullptr;
 }
@@ -74,7 +73,7 @@ int edgec_vision_tiles(
     const TileGrid grid = vision->described.grid({width, height}, images);
     *tiles = {grid.columns, grid.lines, grid.tiles(), grid.tiles() * vision->described.facts().rows};
   };
-  return stated<ImageRefusal>(ask, error, capacity);
+  return guarded(ask, error, capacity);
 }
 
 int edgec_vision_text(
@@ -86,7 +85,7 @@ int edgec_vision_text(
     require(bytes, "the text's length");
     give(*vision, vision->described.text({width, height}, images), text, bytes);
   };
-  return stated<ImageRefusal>(write, error, capacity);
+  return guarded(write, error, capacity);
 }
 
 int edgec_vision_prompt(
@@ -100,7 +99,7 @@ int edgec_vision_prompt(
     require(prompt_bytes, "the prompt's length");
     give(*vision, vision->described.prompt({text, bytes}, sizes, images), prompt, prompt_bytes);
   };
-  return stated<ImageRefusal>(write, error, capacity);
+  return guarded(write, error, capacity);
 }
 
 int edgec_vision_prepare(
@@ -112,7 +111,7 @@ int edgec_vision_prepare(
     require(tiles, "the tiles");
     vision->described.tiles(checked_view(*image), images, tiles, count);
   };
-  return stated<ImageRefusal>(prepare, error, capacity);
+  return guarded(prepare, error, capacity);
 }
 
 int edgec_vision_begin(EdgecVision* vision, int64_t images, char* error, size_t capacity) {
@@ -120,7 +119,7 @@ int edgec_vision_begin(EdgecVision* vision, int64_t images, char* error, size_t 
     require(vision, "the vision");
     vision->images.begin(images);
   };
-  return stated<ImageRefusal>(begin, error, capacity);
+  return guarded(begin, error, capacity);
 }
 
 int edgec_vision_add(EdgecVision* vision, const EdgecImage* image, char* error, size_t capacity) {
@@ -129,7 +128,7 @@ int edgec_vision_add(EdgecVision* vision, const EdgecImage* image, char* error, 
     require(image, "the image");
     vision->images.add(checked_view(*image));
   };
-  return stated<ImageRefusal>(add, error, capacity);
+  return guarded(add, error, capacity);
 }
 
 int edgec_vision_step(EdgecVision* vision, int64_t* left, char* error, size_t capacity) {
@@ -138,18 +137,18 @@ int edgec_vision_step(EdgecVision* vision, int64_t* left, char* error, size_t ca
     require(left, "the number of tiles left");
     *left = vision->images.step();
   };
-  const int status = stated<ImageRefusal>(step, error, capacity);
+  const int status = guarded(step, error, capacity);
   if (status != EDGEC_OK && vision != nullptr) vision->images.begin(0);
   return status;
 }
 
 int edgec_vision_encode(EdgecVision* vision, const float* tile, size_t count, char* error, size_t capacity) {
-  const auto see = [&] {
+  const auto encode = [&] {
     require(vision, "the vision");
     require(tile, "the tile");
-    vision->images.see(tile, count);
+    vision->images.encode(tile, count);
   };
-  return stated<ImageRefusal>(see, error, capacity);
+  return guarded(encode, error, capacity);
 }
 
 int edgec_vision_place(
@@ -165,7 +164,7 @@ int edgec_vision_place(
     }
     *kept = vision->images.place(session, tokens, count);
   };
-  return stated<ImageRefusal>(place, error, capacity);
+  return guarded(place, error, capacity);
 }
 
 void edgec_vision_times(const EdgecVision* vision, EdgecVisionTimes* times) {

@@ -4,54 +4,64 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/canonical_text.h"
+#include "core/json_facts.h"
+#include "core/number_text.h"
 
 namespace edgec::runner {
 namespace {
 
-constexpr size_t kDepth = 2;
+using engine::JsonText;
+using engine::natural_into;
+using engine::read_some_fields;
+
 constexpr int64_t kMostEdge = 1 << 13, kMostRows = 1 << 20;
 
-int64_t count(std::string_view info, const std::string& name, int64_t most) {
-  const int64_t value = number_of(info, name, kDepth);
-  if (value < 1 || value > most) throw std::runtime_error("the manifest's \"" + name + "\" of images is out of range");
-  return value;
+RowGrid read_grid(JsonText& json) {
+  std::vector<int64_t> sizes;
+  json.array([&] {
+    if (sizes.size() == 2) json.refuse("a grid of more than two sizes");
+    sizes.push_back(json.natural(kMostRows));
+  });
+  if (sizes.size() != 2) json.refuse("a grid of fewer than two sizes");
+  return {sizes[0], sizes[1]};
 }
 
-Ahead ahead_of(std::string_view info) {
-  const std::string found = value_of(info, "ahead", kDepth);
-  if (found == "\"none\"") return Ahead::kNone;
-  if (found == "\"image\"") return Ahead::kImage;
-  if (found == "\"prompt\"") return Ahead::kPrompt;
-  throw std::runtime_error("the manifest does not say what sees ahead in a way that the runner knows");
+VisionFacts read_part(JsonText& json) {
+  VisionFacts facts;
+  int64_t channels = 0;
+  const auto limits = [&] { read_some_fields(json, 1, {{"context", natural_into(json, facts.context, kMostTokens)}}); };
+  read_some_fields(
+      json, 7,
+      {{"limits", limits},
+       {"height", natural_into(json, facts.height, kMostEdge, 1)},
+       {"width", natural_into(json, facts.width, kMostEdge, 1)},
+       {"rows", natural_into(json, facts.rows, kMostRows, 1)},
+       {"image_token", natural_into(json, facts.image_token, kMostTokens)},
+       {"channels", natural_into(json, channels, kMostEdge, 1)},
+       {"ahead", [&] { facts.ahead = engine::read_choice<Ahead>(json, {"none", "image", "prompt"}); }},
+       {"grid", [&] { facts.grid = read_grid(json); }}});
+  if (channels != kColours || facts.rows > facts.context || facts.height * facts.width > kMostMade) {
+    throw std::runtime_error("the manifest's tiles are beyond what the runner makes");
+  }
+  return facts;
 }
 
-std::optional<RowGrid> grid_of(std::string_view info, int64_t rows) {
-  const std::vector<int64_t> found = numbers_of(info, "grid", kDepth);
-  if (found.empty()) return std::nullopt;
-  if (found.size() != 2 || found[0] < 1 || found[1] < 1 || found[0] > rows || found[0] * found[1] != rows) {
+void check_grid(const RowGrid& grid, int64_t rows) {
+  if (grid.high < 1 || grid.wide < 1 || grid.high * grid.wide != rows) {
     throw std::runtime_error("the manifest's grid of rows is not one of so many rows");
   }
-  return RowGrid{found[0], found[1]};
 }
 
 }  // namespace
 
 VisionFacts read_vision_facts(std::string_view manifest) {
-  const std::string_view info = object_of(manifest, "vision_language", 1);
-  if (info.empty()) throw ImageRefusal(EDGEC_VISION_ABSENT, "the bundle's model has no vision");
-  VisionFacts facts;
-  facts.context = number_of(object_of(info, "limits", kDepth), "context", kDepth + 1);
-  facts.height = count(info, "height", kMostEdge);
-  facts.width = count(info, "width", kMostEdge);
-  facts.rows = count(info, "rows", std::min(facts.context, kMostRows));
-  facts.image_token = number_of(info, "image_token", kDepth);
-  facts.ahead = ahead_of(info);
-  facts.grid = grid_of(info, facts.rows);
-  if (count(info, "channels", kMostEdge) != kColours || facts.height * facts.width > kMostMade) {
-    throw std::runtime_error("the manifest's tiles are beyond what the runner makes");
-  }
-  return facts;
+  JsonText json = engine::manifest_json(manifest);
+  std::optional<VisionFacts> facts;
+  read_some_fields(json, 0, {{"vision_language", [&] { facts = read_part(json); }}});
+  json.end();
+  if (!facts) throw engine::Failure(EDGEC_VISION_ABSENT, "the bundle's model has no vision");
+  if (facts->grid) check_grid(*facts->grid, facts->rows);
+  return *facts;
 }
 
 }  // namespace edgec::runner

@@ -29,7 +29,7 @@ struct VisionFacts {
   std::optional<RowGrid> grid;
 };
 
-// Read a manifest's text, which is not trusted. Throws ImageRefusal (EDGEC_VISION_ABSENT) where the model has no vision,
+// Read a manifest's text, which is not trusted. Throws Failure (EDGEC_VISION_ABSENT) where the model has no vision,
 // std::runtime_error where what is said of them makes no sense.
 VisionFacts read_vision_facts(std::string_view manifest);
 

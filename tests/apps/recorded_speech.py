@@ -11,7 +11,7 @@ from edgec.backends.coreml.execute import PackageMethods
 from edgec.bundle.golden import GOLDEN_SOURCE_TOKENS, probe_values, read_golden
 from edgec.runtime_py.engines.static_decoder import StaticDecoder
 from tests.apps.recorded_calls import KeptCalls, KeptFunction, KeptMethods
-from tests.engine.speech_library import CalledSpeech, Said
+from tests.engine.audio_library import CalledAudio, Said
 from tests.engine.vision_library import Refused
 from tests.speech_bundles import RATE, SWEEP
 
@@ -80,7 +80,7 @@ class Recording:
         session._cross = KeptFunction(session._cross, self.kept, "cross")
         self._shape = session.info.source_shape(GOLDEN_SOURCE_TOKENS)
         self._golden = model.bundle.golden_path
-        self._speech = CalledSpeech(bundle, lambda source: session.read(source.reshape(self._shape)), session.prefill)
+        self._speech = CalledAudio(bundle, lambda source: session.read(source.reshape(self._shape)), session.prefill)
 
     def replay(self) -> None:
         """Feed the golden vectors as an app does at its first start."""

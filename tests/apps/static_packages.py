@@ -46,5 +46,7 @@ def assert_included_alone(sources: Sequence[str]) -> None:
         assert "executorch/" not in source, name
         for included in re.findall(r'#include "([^"]+)"', source):
             beside = (SOURCES / name).parent / included
-            found = beside if beside.is_file() else SOURCES / included
+            found = next(
+                path for path in (beside, SOURCES / included, SOURCES / "include" / included) if path.is_file()
+            )
             assert found.resolve().relative_to(SOURCES.resolve()).as_posix() in sources, (name, included)

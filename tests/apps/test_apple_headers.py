@@ -14,7 +14,8 @@ import pytest
 
 from edgec.apps.embed.engine_sources import engine_sources, image_sources
 from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES
+from edgec.engine.compile.build import SOURCES
+from tests.engine.compiled import INCLUDES
 
 LIST = Path(__file__).parent / "apple_headers.txt"
 EXPORTED = frozenset(line for line in LIST.read_text().splitlines() if not line.startswith("#"))

@@ -24,7 +24,7 @@ from tests.apps.recorded_calls import Called, read
 from tests.apps.recorded_speech import HEARINGS, Recording
 from tests.apps.swift_builds import build
 from tests.apps.swift_toolchain import WORK, Swift
-from tests.engine.speech_library import Said
+from tests.engine.audio_library import Said
 from tests.speech_bundles import SWEEP, audio_bundle
 
 # An export, and the build of a package.

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
 
 from edgec.devices.qemu.emulator import CPU, find_emulator
-from edgec.engine.compile.abi import ARM64, LOADER, find_compiler
-from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES, build_runner
-from tests.conftest import COMPILED
-from tests.engine.kernel_library import KERNELS, Held, Stored
+from edgec.engine.compile.abi import ARM64, LOADER
+from edgec.engine.compile.build import build_runner
+from tests.engine.compiled import compiled
+from tests.engine.kernel_library import Held, Stored
 
 
 @dataclass(frozen=True)
@@ -152,29 +148,7 @@ def _fill(tensor: Tensor, content: bytes) -> None:
 
 
 def emulated_kernels() -> EmulatedKernels:
-    """Start them; compiled once, kept in ``build/`` under a hash of their sources."""
-    runtime = build_runner(abi=ARM64).folder
-    here = Path(__file__).parent
-    sources = [*(SOURCES / "kernels" / f"{name}.cpp" for name in KERNELS), *sorted(here.glob("kernel_*.cpp"))]
-    digest = hashlib.sha256(f"{FLAGS}{ARM64}".encode())
-    for path in (*sorted((SOURCES / "kernels").glob("*.*")), *sources):
-        digest.update(path.read_bytes())
-    program = COMPILED / f"kernels-arm64-{digest.hexdigest()[:20]}"
-    if not program.exists():
-        _compile(sources, runtime, program)
+    """Start them."""
+    runtime, program = build_runner(abi=ARM64).folder, compiled("kernel_server", ARM64)
     line = [str(find_emulator()), "-cpu", CPU, str(runtime / LOADER), "--library-path", str(runtime), str(program)]
     return EmulatedKernels(subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
-
-
-def _compile(sources: list[Path], runtime: Path, program: Path) -> None:
-    import executorch
-
-    include = Path(next(iter(executorch.__path__))) / "include"
-    portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    includes = [*INCLUDES, *(f"-I{path}" for path in (include, portable))]
-    linked = [f"-L{runtime}", "-lexecutorch_threadpool", "-lexecutorch"]
-    with TemporaryDirectory(dir=COMPILED) as folder:
-        made = Path(folder) / "kernels"
-        flags = [*FLAGS, *ARM64.flags, "-o", str(made)]
-        subprocess.run([find_compiler(ARM64), *flags, *includes, *map(str, sources), *linked], check=True)
-        os.replace(made, program)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from edgec.apps.embed.engine_sources import image_sources
 from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES
+from edgec.engine.compile.build import SOURCES
+from tests.engine.compiled import INCLUDES
 from tests.engine.vision_library import Refused, Tiles, pixels_of
 
 _LETTERS = 512

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import subprocess
 from collections.abc import Sequence
 from ctypes import c_float, c_int64, c_void_p
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from edgec.engine.compile.abi import find_compiler
-from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
-from tests.conftest import COMPILED
+from edgec.engine.compile.abi import NATIVE
+from tests.engine.compiled import compiled
 
-KERNELS = (
-    *("attention", "tiled_attention", "row_attention", "cache_write", "elementwise"),
-    *("matrix_state", "channel_states", "recurrent_layers", "experts", "region/activation"),
-)
 ACTIVATIONS = ("none", "silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "relu")
 KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.uint8: 3}
 
@@ -173,27 +163,5 @@ class Kernels:
 
 
 def kernels(architecture: str = "native") -> Kernels:
-    """The kernels compiled for an instruction set; kept in ``build/`` under a hash of their sources."""
-    entry = Path(__file__).with_name("kernel_entry.cpp")
-    sources = [*(SOURCES / "kernels" / f"{name}.cpp" for name in KERNELS), entry]
-    digest = hashlib.sha256(f"{FLAGS}{find_compiler()}{architecture}".encode())
-    for path in (*sorted((SOURCES / "kernels").glob("*.*")), *(SOURCES / "kernels").rglob("activation.*"), entry):
-        digest.update(path.read_bytes())
-    library = COMPILED / f"kernels-{architecture}-{digest.hexdigest()[:20]}.so"
-    if not library.exists():
-        _compile(sources, architecture, library)
-    return Kernels(ctypes.CDLL(str(library)))
-
-
-def _compile(sources: list[Path], architecture: str, library: Path) -> None:
-    import executorch
-
-    root = Path(next(iter(executorch.__path__)))
-    portable = root / "include" / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    includes = [*INCLUDES, *(f"-I{path}" for path in (root / "include", portable))]
-    linked = [f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-lexecutorch_threadpool", "-lexecutorch"]
-    with TemporaryDirectory(dir=COMPILED) as folder:
-        made = Path(folder) / "kernels.so"
-        flags = [*FLAGS, f"-march={architecture}", "-shared", "-o", str(made)]
-        subprocess.run([find_compiler(), *flags, *includes, *map(str, sources), *linked], check=True)
-        os.replace(made, library)
+    """The kernels compiled for an instruction set."""
+    return Kernels(ctypes.CDLL(str(compiled("kernels", replace(NATIVE, flags=(f"-march={architecture}",))))))

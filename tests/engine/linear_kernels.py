@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
 import struct
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -19,11 +14,11 @@ from torch import Tensor
 from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix
 from edgec.backends.edgec_linear.scale_forms import ScaleForm
 from edgec.devices.qemu.emulator import find_emulator
-from edgec.engine.compile.abi import ARM64, NATIVE, Abi, find_compiler
-from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
-from tests.conftest import COMPILED
+from edgec.engine.compile.abi import ARM64
+from tests.engine.compiled import compiled
 
-ENTRY = Path(__file__).with_name("linear_entry.cpp")
+# These kernels alone call nothing of ExecuTorch, so its headers for this machine do.
+BARE = replace(ARM64, wheel_platform=None)
 
 
 class LinearKernels(Protocol):
@@ -113,23 +108,13 @@ class EmulatedKernels:
 
 
 def native_kernels() -> NativeKernels:
-    """The kernels compiled for this machine; kept in ``build/`` under a hash of their sources."""
-    return NativeKernels(ctypes.CDLL(str(_compiled(NATIVE, ("-shared", *substitutes())))))
-
-
-def substitutes() -> tuple[str, ...]:
-    """The flags with which a processor without AVX-VNNI has that kernel, by the same instruction of AVX-512."""
-    return () if "avx_vnni" in _features() else ("-DEDGEC_AVX_VNNI_BY_AVX512",)
-
-
-def _features() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    return path.read_text().split() if path.exists() else []
+    """The kernels compiled for this machine."""
+    return NativeKernels(ctypes.CDLL(str(compiled("linear"))))
 
 
 def emulated_kernels(cpu: str) -> EmulatedKernels:
     """The kernels of arm64 on a processor that qemu emulates (``max``, ``cortex-a76``, ``cortex-a53``)."""
-    line = [str(find_emulator()), "-cpu", cpu, str(_compiled(ARM64, ("-static", "-DSERVER")))]
+    line = [str(find_emulator()), "-cpu", cpu, str(compiled("linear_server", BARE))]
     server = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdout is not None
     return EmulatedKernels(server, tuple(server.stdout.readline().decode().split()))
@@ -137,20 +122,3 @@ def emulated_kernels(cpu: str) -> EmulatedKernels:
 
 def _described(shape: PackedMatrix) -> ctypes.Array[ctypes.c_int64]:
     return (ctypes.c_int64 * 8)(*numbers_of(shape))
-
-
-def _compiled(abi: Abi, flags: Sequence[str]) -> Path:
-    kernels = SOURCES / "kernels"
-    sources = [*sorted((kernels / "linear").glob("*.cpp")), ENTRY]
-    digest = hashlib.sha256(f"{FLAGS}{find_compiler(abi)}{flags}".encode())
-    for path in (*sorted((kernels / "linear").glob("*.*")), ENTRY):
-        digest.update(path.read_bytes())
-    program = COMPILED / f"linear-{abi.name}-{digest.hexdigest()[:20]}"
-    if not program.exists():
-        # No flags for this machine's processor: each source file says which instructions it needs.
-        with TemporaryDirectory(dir=COMPILED) as folder:
-            made = Path(folder) / "linear"
-            line = [find_compiler(abi), *FLAGS, *flags, *INCLUDES, *sources, "-o", made]
-            subprocess.run([str(word) for word in line], check=True)
-            os.replace(made, program)
-    return program

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
 
 from edgec.backends.edgec_linear.layout import PackedMatrix
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import FLAGS, SOURCES
-from tests.conftest import COMPILED
-from tests.engine.linear_kernels import numbers_of, substitutes
-from tests.engine.sanitized import FUZZ
-
-KERNELS, ENTRY = SOURCES / "kernels", Path(__file__).with_name("packed_experts_entry.cpp")
+from tests.engine.compiled import compiled
+from tests.engine.linear_kernels import numbers_of
 
 
 @dataclass(frozen=True)
@@ -54,7 +46,7 @@ class PackedExperts:
 
 def packed_experts(isa: str, folder: Path) -> PackedExperts:
     """The kernel with an instruction set; a library decides once, so each has a copy of its own in ``folder``."""
-    copied = shutil.copy(_compiled(), folder / f"{isa}.so")
+    copied = shutil.copy(compiled("packed_experts"), folder / f"{isa}.so")
     before = os.environ.get("EDGEC_ISA")
     os.environ["EDGEC_ISA"] = isa
     try:
@@ -65,23 +57,3 @@ def packed_experts(isa: str, folder: Path) -> PackedExperts:
         os.environ.pop("EDGEC_ISA")
         os.environ |= {} if before is None else {"EDGEC_ISA": before}
     return PackedExperts(library)
-
-
-def _compiled() -> Path:
-    """The library, kept in ``build/`` under a hash of its sources."""
-    import executorch
-
-    include = f"-I{Path(next(iter(executorch.__path__))) / 'include'}"
-    flags = [*FLAGS, *substitutes(), "-shared", f"-I{KERNELS}", include]
-    sources = [*sorted((KERNELS / "linear").glob("*.cpp")), KERNELS / "packed_experts.cpp", KERNELS / "experts.cpp"]
-    sources += [FUZZ / "one_thread.cpp", ENTRY]
-    digest = hashlib.sha256(repr(flags).encode())
-    for path in (*sources, *sorted(KERNELS.glob("*.h")), *sorted((KERNELS / "linear").glob("*.h"))):
-        digest.update(path.read_bytes())
-    library = COMPILED / f"packed-experts-{digest.hexdigest()[:20]}.so"
-    if not library.exists():
-        with TemporaryDirectory(dir=COMPILED) as folder:
-            made = Path(folder) / "experts.so"
-            subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", made], check=True)
-            os.replace(made, library)
-    return library

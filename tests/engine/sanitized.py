@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgec.engine.compile.abi import NATIVE, Abi, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES, RunnerBuild, build_runner
+from edgec.engine.compile.build import RunnerBuild, build_runner
+from tests.engine.compiled import compiled
 
-FUZZ = Path(__file__).parent / "fuzz"
 _PLAIN = ("-O1", "-g", "-fno-omit-frame-pointer")
 # ExecuTorch's classes carry no run-time types for the sanitizer to look at.
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all")
@@ -29,23 +29,15 @@ class Sanitized:
 
     Attributes:
         build: the engine and the runner.
-        flags: of the sanitizer.
-        compiler: that made it.
+        abi: with the flags of the sanitizer.
     """
 
     build: RunnerBuild
-    flags: tuple[str, ...]
-    compiler: Path
+    abi: Abi
 
-    def program(self, name: str, folder: Path, *sources: str) -> Path:
-        """``fuzz/NAME.cpp``, with more of the runner's own sources, linked with the engine."""
-        made = folder / name
-        files = [FUZZ / f"{name}.cpp", *(SOURCES / source for source in sources)]
-        flags = ["-std=c++17", *_PLAIN, *self.flags, *INCLUDES, "-pthread", f"-L{self.build.folder}"]
-        # ExecuTorch's libraries, which the engine is linked with, are found when the program starts.
-        link = [f"-Wl,-rpath,{self.build.folder}", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-ledgec"]
-        subprocess.run([self.compiler, *flags, *files, "-o", made, *link], check=True)
-        return made
+    def program(self, name: str) -> Path:
+        """``fuzz/NAME.cpp``, linked with the engine."""
+        return compiled(name, self.abi, self.build)
 
     def run(self, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a program without address randomisation, which GCC's thread sanitizer does not stand."""
@@ -57,8 +49,13 @@ class Sanitized:
 
 def sanitized(flags: tuple[str, ...]) -> Sanitized:
     """The engine with these flags; compiled once and kept like any build."""
-    abi = replace(NATIVE, name=flags[0], flags=(*NATIVE.flags, *_PLAIN, *flags), link_flags=flags)
-    return Sanitized(build_runner(abi=abi), flags, find_compiler(abi))
+    abi = sanitizing(flags)
+    return Sanitized(build_runner(abi=abi), abi)
+
+
+def sanitizing(flags: tuple[str, ...]) -> Abi:
+    """This machine, with the flags of a sanitizer."""
+    return replace(NATIVE, name=flags[0], further_flags=(*_PLAIN, *flags), link_flags=flags)
 
 
 def why_not(flags: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ from edgec.cli.app import run_cli
 from edgec.engine.compile import build as runner_build
 from edgec.engine.compile.abi import find_compiler
 from edgec.engine.compile.build import RunnerBuild, build_runner, find_build
+from edgec.engine.compile.cmake import find_tool
 from edgec.errors import InputError, ToolError
 
 LIBRARY_SOURCE = 'extern "C" __attribute__((visibility("default"))) int answer() { return 42; }\n'
@@ -22,12 +24,13 @@ PROGRAM_SOURCE = '#include <cstdio>\nextern "C" int answer();\nint main() { std:
 
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A tree in the engine's shape that compiles in a moment."""
+    """A tree in the engine's shape, with its CMakeLists.txt, that compiles in a moment."""
     tree = tmp_path / "sources"
-    (tree / "engine").mkdir(parents=True)
-    (tree / "kernels").mkdir()
-    (tree / "engine" / "answer.cpp").write_text(LIBRARY_SOURCE)
-    (tree / "main.cpp").write_text(PROGRAM_SOURCE)
+    for name in ("core", "kernels", "runner"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy(runner_build.SOURCES / "CMakeLists.txt", tree)
+    (tree / "core" / "answer.cpp").write_text(LIBRARY_SOURCE)
+    (tree / "runner" / "main.cpp").write_text(PROGRAM_SOURCE)
     monkeypatch.setattr(runner_build, "SOURCES", tree)
     runner_build._source_key.cache_clear()
     yield tree
@@ -37,19 +40,22 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_build_runs_and_is_found_again(sources: Path, tmp_path: Path) -> None:
     assert find_build(tmp_path) is None
     said: list[str] = []
-    first = build_runner(tmp_path, said.append)
+    steps: list[tuple[int, int]] = []
+    first = build_runner(tmp_path, said.append, compiled=lambda done, files: steps.append((done, files)))
     assert subprocess.run([first.runner], capture_output=True, check=True).stdout == b"42\n"
     again = build_runner(tmp_path, said.append)
     assert (again.folder, again.seconds) == (first.folder, 0.0) and first.seconds > 0
     assert len(said) == 1 and find_build(tmp_path) == again
     assert json.loads((first.folder / "build.json").read_text())["executorch"] == "1.5.1"
+    assert steps[0] == (0, 2) and steps[-1] == (2, 2) and steps == sorted(steps)
+    assert {path.name for path in first.folder.iterdir()} == {"libedgec.so", "edgec-runner", "build.json"}
 
 
-@pytest.mark.parametrize("change", ["engine/answer.cpp", "kernels/new.h", "main.cpp"])
+@pytest.mark.parametrize("change", ["core/answer.cpp", "kernels/new.h", "runner/main.cpp", "CMakeLists.txt"])
 def test_other_sources_are_another_build(sources: Path, tmp_path: Path, change: str) -> None:
     first = build_runner(tmp_path)
     with (sources / change).open("a") as file:
-        file.write("// changed\n")
+        file.write("# changed\n" if change.endswith(".txt") else "// changed\n")
     runner_build._source_key.cache_clear()
     assert find_build(tmp_path) is None
     assert build_runner(tmp_path).folder != first.folder
@@ -109,12 +115,34 @@ def test_the_compiler_is_cxx_or_the_first_on_the_path(tmp_path: Path, monkeypatc
 def test_what_does_not_compile_is_reported_with_the_compilers_words_and_leaves_nothing(
     sources: Path, tmp_path: Path
 ) -> None:
-    (sources / "engine" / "answer.cpp").write_text("int answer() { return frobnicate(); }\n")
+    (sources / "core" / "answer.cpp").write_text("int answer() { return frobnicate(); }\n")
     with pytest.raises(ToolError) as error:
         build_runner(tmp_path)
     assert error.value.code == "E312" and "frobnicate" in error.value.why
-    assert error.value.where.endswith("answer.cpp") and find_build(tmp_path) is None
+    assert error.value.where == str(sources / "core" / "answer.cpp") and find_build(tmp_path) is None
     assert [path.suffix for path in (tmp_path / "runner").iterdir()] == [".lock"]
+
+
+def test_without_cmake_or_ninja_the_package_to_install_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("cmake", "ninja"):
+        with pytest.raises(ToolError) as error:
+            find_tool(name)
+        assert (error.value.code, error.value.exit_code) == ("E311", 3) and f"pip install {name}" in error.value.fix
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+        assert find_tool(name) == tmp_path / name
+
+
+def test_flags_of_the_shell_are_not_those_of_a_build(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXXFLAGS", "-DNO_SUCH_FLAG -Werror -Wunused-macros -fno-such-option")
+    monkeypatch.setenv("LDFLAGS", "-lno_such_library")
+    assert build_runner(tmp_path).seconds > 0
 
 
 def test_of_two_at_once_one_compiles(sources: Path, tmp_path: Path) -> None:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from edgec.backends.edgec_linear.layout import SYMMETRIC, BlockRows, PackedMatrix
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
-from tests.conftest import COMPILED
-from tests.engine.sanitized import FUZZ, MEMORY, why_not
+from tests.engine.compiled import compiled
+from tests.engine.sanitized import MEMORY, sanitizing, why_not
 
 pytestmark = pytest.mark.long
-KERNELS = SOURCES / "kernels"
 # Three experts of 28 rows, filled up to 32, on a width of 96, as fuzz/experts.cpp calls them.
 GOOD = """edgec.experts=4
 inputs=int8
@@ -60,15 +53,8 @@ LIES = (
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    """The reader and the kernels as a program, kept in ``build/`` under a hash of their sources."""
-    digest = hashlib.sha256(repr(FLAGS).encode())
-    for path in (*_sources(), *sorted(KERNELS.rglob("*.h")), FUZZ / "damage.h"):
-        digest.update(path.read_bytes())
-    program = COMPILED / f"expert-blobs-{digest.hexdigest()[:20]}"
-    if not program.exists():
-        with TemporaryDirectory(dir=COMPILED) as folder:
-            os.replace(_compiled(Path(folder), ()), program)
-    return program
+    """The reader and the kernels as a program."""
+    return compiled("experts_damaged")
 
 
 def verdict(program: Path, folder: Path, text: str, bytes: int = BYTES) -> str:
@@ -138,7 +124,7 @@ def test_every_truncated_text_is_refused(program: Path, tmp_path: Path) -> None:
 def test_lies_and_damaged_texts_stay_within_their_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if reason := why_not(MEMORY):
         pytest.skip(reason)
-    program = _compiled(tmp_path, ("-O1", "-g", *MEMORY))
+    program = compiled("experts_damaged", sanitizing(MEMORY))
     for lie in LIES:
         assert verdict(program, tmp_path, lying(lie)) == "refused"
     assert verdict(program, tmp_path, GOOD, BYTES - 1) == "refused" and verdict(program, tmp_path, GOOD) == "run"
@@ -149,22 +135,3 @@ def test_lies_and_damaged_texts_stay_within_their_memory(tmp_path: Path, capsys:
         assert ran + refused == TEXTS and min(ran, refused) > TEXTS // 10
         with capsys.disabled():
             print(f"\n{said}")
-
-
-def _sources() -> list[Path]:
-    kernels = [KERNELS / f"{name}.cpp" for name in ("experts_backend", "packed_experts", "experts", "region/lay_out")]
-    return [*sorted((KERNELS / "linear").glob("*.cpp")), *kernels, FUZZ / "experts.cpp", FUZZ / "one_thread.cpp"]
-
-
-def _compiled(folder: Path, flags: Sequence[str]) -> Path:
-    """The program, linked with ExecuTorch's runtime as it is."""
-    import executorch
-
-    root = Path(next(iter(executorch.__path__)))
-    portable = root / "include" / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    includes = [*INCLUDES, *(f"-I{path}" for path in (root / "include", portable))]
-    link = [f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-lexecutorch"]
-    made = folder / "experts"
-    line = [find_compiler(NATIVE), *FLAGS, *flags, *includes, *_sources(), "-o", made, *link]
-    subprocess.run([str(word) for word in line], check=True)
-    return made

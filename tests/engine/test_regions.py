@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
 import subprocess
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from edgec.backends.edgec_linear.layout import SYMMETRIC, BlockRows, PackedMatrix
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import FLAGS, INCLUDES, SOURCES
-from tests.conftest import COMPILED
-from tests.engine.sanitized import FUZZ, MEMORY, why_not
+from tests.engine.compiled import compiled
+from tests.engine.sanitized import MEMORY, sanitizing, why_not
 
-KERNELS, ENTRY = SOURCES / "kernels", Path(__file__).with_name("region_entry.cpp")
 TEXTS, ROUNDS = 500, 4
 
 # A layer's second half: out of attention, norm, gated layers that read floats, and the next q, with a bias, a constant,
@@ -48,17 +42,7 @@ BYTES = 1 << 20
 
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
-    sources = [KERNELS / "region" / "region_text.cpp", KERNELS / "linear" / "matrix.cpp", ENTRY]
-    digest = hashlib.sha256(repr(FLAGS).encode())
-    for path in (*sources, *sorted((KERNELS / "region").glob("*.h")), KERNELS / "linear" / "matrix.h"):
-        digest.update(path.read_bytes())
-    library = COMPILED / f"regions-{digest.hexdigest()[:20]}.so"
-    if not library.exists():
-        with TemporaryDirectory(dir=COMPILED) as folder:
-            made = Path(folder) / "regions.so"
-            subprocess.run([find_compiler(NATIVE), *FLAGS, "-shared", f"-I{KERNELS}", *sources, "-o", made], check=True)
-            os.replace(made, library)
-    return ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(compiled("regions")))
 
 
 def read(library: ctypes.CDLL, text: str, bytes: int = BYTES) -> int:
@@ -129,7 +113,7 @@ def test_data_that_is_too_short_is_refused(library: ctypes.CDLL) -> None:
 def test_damaged_texts_stay_within_their_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if reason := why_not(MEMORY):
         pytest.skip(reason)
-    program, text = _fuzzer(tmp_path), tmp_path / "region.txt"
+    program, text = compiled("regions_damaged", sanitizing(MEMORY)), tmp_path / "region.txt"
     for seed in range(ROUNDS):
         text.write_text(GOOD.replace("block_rows 16", f"block_rows {(16, 8)[seed % 2]}"))
         options = {"ASAN_OPTIONS": "detect_leaks=0:exitcode=99:allocator_may_return_null=1"}
@@ -140,18 +124,3 @@ def test_damaged_texts_stay_within_their_memory(tmp_path: Path, capsys: pytest.C
         assert read + refused == TEXTS and min(read, refused) > TEXTS // 10
         with capsys.disabled():
             print(f"\n{done.stdout.strip()}")
-
-
-def _fuzzer(folder: Path) -> Path:
-    import executorch
-
-    include = Path(next(iter(executorch.__path__))) / "include"
-    portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    sources = [path for path in (KERNELS / "region").glob("*.cpp") if path.stem != "region_backend"]
-    sources += [*(KERNELS / "linear").glob("*.cpp"), KERNELS / "elementwise.cpp"]
-    sources += [FUZZ / "regions.cpp", FUZZ / "one_thread.cpp"]
-    includes = [*INCLUDES, *(f"-I{path}" for path in (include, portable))]
-    program = folder / "regions"
-    line = [find_compiler(NATIVE), *FLAGS, "-O1", "-g", *MEMORY, *includes, *sources, "-o", program]
-    subprocess.run([str(word) for word in line], check=True)
-    return program

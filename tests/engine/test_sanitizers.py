@@ -63,7 +63,7 @@ def say(capsys: pytest.CaptureFixture[str], text: str) -> None:
 def test_calls_of_the_c_interface(
     memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = memory.program("calls", tmp_path)
+    program = memory.program("calls")
     done = memory.run(program, tiny_bundle / "model.pte", 1, CALLS)
     assert done.returncode == 0, done.stderr[-3000:]
     refused = int(done.stdout.split()[-1])
@@ -76,7 +76,7 @@ def test_calls_of_the_c_interface(
 def test_manifests_and_command_lines(
     memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = memory.program("texts", tmp_path, "bundle_facts.cpp", "options.cpp")
+    program = memory.program("texts")
     shutil.copy(tiny_bundle / "manifest.json", tmp_path)
     done = memory.run(program, tmp_path, 1, TEXTS)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -90,7 +90,7 @@ def test_adapter_files(memory: Sanitized, four_bits: Path, tmp_path: Path, capsy
     write_adapter(one_module(four_bits), folder / "0")
     for number, lie in enumerate(LIES.values(), 1):
         (folder / str(number)).write_bytes(sealed_lie(four_bits, tmp_path / "intact", lie))
-    program = memory.program("adapters", tmp_path)
+    program = memory.program("adapters")
     base = artifact_digest(open_bundle(four_bits))
     done = memory.run(program, four_bits / "model.pte", base, folder, tmp_path / "scratch", 1, TEXTS)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -102,8 +102,7 @@ def test_adapter_files(memory: Sanitized, four_bits: Path, tmp_path: Path, capsy
 def test_sounds_and_what_a_bundle_says_of_them(
     memory: Sanitized, family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = ("sound_file", "log_mel", "speech_facts", "timestamps")
-    program = memory.program("sounds", tmp_path, *(f"speech/{name}.cpp" for name in names))
+    program = memory.program("sounds")
     for name in ("manifest.json", "generation_config.json"):
         shutil.copy(audio_bundle(family) / name, tmp_path)
     (tmp_path / "sound.wav").write_bytes(wav(bytes(8000)))
@@ -114,7 +113,7 @@ def test_sounds_and_what_a_bundle_says_of_them(
 
 
 def test_damaged_structures(memory: Sanitized, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = memory.program("structures", tmp_path)
+    program = memory.program("structures")
     files = write_structure(tmp_path, PERSON, structures("fallback").vocabulary)
     done = memory.run(program, *files, tmp_path, 1, STRUCTURES)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -149,7 +148,7 @@ def test_damaged_artifacts(
 ) -> None:
     """A crash inside ExecuTorch is contained by the trial; a crash never begins in edgec's own code."""
     artifact = tiny_bundle / "model.pte" if make is None else make(tmp_path)
-    program = memory.program("artifacts", tmp_path)
+    program = memory.program("artifacts")
     reports = tmp_path / "report"
     options = f"detect_leaks=0:exitcode=99:allocator_may_return_null=1:log_path={reports}"
     words = (program, artifact, tmp_path / "damaged.pte", 1, ARTIFACTS, 12, rows)
@@ -174,7 +173,7 @@ def test_damaged_matrices_that_were_laid_out_anew(
     assert EngineModel(artifact, packed=packed).info.packed == "written"
     intact = tmp_path / "intact"
     shutil.copy(laid_out, intact)
-    program = memory.program("laid_out", tmp_path)
+    program = memory.program("laid_out")
     done = memory.run(program, artifact, packed, laid_out, 1, LAID_OUT, 12, 1)
     assert done.returncode == 0 and "ERROR" not in done.stderr and "runtime error" not in done.stderr, done.stderr[
         -3000:
@@ -195,7 +194,7 @@ def test_an_artifact_with_a_deadly_bit_gets_a_verdict(
     memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bits that crashed ExecuTorch above, now under valid checksums: ``verify`` reports them, ``load`` refuses."""
-    program = memory.program("artifacts", tmp_path)
+    program = memory.program("artifacts")
     words = (program, tiny_bundle / "model.pte", tmp_path / "damaged.pte", 1, ARTIFACTS, 16, 8)
     cases = [line.split(maxsplit=2) for line in memory.run(*words).stdout.splitlines()]
     deadly = [(int(place), int(bit)) for place, bit, verdict in cases if bit != "cut" and verdict == FATAL][:DEADLY]
@@ -246,7 +245,7 @@ def test_command_lines_and_requests_of_the_whole_runner(
 def test_sessions_in_threads_do_not_race(
     threads: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = threads.program("sessions", tmp_path)
+    program = threads.program("sessions")
     done = threads.run(program, tiny_bundle / "model.pte", ROUNDS)
     assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout.split()[-1]) >= 8 * ROUNDS

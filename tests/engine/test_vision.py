@@ -16,7 +16,7 @@ from edgec.bundle.entry_points import Limits, VisionLanguageInfo
 from edgec.bundle.image_preparation import PREPARATION, PreparationFile
 from edgec.bundle.mrope import mrope_positions
 from edgec.bundle.noncausal_spans import span_ends
-from tests.engine.vision_program import VisionProgram, compiled, write_ppm, write_vision
+from tests.engine.vision_program import VisionProgram, vision_program, write_ppm, write_vision
 from tests.image_preparations import CASES, EDGES, PUBLISHED, PreparedCase
 from tests.vision_language import picture
 
@@ -32,8 +32,8 @@ ROUNDING = 1e-6 if SAME_ORDER else 0.016
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> VisionProgram:
-    return compiled(tmp_path_factory.mktemp("vision"))
+def program() -> VisionProgram:
+    return vision_program()
 
 
 def difference(made: np.ndarray, wanted: Any) -> int:

@@ -17,7 +17,7 @@ import edgec
 from edgec.bundle.golden import probe_values
 from tests.engine.vision_library import (
     DecoderSession,
-    PlacedRows,
+    InputEmbeds,
     Refused,
     Vision,
     call,
@@ -205,32 +205,32 @@ def test_a_failed_encoder_leaves_nothing_behind(bundle: Path, session: DecoderSe
     vision.close()
 
 
-def test_rows_that_do_not_fit_a_decoder_are_refused(bundle: Path, session: DecoderSession, tiny_bundle: Path) -> None:
-    rows, places = np.ones((2, session.row_width()), np.float32), np.array([0, 2])
+def test_embeds_that_do_not_fit_a_decoder_are_refused(bundle: Path, session: DecoderSession, tiny_bundle: Path) -> None:
+    embeds, places = np.ones((2, session.embeds_width()), np.float32), np.array([0, 2])
 
-    def placed(**changed: Any) -> PlacedRows:
-        fields = {"token_count": 3, "rows": rows.ctypes.data, "row_count": 2, "row_width": rows.shape[1]}
-        return PlacedRows(**{**fields, "places": places.ctypes.data, **changed})
+    def given(**changed: Any) -> InputEmbeds:
+        fields = {"token_count": 3, "embeds": embeds.ctypes.data, "count": 2, "width": embeds.shape[1]}
+        return InputEmbeds(**{**fields, "positions": places.ctypes.data, **changed})
 
-    session.place_rows(placed())
+    session.put_embeds(given())
     wrong = np.array([[0, 3], [2, 0], [-1, 0], [1, 1]])
     faults: list[dict[str, Any]] = [
-        {"row_width": 5},
-        {"row_count": 4},
-        {"row_count": -1},
+        {"width": 5},
+        {"count": 4},
+        {"count": -1},
         {"token_count": 1 << 40},
-        {"rows": None},
+        {"embeds": None},
         {"span_end": places.ctypes.data},
         {"mrope": places.ctypes.data},
         {"mrope_next": -1},
-        *({"places": each.ctypes.data} for each in wrong),
+        *({"positions": each.ctypes.data} for each in wrong),
     ]
     for changed in faults:
-        assert status_of(partial(session.place_rows, placed(**changed))) == REFUSED, changed
+        assert status_of(partial(session.put_embeds, given(**changed))) == REFUSED, changed
     assert session.call_size(0, 3) == 3 and session.call_size(3, 3) == session.call_size(-1, 3) == 0
-    session.place_rows(None)
+    session.put_embeds(None)
     blind = DecoderSession(tiny_bundle / "model.pte")
-    assert blind.row_width() == 0 and status_of(lambda: blind.place_rows(placed())) == REFUSED
+    assert blind.embeds_width() == 0 and status_of(lambda: blind.put_embeds(given())) == REFUSED
     assert blind.call_size(0, 10_000) < 10_000 and blind.call_size(5, 7) == 2
     blind.close()
 

@@ -18,8 +18,9 @@ from edgec.apps.embed.engine_sources import text_sources
 from edgec.apps.embed.notation_facts import notation_facts
 from edgec.apps.embed.reply_facts import ReplyFacts
 from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES
+from edgec.engine.compile.build import SOURCES
 from edgec.runtime_py.sampling import Sampling
+from tests.engine.compiled import INCLUDES
 from tests.engine.vision_library import Refused
 
 MALFORMED = 3

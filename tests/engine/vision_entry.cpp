@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/canonical_text.h"
+#include "core/json_facts.h"
 #include "runner/image_file.h"
 #include "vision/positions.h"
 #include "vision/preparation.h"
@@ -27,8 +27,8 @@ void write(const std::vector<Value>& values) {
 
 struct VisionInput {
   explicit VisionInput(const std::string& bundle)
-      : facts(read_vision_facts(text_of(bundle + "/manifest.json"))),
-        preparation(read_preparation(text_of(bundle + "/images/preparation.json"))),
+      : facts(read_vision_facts(edgec::engine::file_text(bundle + "/manifest.json"))),
+        preparation(read_preparation(edgec::engine::file_text(bundle + "/images/preparation.json"))),
         maker(preparation, facts) {}
 
   VisionFacts facts;
@@ -84,7 +84,7 @@ void print(const char* name, const std::vector<int64_t>& values) {
 }
 
 void places(const std::vector<std::string>& words) {
-  const VisionFacts facts = read_vision_facts(text_of(words[1] + "/manifest.json"));
+  const VisionFacts facts = read_vision_facts(edgec::engine::file_text(words[1] + "/manifest.json"));
   std::vector<int64_t> tokens;
   for (size_t at = 2; at < words.size(); ++at) tokens.push_back(std::stoll(words[at]));
   const PromptPlaces made = prompt_places(facts, tokens.data(), tokens.size());
@@ -106,7 +106,7 @@ int main(int count, char** arguments) {
     if (words[0] == "text") text(words);
     if (words[0] == "places") places(words);
     return 0;
-  } catch (const ImageRefusal& refusal) {
+  } catch (const edgec::engine::Failure& refusal) {
     std::fprintf(stderr, "refused %d: %s\n", refusal.status(), refusal.what());
     return 1;
   } catch (const std::exception& failure) {

@@ -1,23 +1,19 @@
-"""``vision.h`` through ctypes, compiled as apps compile it and linked with the engine's library."""
+"""``vision.h`` through ctypes, linked with the engine's library."""
 
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 
-from edgec.apps.embed.engine_sources import engine_sources
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES, build_runner
+from edgec.engine.compile.build import build_runner
 from edgec.runtime_py.engines.engine_library import RawTensor, library
+from tests.engine.compiled import compiled
 
 _LETTERS = 512
 
@@ -55,15 +51,15 @@ class Times(ctypes.Structure):
     _fields_ = [("prepare_ms", c_double), ("encode_ms", c_double)]
 
 
-class PlacedRows(ctypes.Structure):
-    """``EdgecPlacedRows``."""
+class InputEmbeds(ctypes.Structure):
+    """``EdgecInputEmbeds``."""
 
     _fields_ = [
         ("token_count", c_int64),
-        ("rows", c_void_p),
-        ("row_count", c_int64),
-        ("row_width", c_int64),
-        ("places", c_void_p),
+        ("embeds", c_void_p),
+        ("count", c_int64),
+        ("width", c_int64),
+        ("positions", c_void_p),
         ("span_end", c_void_p),
         ("mrope", c_void_p),
         ("mrope_next", c_int64),
@@ -82,19 +78,7 @@ class Refused(Exception):
 def vision_library() -> ctypes.CDLL:
     """The library, whose engine is the process's own."""
     library()
-    build, folder = build_runner(), Path(mkdtemp(prefix="edgec-"))
-    executorch = find_spec("executorch")
-    assert executorch is not None and executorch.submodule_search_locations
-    include = Path(executorch.submodule_search_locations[0]) / "include"
-    portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    own = [name for name in engine_sources(images=True) if name not in engine_sources() and name.endswith(".cpp")]
-    sources = [SOURCES / name for name in (*own, "core/json_text.cpp")]
-    flags = ["-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-DC10_USING_CUSTOM_GENERATED_MACROS", *INCLUDES]
-    where = [f"-isystem{include}", f"-isystem{portable}", f"-L{build.folder}", f"-Wl,-rpath,{build.folder}"]
-    made = folder / "libsight.so"
-    line = [find_compiler(NATIVE), *flags, *where, *sources, "-o", made, "-ledgec"]
-    subprocess.run([str(word) for word in line], check=True)
-    loaded = ctypes.CDLL(str(made))
+    loaded = ctypes.CDLL(str(compiled("vision", built=build_runner())))
     loaded.edgec_vision_open.restype = c_void_p
     return loaded
 
@@ -209,7 +193,7 @@ class DecoderSession:
         self.model = c_void_p(model)
         self.handle = self._session()
         library().edgec_session_call_size.restype = c_int64
-        library().edgec_model_row_width.restype = c_int64
+        library().edgec_model_embeds_width.restype = c_int64
 
     def _session(self) -> c_void_p:
         error = ctypes.create_string_buffer(_LETTERS)
@@ -225,9 +209,9 @@ class DecoderSession:
         library().edgec_session_close(self.handle)
         library().edgec_model_close(self.model)
 
-    def row_width(self) -> int:
-        """Of the rows that it reads."""
-        return int(library().edgec_model_row_width(self.model))
+    def embeds_width(self) -> int:
+        """Of the embeds that it reads."""
+        return int(library().edgec_model_embeds_width(self.model))
 
     def call_size(self, start: int, end: int) -> int:
         """Of the next call."""
@@ -255,6 +239,6 @@ class DecoderSession:
             start += 1
         return said
 
-    def place_rows(self, placed: PlacedRows | None) -> None:
-        """Put rows in."""
-        call("edgec_session_place_rows", self.handle, byref(placed) if placed is not None else None)
+    def put_embeds(self, given: InputEmbeds | None) -> None:
+        """Put embeds in."""
+        call("edgec_session_input_embeds", self.handle, byref(given) if given is not None else None)

@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,9 @@ from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.image_preparation import PREPARATION, PreparationFile, preparation_bytes
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES
-from tests.engine.sanitized import MEMORY, why_not
+from tests.engine.compiled import PARTS, compiled
+from tests.engine.sanitized import MEMORY, sanitizing, why_not
 
-_PARTS = ("pixels", "resample", "preparation", "tiles", "texts", "positions", "vision_facts")
 _FAULT = 99
 
 
@@ -65,25 +62,9 @@ class VisionProgram:
         return self.made("text", bundle, prompt, *(edge for size in sizes for edge in size)).decode()
 
 
-def compiled(folder: Path) -> VisionProgram:
+def vision_program() -> VisionProgram:
     """Compile it; with sanitizers where this machine's compiler has them."""
-    executorch = find_spec("executorch")
-    assert executorch is not None and executorch.submodule_search_locations
-    include = Path(executorch.submodule_search_locations[0]) / "include"
-    portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-    sources = [
-        Path(__file__).with_name("vision_entry.cpp"),
-        SOURCES / "runner" / "image_file.cpp",
-        SOURCES / "core" / "json_text.cpp",
-    ]
-    sources += [SOURCES / "vision" / f"{name}.cpp" for name in _PARTS]
-    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-DC10_USING_CUSTOM_GENERATED_MACROS"]
-    # ExecuTorch's own headers have unused parameters.
-    includes = [*INCLUDES, f"-isystem{include}", f"-isystem{portable}"]
-    sane = [] if why_not(MEMORY) else list(MEMORY)
-    made = folder / "vision_entry"
-    subprocess.run([find_compiler(NATIVE), *flags, *sane, *includes, *sources, "-o", made], check=True)
-    return VisionProgram(made)
+    return VisionProgram(compiled("vision_entry", PARTS if why_not(MEMORY) else sanitizing(MEMORY)))
 
 
 def write_vision(folder: Path, info: VisionLanguageInfo, file: PreparationFile) -> Path:

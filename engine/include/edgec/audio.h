@@ -82,32 +82,32 @@ EDGEC_API EdgecAudio* edgec_audio_open(const char* bundle, const char* artifact,
 // lead to must outlive the bundle.
 EDGEC_API EdgecAudio* edgec_audio_open_called(
     const char* bundle, const EdgecAudioCalls* calls, char* error, size_t capacity);
-EDGEC_API void edgec_audio_close(EdgecAudio* hearing);
+EDGEC_API void edgec_audio_close(EdgecAudio* audio);
 
 // Begin a sound: `count` samples in -1..1 at `rate` Hz, which are copied. A sound that was begun before ends. `options`
 // null: the defaults.
 EDGEC_API int edgec_audio_begin(
-    EdgecAudio* hearing, const float* samples, int64_t count, int64_t rate, const EdgecAudioOptions* options,
+    EdgecAudio* audio, const float* samples, int64_t count, int64_t rate, const EdgecAudioOptions* options,
     char* error, size_t capacity);
 
 // The same for a WAV file at the model's rate; its channels are averaged.
 EDGEC_API int edgec_audio_begin_file(
-    EdgecAudio* hearing, const char* path, const EdgecAudioOptions* options, char* error, size_t capacity);
+    EdgecAudio* audio, const char* path, const EdgecAudioOptions* options, char* error, size_t capacity);
 
 // Do the next step, or give the next segment where one is certain already. After a failure the sound has ended.
 EDGEC_API int edgec_audio_step(
-    EdgecAudio* hearing, int32_t* progress, EdgecSegment* segment, char* error, size_t capacity);
+    EdgecAudio* audio, int32_t* progress, EdgecSegment* segment, char* error, size_t capacity);
 
 // What is known of the sound so far.
-EDGEC_API void edgec_audio_summary(const EdgecAudio* hearing, EdgecAudioSummary* summary);
+EDGEC_API void edgec_audio_summary(const EdgecAudio* audio, EdgecAudioSummary* summary);
 
 // The two halves of a step by themselves, to compare the artifact with golden vectors; a sound that was begun ends. Read
 // what the encoder reads: features [mels, frames], or samples as they are.
 EDGEC_API int edgec_audio_read(
-    EdgecAudio* hearing, const float* source, size_t count, char* error, size_t capacity);
+    EdgecAudio* audio, const float* source, size_t count, char* error, size_t capacity);
 // Feed tokens at the positions from `start` on; `logits` [vocabulary] of the last one are valid until the next call.
 EDGEC_API int edgec_audio_feed(
-    EdgecAudio* hearing, const int64_t* tokens, size_t count, int64_t start, const float** logits, size_t* vocabulary,
+    EdgecAudio* audio, const int64_t* tokens, size_t count, int64_t start, const float** logits, size_t* vocabulary,
     char* error, size_t capacity);
 
 #if defined(__cplusplus)

@@ -137,27 +137,27 @@ EDGEC_API int edgec_session_forward(
     EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
     size_t row_count, char* error, size_t capacity);
 
-// Rows in the place of some tokens of a sequence: what an encoder made of images or of sound.
+// Embeds in the place of some tokens of a sequence: what an encoder made of images or of sound.
 typedef struct {
-  int64_t token_count;     // tokens that the facts below are about, from position 0
-  const float* rows;       // [row_count][row_width]
-  int64_t row_count;
-  int64_t row_width;       // edgec_model_row_width
-  const int64_t* places;   // [row_count] their positions, rising, below token_count
-  const int64_t* span_end;    // [token_count] the last position that each token sees, at least its own; null: its own
-  const int64_t* mrope;    // [3][token_count] positions of three parts; null: its own, thrice
-  int64_t mrope_next;      // of the token after them, in all three parts; later ones follow
-} EdgecPlacedRows;
+  int64_t token_count;       // tokens that the facts below are about, from position 0
+  const float* embeds;       // [count][width]
+  int64_t count;
+  int64_t width;             // edgec_model_embeds_width
+  const int64_t* positions;  // [count] of the tokens whose place they take, rising, below token_count
+  const int64_t* span_end;   // [token_count] the last position that each token sees, at least its own; null: its own
+  const int64_t* mrope;      // [3][token_count] positions of three parts; null: its own, thrice
+  int64_t mrope_next;        // of the token after them, in all three parts; later ones follow
+} EdgecInputEmbeds;
 
-// The width of the rows that a decoder reads in the place of tokens, 0 where it reads none. Then its edgec_session_forward
-// also feeds the further inputs: input_embeds, embeds_mask, and span_end and mrope_positions where it has them; without rows every token
-// is read as text.
-EDGEC_API int64_t edgec_model_row_width(const EdgecModel* model);
+// The width of the embeds that a decoder reads in the place of tokens, 0 where it reads none. Then its
+// edgec_session_forward also feeds the further inputs: input_embeds, embeds_mask, and span_end and mrope_positions where
+// it has them; without embeds every token is read as text.
+EDGEC_API int64_t edgec_model_embeds_width(const EdgecModel* model);
 
-// Put rows into a session's sequence, or take them out (null); they are copied. What its state holds from the first
+// Put embeds into a session's sequence, or take them out (null); they are copied. What its state holds from the first
 // changed position on must be computed again. Closing a session forgets them.
-EDGEC_API int edgec_session_place_rows(
-    EdgecSession* session, const EdgecPlacedRows* placed, char* error, size_t capacity);
+EDGEC_API int edgec_session_input_embeds(
+    EdgecSession* session, const EdgecInputEmbeds* embeds, char* error, size_t capacity);
 
 // How many tokens the next call takes while a prompt is read from `start` up to `end`: as many as the method takes, or
 // fewer, so that the call holds all that its tokens see. 0 where a token sees more than a call takes, or `start` is not

@@ -39,7 +39,7 @@ enum EdgecVisionStatus {
   EDGEC_IMAGES_TOO_MANY = 35,    // more images than the context holds
   EDGEC_IMAGES_MISPLACED = 36,   // images and their places in the prompt do not agree
   EDGEC_IMAGE_NEEDED = 37,       // the model answers about images only, and the prompt has none
-  EDGEC_REACH_TOO_FAR = 38,      // more tokens see each other than one call of the decoder takes
+  EDGEC_SPAN_TOO_LONG = 38,      // more tokens see each other than one call of the decoder takes
 };
 
 // Whether the tokenizer adds tokens of its own, such as the first one, to a prompt with images.

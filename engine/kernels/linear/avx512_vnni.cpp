@@ -18,36 +18,23 @@
 #include "kernel.h"
 #include "plain.h"
 
+#define EDGEC_VECTORS "x86_vectors512.h"
+#define EDGEC_PRODUCTS "x86_vnni.h"
 EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")
 
-#include "x86_vectors512.h"
-// After the vectors.
-#include "x86_codes.h"
-#include "decode_vectors.h"
 #include "float_tile.h"
+#include "x86_multiply.h"
 #include "x86_quantize.h"
 
 namespace edgec::linear {
 namespace {
 
-constexpr int kVnniTokens = 6;
-
 inline Ints add_products(Ints sum, Ints codes, Ints four) {
   return _mm512_dpbusd_epi32(sum, codes, four);
 }
 
-inline Ints shifted_up(Ints x, Ints count) {
-  return _mm512_sllv_epi32(x, count);
-}
-
 }  // namespace
 }  // namespace edgec::linear
-
-#include "x86_vnni.h"
-// After the products.
-#include "x86_tile.h"
-// After the tile.
-#include "x86_multiply.h"
 
 EDGEC_END_ISA
 

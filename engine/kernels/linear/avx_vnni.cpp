@@ -9,6 +9,8 @@
 #include "kernel.h"
 #include "plain.h"
 
+#define EDGEC_VECTORS "x86_vectors256.h"
+#define EDGEC_PRODUCTS "x86_vnni.h"
 // AVX-512 has the same instruction: tests use it where a processor lacks AVX-VNNI.
 #if defined(EDGEC_AVX_VNNI_BY_AVX512)
 #define EDGEC_DOT_PRODUCT _mm256_dpbusd_epi32
@@ -18,32 +20,18 @@ EDGEC_BEGIN_ISA("avx2,fma,f16c,avx512f,avx512vl,avx512vnni")
 EDGEC_BEGIN_ISA("avx2,fma,f16c,avxvnni")
 #endif
 
-#include "x86_vectors256.h"
-// After the vectors.
-#include "x86_codes.h"
+#include "x86_multiply.h"
 #include "x86_quantize.h"
 
 namespace edgec::linear {
 namespace {
 
-constexpr int kVnniTokens = 6;
-
 inline Ints add_products(Ints sum, Ints codes, Ints four) {
   return EDGEC_DOT_PRODUCT(sum, codes, four);
 }
 
-inline Ints shifted_up(Ints x, Ints count) {
-  return _mm256_sllv_epi32(x, count);
-}
-
 }  // namespace
 }  // namespace edgec::linear
-
-#include "x86_vnni.h"
-// After the products.
-#include "x86_tile.h"
-// After the tile.
-#include "x86_multiply.h"
 
 EDGEC_END_ISA
 

@@ -1,13 +1,9 @@
-// What decode.h computes, in vectors. Include after EDGEC_BEGIN_ISA and a header with kVectorRows, kBlockRows and:
-//
-//     Floats, times, store_floats, same_floats
-//     Ints                        as many 32-bit numbers; and_all, either and shifted take numbers below 256
-//     load_float16                float16 numbers as floats
-//     widened, widened_signed     bytes as numbers
-//     as_floats                   numbers as floats
+// What decode.h computes, in vectors. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include "decode.h"
+#include "isa.h"
+#include "vectors.h"
 
 namespace edgec::linear {
 namespace {

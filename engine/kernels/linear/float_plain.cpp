@@ -2,12 +2,10 @@
 #include "isa.h"
 #include "plain.h"
 
-#if defined(__aarch64__)
-#include "neon_floats.h"
-#else
-#include "plain_floats.h"
+#if !defined(__aarch64__)
+#define EDGEC_VECTORS "plain_floats.h"
+#define EDGEC_FLOAT_CODES EDGEC_VECTORS
 #endif
-// After the vectors.
 #include "float_tile.h"
 
 namespace edgec::linear {

@@ -1,14 +1,8 @@
-// Tokens in float x rows of few bits, the same for all instruction sets. Include after EDGEC_BEGIN_ISA and headers with:
-//
-//     Floats                      kVectorRows numbers, of one row each; a block has kBlockRows rows
-//     no_floats, same_floats, plus, fused, load_floats, store_floats, load_bfloat16
-//     FloatCodes<bits>            codes as floats: value = fma(code, step, start(matrix)), exact
-//     add_products(values, x, sums)       sums[j] = fma(values[j], x[j], sums[j]), j < 4
-//     kFloatTokens                tokens in a tile, whose 4 sums each stay in registers
-//     Decoded                     DecodedBlocks of the instruction set
+// Tokens in float x rows of few bits, the same for all instruction sets. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include "decode.h"
+#include "float_codes.h"
 #include "kernel.h"
 #include "minimums.h"
 

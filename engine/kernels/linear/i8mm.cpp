@@ -15,6 +15,7 @@ EDGEC_BEGIN_ISA(EDGEC_FEATURES)
 #include "neon_decoded.h"
 #include "neon_dot.h"
 #include "neon_ends.h"
+#include "neon_multiply.h"
 #include "neon_panel.h"
 #include "neon_quantize.h"
 
@@ -212,8 +213,6 @@ void multiply_blocks(const Request& request) {
 
 }  // namespace
 }  // namespace edgec::linear
-
-#include "neon_multiply.h"
 
 EDGEC_END_ISA
 

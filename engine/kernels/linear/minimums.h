@@ -1,10 +1,10 @@
-// What minimums add to a block's rows, for all instruction sets. Include after EDGEC_BEGIN_ISA and a header with Floats,
-// fused, same_floats, load_floats, store_floats, kVectorRows and kBlockRows.
+// What minimums add to a block's rows, for all instruction sets. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include <cstdint>
 
 #include "isa.h"
+#include "vectors.h"
 
 namespace edgec::linear {
 namespace {

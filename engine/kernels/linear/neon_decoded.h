@@ -4,7 +4,6 @@
 
 #include "neon_vectors.h"
 
-// After the vectors.
 #include "decode_vectors.h"
 #include "minimums.h"
 #include "neon_ends.h"

@@ -3,7 +3,6 @@
 
 #include "neon_vectors.h"
 
-// After the vectors.
 #include "decode_vectors.h"
 #include "neon_codes.h"
 

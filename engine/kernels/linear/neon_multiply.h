@@ -1,4 +1,4 @@
-// Kernel::multiply for tiles of arm64: part of the source file of an instruction set, after its multiply_blocks().
+// Kernel::multiply for tiles of arm64: part of the source file of an instruction set, after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include "arm64.h"
@@ -7,6 +7,10 @@
 
 namespace edgec::linear {
 namespace {
+
+// Of the source file.
+template <class Codes, bool kCentred, Shares kShares>
+void multiply_blocks(const Request& request);
 
 template <class Codes, bool kCentred>
 void multiply_shared(const Request& request) {

@@ -1,14 +1,15 @@
-// How codes of 2 to 8 bits become bytes. Include after EDGEC_BEGIN_ISA and a header of vectors.
+// How codes of 2 to 8 bits become bytes. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
+#include "isa.h"
 #include "matrix.h"
+#include "vectors.h"
 
 namespace edgec::linear {
 namespace {
 
 constexpr int kLine = 64;  // bytes: 4 values of 16 rows, as many bits of each as make a byte together
 constexpr int kSliceVectors = 8;
-constexpr int kBlockRows = 16;
 
 // The codes of 4 values of a vector's rows, as bytes: vector n of the slice whose first line is at `slice`.
 template <int kBits>

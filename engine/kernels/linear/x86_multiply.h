@@ -1,9 +1,10 @@
-// The loops around tiles. Include after x86_tile.h.
+// The loops around tiles. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include "decode_vectors.h"
 #include "kernel.h"
 #include "minimums.h"
+#include "x86_tile.h"
 
 namespace edgec::linear {
 namespace {

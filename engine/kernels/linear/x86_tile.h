@@ -1,18 +1,9 @@
-// Tokens x rows, the same for all instruction sets of x86. Include after EDGEC_BEGIN_ISA, a header of vectors and
-// `Products<bits>`, which says how an instruction set multiplies codes by tokens:
-//
-//     kPlanes                 vectors of codes that stand for one: 2 where its codes are multiplied apart
-//     kMostTokens             tokens in a tile
-//     kWide                   whether a running sum of a slice is its own total where the step is 1
-//     Slice, read_slice       a slice of a token's values, as they are multiplied
-//     four(slice, n, plane)   values 4n .. 4n + 3 of it
-//     read(slice, n, planes)  the codes of vector n of a slice
-//     add(sum, codes, four)   sum + codes * values, in whatever form
-//     steps(step)             the step, in whatever form
-//     total(sum, steps)       step * what a running sum stands for, int32
+// Tokens x rows, the same for all instruction sets of x86. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
 #include "kernel.h"
+#include "x86_codes.h"
+#include "x86_products.h"
 
 namespace edgec::linear {
 namespace {

@@ -13,6 +13,7 @@ namespace {
 using Ints = __m256i;
 using Floats = __m256;
 
+constexpr int kBlockRows = 16;
 constexpr int kVectorRows = 8;
 constexpr int kVectors = 2;  // of a tile's rows: the halves of one block
 constexpr int kVectorBytes = 32;
@@ -46,6 +47,11 @@ inline Ints either(Ints x, Ints y) {
 // Shifts 16-bit numbers to the right, or to the left by -count.
 inline Ints shifted(Ints x, int count) {
   return count < 0 ? _mm256_slli_epi16(x, -count) : _mm256_srli_epi16(x, count);
+}
+
+// Shifts 32-bit numbers to the left.
+inline Ints shifted_up(Ints x, Ints count) {
+  return _mm256_sllv_epi32(x, count);
 }
 
 // Shifts signed 32-bit numbers to the right.

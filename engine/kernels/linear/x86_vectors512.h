@@ -13,6 +13,7 @@ namespace {
 using Ints = __m512i;
 using Floats = __m512;
 
+constexpr int kBlockRows = 16;
 constexpr int kVectorRows = 16;
 constexpr int kVectors = 2;  // of a tile's rows: two blocks
 constexpr int kVectorBytes = 64;
@@ -48,6 +49,11 @@ inline Ints either(Ints x, Ints y) {
 inline Ints shifted(Ints x, int count) {
   return count < 0 ? _mm512_slli_epi16(x, static_cast<unsigned>(-count))
                    : _mm512_srli_epi16(x, static_cast<unsigned>(count));
+}
+
+// Shifts 32-bit numbers to the left.
+inline Ints shifted_up(Ints x, Ints count) {
+  return _mm512_sllv_epi32(x, count);
 }
 
 // Shifts signed 32-bit numbers to the right.

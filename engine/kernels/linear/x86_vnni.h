@@ -1,15 +1,17 @@
-// How VNNI multiplies codes by tokens: four products added to a sum of 32 bits. Include after `add_products`,
-// `shifted_up` and kVnniTokens, the tokens in a tile.
+// How VNNI multiplies codes by tokens: four products added to a sum of 32 bits. Include after EDGEC_BEGIN_ISA.
 #pragma once
 
-#include "matrix.h"
+#include "x86_codes.h"
 
 namespace edgec::linear {
 namespace {
 
+// The instruction of the source file.
+inline Ints add_products(Ints sum, Ints codes, Ints four);
+
 template <int kBits>
 struct Products : ByteValues {
-  static constexpr int kPlanes = 1, kMostTokens = kVnniTokens;
+  static constexpr int kPlanes = 1, kMostTokens = 6;
   static constexpr bool kWide = true;
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<kBits>(slice, n); }

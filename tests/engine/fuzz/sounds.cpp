@@ -16,7 +16,7 @@
 
 #include "audio/log_mel.h"
 #include "audio/sound_file.h"
-#include "audio/speech_facts.h"
+#include "audio/audio_facts.h"
 #include "audio/timestamps.h"
 
 namespace {
@@ -70,7 +70,7 @@ bool refuses_facts(const std::string& manifest, const std::string& config, const
   write(folder + "/manifest.json", first ? damaged(manifest, manifest.size()) : manifest);
   write(folder + "/generation_config.json", first ? config : damaged(config, config.size()));
   try {
-    const edgec::runner::SpeechFacts facts = edgec::runner::read_speech_facts(folder);
+    const edgec::runner::AudioFacts facts = edgec::runner::read_audio_facts(folder);
     if (facts.sound.features) edgec::runner::LogMel{*facts.sound.features};
     const std::vector<float> logits(64);
     std::vector<float> masked = facts.choice.masked(logits.data(), static_cast<int64_t>(logits.size()), true);

@@ -34,7 +34,7 @@ struct WindowShape {
 
 using NamedTokens = std::vector<std::pair<std::string, int64_t>>;
 
-struct SpeechFacts {
+struct AudioFacts {
   WindowShape sound;
   int64_t context = 0;
   int64_t start = 0;      // the decoder's first token
@@ -43,11 +43,11 @@ struct SpeechFacts {
   std::optional<int64_t> no_timestamps;  // asks for a text without timestamps
   TokenChoice choice;
 
-  // The language such as "en", with its token. Throws Refusal where the model has none.
+  // The language such as "en", with its token. Throws Failure where the model has none.
   const NamedTokens::value_type& language(const std::string& name) const;
-  // The token of a task. Throws Refusal likewise.
+  // The token of a task. Throws Failure likewise.
   int64_t task(const std::string& name) const;
-  // Whisper's rules where timestamps are asked for (nothing: where the model has them). Throws Refusal where it has none.
+  // Whisper's rules where timestamps are asked for (nothing: where the model has them). Throws Failure where it has none.
   std::optional<TimestampRules> timestamps(std::optional<bool> asked) const;
 
   std::optional<int64_t> latest_first;  // of the rules
@@ -55,6 +55,6 @@ struct SpeechFacts {
 
 // Read manifest.json and generation_config.json of a bundle, which are not trusted. Throws std::runtime_error where the
 // bundle does not transcribe sound, or its generation config asks for rules that the runner does not know.
-SpeechFacts read_speech_facts(const std::string& folder);
+AudioFacts read_audio_facts(const std::string& folder);
 
 }  // namespace edgec::runner

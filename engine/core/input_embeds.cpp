@@ -1,4 +1,4 @@
-#include "placed_rows.h"
+#include "input_embeds.h"
 
 #include <algorithm>
 #include <string>
@@ -33,13 +33,13 @@ EdgecTensor tensor(std::vector<Value>& values, int32_t dtype, std::initializer_l
 
 }  // namespace
 
-RowInputs row_inputs(const MethodMeta& meta) {
+EmbedsInputs embeds_inputs(const MethodMeta& meta) {
   constexpr size_t kFeatures = 2, kSeen = 3;
   if (meta.num_inputs() < kSeen + 2 || !is_input(meta, kFeatures, ScalarType::Float, 3) ||
       !is_input(meta, kSeen, ScalarType::Bool, 3)) {
     return {};
   }
-  RowInputs found;
+  EmbedsInputs found;
   size_t next = kSeen + 1;
   const size_t wanted = meta.num_inputs() - 1;
   found.span_end = next < wanted && is_input(meta, next, ScalarType::Long, 1);
@@ -48,65 +48,65 @@ RowInputs row_inputs(const MethodMeta& meta) {
   next += found.mrope ? 1 : 0;
   const auto sizes = meta.input_tensor_meta(kFeatures)->sizes();
   found.width = next == wanted ? sizes[2] : 0;
-  return found.width > 0 ? found : RowInputs{};
+  return found.width > 0 ? found : EmbedsInputs{};
 }
 
-void PlacedRows::check(const EdgecPlacedRows& placed) const {
-  refuse_unless(placed.row_width == inputs_.width, "the rows have another width than the decoder's");
+void InputEmbeds::check(const EdgecInputEmbeds& given) const {
+  refuse_unless(given.width == inputs_.width, "the rows have another width than the decoder's");
   refuse_unless(
-      placed.token_count >= 0 && placed.token_count <= INT32_MAX && placed.row_count >= 0 &&
-          placed.row_count <= placed.token_count,
+      given.token_count >= 0 && given.token_count <= INT32_MAX && given.count >= 0 &&
+          given.count <= given.token_count,
       "there are more rows than tokens");
-  refuse_unless(placed.row_count == 0 || (placed.rows != nullptr && placed.places != nullptr), "the rows are null");
-  refuse_unless(inputs_.span_end || placed.span_end == nullptr, "the decoder has no input for what tokens see");
-  refuse_unless(inputs_.mrope || placed.mrope == nullptr, "the decoder has no input for positions of three parts");
-  for (int64_t row = 0; row < placed.row_count; ++row) {
-    const int64_t least = row == 0 ? 0 : placed.places[row - 1] + 1;
+  refuse_unless(given.count == 0 || (given.embeds != nullptr && given.positions != nullptr), "the rows are null");
+  refuse_unless(inputs_.span_end || given.span_end == nullptr, "the decoder has no input for what tokens see");
+  refuse_unless(inputs_.mrope || given.mrope == nullptr, "the decoder has no input for positions of three parts");
+  for (int64_t row = 0; row < given.count; ++row) {
+    const int64_t least = row == 0 ? 0 : given.positions[row - 1] + 1;
     refuse_unless(
-        placed.places[row] >= least && placed.places[row] < placed.token_count,
+        given.positions[row] >= least && given.positions[row] < given.token_count,
         "the rows' places do not rise within the tokens");
   }
-  for (int64_t at = 0; placed.span_end != nullptr && at < placed.token_count; ++at) {
-    refuse_unless(placed.span_end[at] >= at && placed.span_end[at] < placed.token_count, "a token sees no token that there is");
+  for (int64_t at = 0; given.span_end != nullptr && at < given.token_count; ++at) {
+    refuse_unless(given.span_end[at] >= at && given.span_end[at] < given.token_count, "a token sees no token that there is");
   }
   const auto is_position = [](int64_t value) { return value >= 0 && value <= INT32_MAX; };
-  const int64_t parts = placed.mrope == nullptr ? 0 : static_cast<int64_t>(kParts) * placed.token_count;
+  const int64_t parts = given.mrope == nullptr ? 0 : static_cast<int64_t>(kParts) * given.token_count;
   refuse_unless(
-      is_position(placed.mrope_next) && std::all_of(placed.mrope, placed.mrope + parts, is_position),
+      is_position(given.mrope_next) && std::all_of(given.mrope, given.mrope + parts, is_position),
       "a position of three parts is out of range");
 }
 
-void PlacedRows::put(const EdgecPlacedRows& placed) {
-  check(placed);
-  const auto length = static_cast<size_t>(placed.token_count), rows = static_cast<size_t>(placed.row_count);
+void InputEmbeds::put(const EdgecInputEmbeds& given) {
+  check(given);
+  const auto length = static_cast<size_t>(given.token_count), rows = static_cast<size_t>(given.count);
   std::vector<int64_t> row_of(length, -1);
-  for (size_t row = 0; row < rows; ++row) row_of[static_cast<size_t>(placed.places[row])] = static_cast<int64_t>(row);
-  std::vector<float> copied(placed.rows, placed.rows + rows * static_cast<size_t>(inputs_.width));
-  const size_t reaches = placed.span_end == nullptr ? 0 : length, parts = placed.mrope == nullptr ? 0 : kParts * length;
-  std::vector<int64_t> span_end(placed.span_end, placed.span_end + reaches), mrope(placed.mrope, placed.mrope + parts);
-  length_ = placed.token_count;
-  mrope_next_ = placed.mrope_next;
+  for (size_t row = 0; row < rows; ++row) row_of[static_cast<size_t>(given.positions[row])] = static_cast<int64_t>(row);
+  std::vector<float> copied(given.embeds, given.embeds + rows * static_cast<size_t>(inputs_.width));
+  const size_t reaches = given.span_end == nullptr ? 0 : length, parts = given.mrope == nullptr ? 0 : kParts * length;
+  std::vector<int64_t> span_end(given.span_end, given.span_end + reaches), mrope(given.mrope, given.mrope + parts);
+  length_ = given.token_count;
+  mrope_next_ = given.mrope_next;
   rows_.swap(copied);
   row_of_.swap(row_of);
   span_end_.swap(span_end);
   mrope_.swap(mrope);
 }
 
-void PlacedRows::forget() {
-  *this = PlacedRows(inputs_);
+void InputEmbeds::forget() {
+  *this = InputEmbeds(inputs_);
 }
 
-int64_t PlacedRows::span_end(int64_t position) const {
+int64_t InputEmbeds::span_end(int64_t position) const {
   return position < length_ && !span_end_.empty() ? span_end_[static_cast<size_t>(position)] : position;
 }
 
-int64_t PlacedRows::mrope(size_t part, int64_t position) const {
+int64_t InputEmbeds::mrope(size_t part, int64_t position) const {
   if (mrope_.empty()) return position;
   if (position >= length_) return mrope_next_ + (position - length_);
   return mrope_[part * static_cast<size_t>(length_) + static_cast<size_t>(position)];
 }
 
-int64_t PlacedRows::call_size(int64_t start, int64_t end, int64_t most) const {
+int64_t InputEmbeds::call_size(int64_t start, int64_t end, int64_t most) const {
   int64_t size = 0, furthest = start;
   for (int64_t at = start; at < end && at - start < most; ++at) {
     furthest = std::max(furthest, span_end(at));
@@ -116,7 +116,7 @@ int64_t PlacedRows::call_size(int64_t start, int64_t end, int64_t most) const {
   return size;
 }
 
-void PlacedRows::check_span_end(const int64_t* positions, size_t count) const {
+void InputEmbeds::check_span_end(const int64_t* positions, size_t count) const {
   if (span_end_.empty()) return;
   const int64_t last = *std::max_element(positions, positions + count);
   const auto within = [&](int64_t position) { return span_end(position) <= last; };
@@ -124,7 +124,7 @@ void PlacedRows::check_span_end(const int64_t* positions, size_t count) const {
       std::all_of(positions, positions + count, within), "the call ends before what its tokens see; ask call_size");
 }
 
-size_t PlacedRows::feed(const int64_t* positions, size_t count, EdgecTensor* out) {
+size_t InputEmbeds::feed(const int64_t* positions, size_t count, EdgecTensor* out) {
   check_span_end(positions, count);
   const auto width = static_cast<size_t>(inputs_.width);
   const auto tokens = static_cast<int64_t>(count);
@@ -141,9 +141,9 @@ size_t PlacedRows::feed(const int64_t* positions, size_t count, EdgecTensor* out
   out[made++] = tensor(input_embeds_, kFloat32, {1, tokens, inputs_.width});
   out[made++] = tensor(embeds_mask_, kBool, {1, tokens, 1});
   if (inputs_.span_end) {
-    reaches_.resize(count);
-    std::transform(positions, positions + count, reaches_.begin(), [this](int64_t at) { return span_end(at); });
-    out[made++] = tensor(reaches_, kInt64, {tokens});
+    span_ends_.resize(count);
+    std::transform(positions, positions + count, span_ends_.begin(), [this](int64_t at) { return span_end(at); });
+    out[made++] = tensor(span_ends_, kInt64, {tokens});
   }
   if (inputs_.mrope) {
     parts_.resize(kParts * count);

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from edgec.apps.embed.engine_sources import speech_sources
 from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES
+from edgec.engine.compile.build import SOURCES
+from tests.engine.compiled import INCLUDES
 from tests.engine.vision_library import Refused
 
 _LETTERS = 512
@@ -56,7 +57,7 @@ class Said:
 
 
 @cache
-def speech_library() -> ctypes.CDLL:
+def audio_library() -> ctypes.CDLL:
     """The library."""
     made = Path(mkdtemp(prefix="edgec-")) / "libspeech.so"
     sources = [SOURCES / name for name in speech_sources() if name.endswith(".cpp")]
@@ -69,7 +70,7 @@ def speech_library() -> ctypes.CDLL:
     return loaded
 
 
-class CalledSpeech:
+class CalledAudio:
     """An ``EdgecAudio`` over two functions.
 
     Attributes:
@@ -83,7 +84,7 @@ class CalledSpeech:
         self._logits: Values = np.zeros(0, np.float32)
         calls, error = _Calls(None, _READ(self._read), _FEED(self._feed)), ctypes.create_string_buffer(_LETTERS)
         self._kept = calls
-        opened = speech_library().edgec_audio_open_called(bytes(bundle), byref(calls), error, c_size_t(_LETTERS))
+        opened = audio_library().edgec_audio_open_called(bytes(bundle), byref(calls), error, c_size_t(_LETTERS))
         if not opened:
             raise Refused(_FAILED, error.value.decode())
         self.handle = c_void_p(opened)
@@ -133,11 +134,11 @@ class CalledSpeech:
 
     def close(self) -> None:
         """Close it."""
-        speech_library().edgec_audio_close(self.handle)
+        audio_library().edgec_audio_close(self.handle)
 
     def _call(self, name: str, *arguments: Any) -> None:
         error = ctypes.create_string_buffer(_LETTERS)
-        status = getattr(speech_library(), f"edgec_audio_{name}")(self.handle, *arguments, error, c_size_t(_LETTERS))
+        status = getattr(audio_library(), f"edgec_audio_{name}")(self.handle, *arguments, error, c_size_t(_LETTERS))
         if status:
             raise Refused(status, error.value.decode())
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import edgec
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import INCLUDES, SOURCES, build_runner
+from edgec.engine.compile.build import build_runner
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, read_sound
 from edgec.runtime_py.encoder_decoder.token_rules import TimestampRules
 from edgec.runtime_py.encoder_decoder.transcription import _cut
 from tests.encoder_decoders import FIRST_TIMESTAMP
+from tests.engine.compiled import compiled
 from tests.engine.test_runner import run_runner
 from tests.speech_bundles import SWEEP, audio_bundle, timed_bundle, wav, write_wav
 
@@ -26,14 +26,9 @@ NOISE = np.random.default_rng(1).normal(0, 0.2, 20_000).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
-def entry(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def entry() -> Path:
     """The runner's readers as a program of their own."""
-    made = tmp_path_factory.mktemp("entry") / "speech_entry"
-    speech = SOURCES / "audio"
-    sources = [Path(__file__).with_name("speech_entry.cpp"), speech / "sound_file.cpp", speech / "log_mel.cpp"]
-    flags = ["-std=c++17", "-O2", "-Wall", "-Werror", *INCLUDES]
-    subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", made], check=True)
-    return made
+    return compiled("sound_entry")
 
 
 def floats(*words: object) -> np.ndarray:
@@ -125,11 +120,8 @@ def said_of(choose: np.random.Generator) -> list[int]:
     return [int(token) for token in choose.integers(FIRST - 24, VOCABULARY, choose.integers(0, 9))]
 
 
-def test_timestamps_are_allowed_and_cut_a_window_as_in_python(tmp_path: Path) -> None:
-    made = tmp_path / "timestamp_entry"
-    sources = [Path(__file__).with_name("timestamp_entry.cpp"), SOURCES / "audio" / "timestamps.cpp"]
-    flags = ["-std=c++17", "-O2", "-Wall", "-Werror", *INCLUDES]
-    subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", made], check=True)
+def test_timestamps_are_allowed_and_cut_a_window_as_in_python() -> None:
+    made = compiled("timestamp_entry")
     choose, lines = np.random.default_rng(3), list[str]()
     wanted: list[tuple[list[int], int, list[float]]] = []
     for case in range(400):

@@ -17,21 +17,21 @@
 namespace edgec::engine {
 
 // Which further inputs a decoder reads between its positions and the wanted rows.
-struct RowInputs {
+struct EmbedsInputs {
   int64_t width = 0;  // of a row; 0: the decoder reads none, nor anything else
   bool span_end = false;
   bool mrope = false;
 };
 
 // The further inputs of forward; none where a method reads others.
-RowInputs row_inputs(const executorch::runtime::MethodMeta& meta);
+EmbedsInputs embeds_inputs(const executorch::runtime::MethodMeta& meta);
 
-class PlacedRows {
+class InputEmbeds {
  public:
-  explicit PlacedRows(const RowInputs& inputs) : inputs_(inputs) {}
+  explicit InputEmbeds(const EmbedsInputs& inputs) : inputs_(inputs) {}
 
   // Throws Failure (EDGEC_REFUSED) where the facts do not agree; then the rows stay as they were.
-  void put(const EdgecPlacedRows& placed);
+  void put(const EdgecInputEmbeds& given);
   // Read every token as text from now on.
   void forget();
   // How many of the tokens from `start` up to `end` a call of at most `most` takes; 0: none can be taken whole.
@@ -43,10 +43,10 @@ class PlacedRows {
  private:
   int64_t span_end(int64_t position) const;
   int64_t mrope(size_t part, int64_t position) const;
-  void check(const EdgecPlacedRows& placed) const;
+  void check(const EdgecInputEmbeds& given) const;
   void check_span_end(const int64_t* positions, size_t count) const;
 
-  RowInputs inputs_;
+  EmbedsInputs inputs_;
   int64_t length_ = 0;           // tokens that the facts are about
   std::vector<float> rows_;      // [rows][width]
   std::vector<int64_t> row_of_;  // [length], -1: the token is text
@@ -56,7 +56,7 @@ class PlacedRows {
   // The inputs of the last call.
   std::vector<float> input_embeds_;
   std::vector<uint8_t> embeds_mask_;
-  std::vector<int64_t> reaches_;
+  std::vector<int64_t> span_ends_;
   std::vector<int64_t> parts_;
 };
 

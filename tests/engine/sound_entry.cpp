@@ -1,7 +1,7 @@
 // What the runner reads of a sound, and the features that it makes of it, as float32 on stdout.
 //
-//     speech_entry FILE.wav RATE                         samples
-//     speech_entry FILE.wav RATE MELS FRAMES FFT HOP     features of the first window
+//     sound_entry FILE.wav RATE                         samples
+//     sound_entry FILE.wav RATE MELS FRAMES FFT HOP     features of the first window
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -12,7 +12,7 @@ import pytest
 import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.golden import GOLDEN_SOURCE_TOKENS, probe_values, read_golden
-from tests.engine.speech_library import CalledSpeech, Values
+from tests.engine.audio_library import CalledAudio, Values
 from tests.engine.vision_library import Refused
 from tests.speech_bundles import RATE, SWEEP, timed_bundle
 
@@ -26,11 +26,11 @@ def bundle() -> Path:
 
 
 @pytest.fixture
-def called(bundle: Path) -> Iterator[CalledSpeech]:
+def called(bundle: Path) -> Iterator[CalledAudio]:
     """The C++ over Python's own session."""
     session = edgec.load(bundle).encoder_decoder
     shape = session.info.source_shape(GOLDEN_SOURCE_TOKENS)
-    speech = CalledSpeech(bundle, lambda source: session.read(source.reshape(shape)), session.prefill)
+    speech = CalledAudio(bundle, lambda source: session.read(source.reshape(shape)), session.prefill)
     yield speech
     speech.close()
 
@@ -48,7 +48,7 @@ def called(bundle: Path) -> Iterator[CalledSpeech]:
     ],
 )
 def test_a_sound_is_written_as_python_writes_it(
-    called: CalledSpeech, bundle: Path, own: dict[str, Any], options: dict[str, Any]
+    called: CalledAudio, bundle: Path, own: dict[str, Any], options: dict[str, Any]
 ) -> None:
     wanted = edgec.load(bundle).transcribe(SWEEP, **options).segments
     said = called.transcribe(SWEEP, RATE, **own)
@@ -58,7 +58,7 @@ def test_a_sound_is_written_as_python_writes_it(
     assert len(said) > 3
 
 
-def test_golden_vectors_are_replayed_a_source_and_tokens_apart(called: CalledSpeech, bundle: Path) -> None:
+def test_golden_vectors_are_replayed_a_source_and_tokens_apart(called: CalledAudio, bundle: Path) -> None:
     opened = open_bundle(bundle)
     assert opened.golden_path is not None and opened.manifest.encoder_decoder is not None
     (vector,) = read_golden(opened.golden_path).outputs
@@ -84,7 +84,7 @@ def test_a_failure_of_the_caller_ends_the_sound_and_leaves_the_model(bundle: Pat
             raise ValueError("no decoder")
         return session.prefill(tokens, start)
 
-    speech = CalledSpeech(bundle, read, feed)
+    speech = CalledAudio(bundle, read, feed)
     whole = speech.transcribe(SWEEP, RATE)
     for name, why in (("read", "the encoder failed"), ("feed", "the decoder failed")):
         broken[name] = True
@@ -98,7 +98,7 @@ def test_a_failure_of_the_caller_ends_the_sound_and_leaves_the_model(bundle: Pat
 
 
 def test_a_caller_that_gives_no_logits_fails(bundle: Path) -> None:
-    speech = CalledSpeech(bundle, lambda source: None, lambda tokens, start: np.zeros(0, np.float32))
+    speech = CalledAudio(bundle, lambda source: None, lambda tokens, start: np.zeros(0, np.float32))
     with pytest.raises(Refused, match="the decoder gave no logits"):
         speech.transcribe(SWEEP, RATE)
     speech.close()
@@ -108,7 +108,7 @@ def test_what_is_no_sound_is_refused_before_any_call(bundle: Path) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError
 
-    speech = CalledSpeech(bundle, never, never)
+    speech = CalledAudio(bundle, never, never)
     for samples, rate, status in ((SWEEP[:0], RATE, EMPTY), (SWEEP, 8_000, OTHER_RATE)):
         with pytest.raises(Refused) as refused:
             speech.transcribe(samples, rate)
@@ -118,4 +118,4 @@ def test_what_is_no_sound_is_refused_before_any_call(bundle: Path) -> None:
 
 def test_a_folder_without_a_bundle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"manifest\.json"):
-        CalledSpeech(tmp_path, lambda source: None, lambda tokens, start: np.zeros(1, np.float32))
+        CalledAudio(tmp_path, lambda source: None, lambda tokens, start: np.zeros(1, np.float32))

@@ -12,9 +12,9 @@ struct TokenLogits {
 };
 
 // Reads a source with the encoder, then feeds tokens to the decoder that attends to it. Throws std::runtime_error.
-class SpeechModel {
+class TranscriptionModel {
  public:
-  virtual ~SpeechModel() = default;
+  virtual ~TranscriptionModel() = default;
 
   // What the encoder reads: float32 in the shape `sizes`.
   virtual void read(const float* source, const std::vector<int64_t>& sizes) = 0;
