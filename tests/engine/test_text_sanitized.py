@@ -1,4 +1,4 @@
-"""Hostile input to the text core under sanitizers, compiled as an app compiles it; the test prints what it tried."""
+"""Hostile input to the text core under sanitizers; the test prints what it tried."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from edgec.apps.embed.engine_sources import text_sources
 from edgec.apps.embed.notation_facts import notation_facts
-from edgec.engine.compile.abi import NATIVE, find_compiler
-from edgec.engine.compile.build import SOURCES
 from tests.apps import reply_cases
-from tests.engine.compiled import INCLUDES
-from tests.engine.sanitized import MEMORY, why_not
+from tests.engine.compiled import compiled
+from tests.engine.sanitized import MEMORY, sanitizing, why_not
 from tests.engine.test_text import facts_of
 
 pytestmark = pytest.mark.slow
@@ -30,10 +27,7 @@ def written(texts: Sequence[str], path: Path) -> Path:
 def test_damaged_facts_and_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if reason := why_not(MEMORY):
         pytest.skip(reason)
-    program, entry = tmp_path / "replies", Path(__file__).parent / "fuzz" / "replies.cpp"
-    sources = [entry, *(SOURCES / name for name in text_sources() if name.endswith(".cpp"))]
-    flags = ("-std=c++17", "-O1", "-g", "-fno-omit-frame-pointer", *MEMORY, *INCLUDES)
-    subprocess.run([find_compiler(NATIVE), *flags, *sources, "-o", program], check=True)
+    program = compiled("replies", sanitizing(MEMORY))
     facts = [notation_facts(facts_of(place)) for place in range(len(reply_cases.NOTATIONS))]
     messages = dict.fromkeys("".join(case["pieces"]) for case in reply_cases.cases())
     files = (written(facts, tmp_path / "facts"), written(list(messages), tmp_path / "messages"))
