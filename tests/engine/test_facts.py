@@ -125,7 +125,12 @@ def test_a_rule_that_the_runner_does_not_apply_is_refused(name: str, value: Any,
 
 
 def test_what_asks_for_nothing_is_taken(tmp_path: Path) -> None:
-    idle = {"bad_words_ids": [], "forced_bos_token_id": None, "min_length": 0, "no_repeat_ngram_size": 0}
+    idle: dict[str, Any] = {
+        "bad_words_ids": [],
+        "forced_bos_token_id": None,
+        "min_length": 0,
+        "no_repeat_ngram_size": 0,
+    }
     assert read("audio", tmp_path, config={**CONFIG, **idle, "repetition_penalty": 1}) == WANTED["audio"]
 
 
