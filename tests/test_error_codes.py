@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("ir", "bundle", "passes", "engine", "devices", "apps", "backends", "runtime_py", "exporter", "cli", "src/edgec")
+LAYERS = ("ir", "bundle", "passes", "engine", "devices", "apps", "backends", "runtime_py", "exporter", "cli")
+FOLDERS = (*LAYERS, "src/edgec")
 CODE = re.compile(r"E[1-8]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
 # E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures and structure, E7xx: adapters
