@@ -31,7 +31,7 @@ def _refused(header: Path, abi: Abi) -> str:
     root = find_toolchain().executorch / "include"
     portable = root / "executorch" / "runtime" / "core" / "portable_type" / "c10"
     includes = [*INCLUDES, f"-isystem{root}", f"-isystem{portable}", "-DC10_USING_CUSTOM_GENERATED_MACROS"]
-    line = [find_compiler(abi), "-std=c++17", "-fsyntax-only", *includes, "-x", "c++", "-"]
+    line = [str(find_compiler(abi)), "-std=c++17", "-fsyntax-only", *includes, "-x", "c++", "-"]
     text = 2 * f'#include "{header}"\n'
     done = subprocess.run([str(word) for word in line], input=text, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr[:500] or f"exit status {done.returncode}"
