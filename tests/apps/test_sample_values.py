@@ -51,6 +51,6 @@ def test_the_header_renames_every_function_of_the_c_interfaces() -> None:
 
 def test_a_model_states_file_is_a_sample_of_what_core_ai_needs(tmp_path: object) -> None:
     package = swift_package(bundle_of(decoder_manifest("aimodel", name="sample"), tmp_path))  # type: ignore[arg-type]
-    written = bytes(package.files[f"Sources/{MODULE}/ModelStates.swift"]).decode()  # type: ignore[arg-type]
+    written = bytes(package.files[f"Sources/{MODULE}/ModelStates.swift"]).decode()
     lines = (SWIFT / f"Sources/{MODULE}/RuntimeCoreAI/ModelStates.swift").read_text()
     assert written.endswith(lines)

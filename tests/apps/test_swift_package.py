@@ -140,7 +140,7 @@ def test_executorch_products_follow_backends_and_operators(tmp_path: Path) -> No
         name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["llama::custom_sdpa.out"]
     )
     package = swift_package(bundle_of(decoder_manifest("pte-cpu", runtime=runtime), tmp_path))
-    manifest = bytes(package.files["Package.swift"]).decode()  # type: ignore[arg-type]
+    manifest = bytes(package.files["Package.swift"]).decode()
     # ExecuTorch has published no package of 1.5.1; that of 1.5.0 runs the same programs.
     assert 'let executorch: String? = "swiftpm-1.5.0"\n' in manifest
     assert executorch_branch("1.4.1") == "swiftpm-1.4.1" and executorch_branch("1.6.0") == "swiftpm-1.6.0"
