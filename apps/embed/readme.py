@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgec.apps.embed import readme_texts as texts
 from edgec.apps.embed.app_facts import AppFacts
 from edgec.apps.embed.app_settings import entitlements, needs_more_memory
 from edgec.apps.embed.glue import Glue, executorch_branch
@@ -18,100 +19,6 @@ from edgec.apps.embed.swift_manifest import tokenizers_version
 from edgec.apps.embed.template_text import READMES, fill, load, module_name
 from edgec.installation import __version__
 
-_BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
-_ENGINE = """
-## Engine
-
-The artifact needs edgec's kernels: `Sources/@@module@@Engine` holds them and edgec's engine as C++, over the runtime
-of ExecuTorch's package (branch `@@branch@@`). Xcode compiles them with the package, which must be a local one (`-O3`
-is an unsafe flag to SwiftPM). Should the compiler not find `executorch/runtime/...` (on a disk that tells capital
-letters apart it may not), put a checkout of ExecuTorch at the same version at
-`Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
-on Linux; no one has linked them with ExecuTorch's frameworks yet.
-"""
-_SENSES = """
-## @@sense@@
-
-Core ML runs the functions @@functions@@. `Sources/@@target@@` @@does@@: C++ of
-edgec's engine without its kernels or any library. Xcode compiles it with the package, which must be a local one (`-O3`
-is an unsafe flag to SwiftPM).
-"""
-_ADAPTERS = """
-`try await model.useAdapter(file)` adds a LoRA adapter that `edgec adapter` made for this bundle, from the
-next answer on; nil takes it away.
-"""
-_OWN_ADAPTERS = """
-## Adapters
-
-The artifact has functions under the adapters {names}: `try await model.useAdapter(named: "{first}")` uses one from
-the next answer on, over the same weights; nil uses none. `ModelFacts.adapters` has the names.
-"""
-_ACCEPTED = (
-    "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
-    "  `LoadOptions.acceptedTexts`"
-)
-_TEXTS = """## Texts
-
-A text has at most {most:,} tokens (`EncoderLimits.mostTokens`). A longer one throws `EdgecError.textTooLong`, unless
-`embed(text, truncate: true)` cuts it as the model's tokenizer does. What the model's authors put before a text
-(`EncoderLimits.prompts`) is named with `promptName`; without a name it is `defaultPrompt`, if there is one. Mask,
-pooling and length of the vector are the model's own, as in `edgec run --embed` with the same bundle.
-"""
-_FOUNDATION = """
-## Foundation Models
-
-From iOS 27 on, this model can answer in the place of the system's own (built with Xcode 27; older ones skip it):
-
-```swift
-import FoundationModels
-
-let session = LanguageModelSession(model: FoundationModel(try await EdgecModel.load()))
-let answer = try await session.respond(to: "Hello")
-```
-
-`FoundationModel(model, schema:)` also answers with `Generable` values, held to a schema of the bundle that describes
-the same. A session's tools have to be those of this package, by their names; images are refused.
-"""
-_ANSWERED = "; after an answer `lastTimings` holds the time to its first token and tokens/s"
-_TRANSCRIBED = """let heard = try await model.transcribe(samples, sampleRate: SpeechLimits.samplingRate)
-print(heard.text, heard.timings.speed)
-for try await segment in model.segments(file: url) {  // a WAV file, segment by segment
-    print(segment.start, segment.text)
-}"""
-_SPEECH = """## Speech
-
-The text is that of `edgec run --audio` with the same bundle, @@cut@@. A sound has one channel
-of @@sampling_rate@@ samples a second in -1..1 and lasts at most four hours (`SpeechLimits`); nothing is resampled.
-`TranscriptionOptions` has language, task, timestamps and the tokens of a window. @@languages@@
-Cancelling the task, or leaving the loop, stops before the next token. A sound that cannot be used is
-`EdgecError.soundRefused`, which says what is wrong; `languageUnknown` and `transcriptionRefused` are the others.
-
-The app states in its Info.plist why it records (`NSMicrophoneUsageDescription`), and asks for it:
-
-```swift
-guard await AVAudioApplication.requestRecordPermission() else { return }
-try AVAudioSession.sharedInstance().setCategory(.record, mode: .measurement)
-```
-
-`AVAudioEngine` then gives buffers at the microphone's own rate; `AVAudioConverter` to one channel of `Float` at
-`SpeechLimits.samplingRate` makes of them what `transcribe` reads.
-"""
-_SAMPLE = """## Sample
-
-`Sample/EdgecChat.xcodeproj` is a conversation on one screen: progress of the first start, timings with each answer,
-unloading, memory warnings, heat, background. `ChatModel.swift` is the part to copy; its logic was run on Linux over a
-scripted model, the screen was only compiled over stand-ins.
-
-"""
-_PICTURES = "A button chooses pictures for the next message; that was only compiled.\n\n"
-_TRANSCRIBE = """## Sample
-
-`Sample/EdgecTranscribe.xcodeproj` records, or takes a WAV file of the Files app, and shows each segment as it comes;
-with the steps of the first start, unloading, memory warnings, heat, background. `TranscribeModel.swift` is the part to
-copy. It was compiled over stand-ins for Apple's frameworks and never run.
-
-"""
-
 
 def readme(facts: AppFacts, glue: Glue) -> str:
     """The text of a package's README.md."""
@@ -124,7 +31,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "edgec_version": __version__,
         "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
         "model_class": "EdgecModel" if facts.audio is None else "EdgecTranscriber",
-        "answered": _ANSWERED if facts.texts is not None else "",
+        "answered": texts.ANSWERED if facts.texts is not None else "",
         "example": _example(facts),
         "minimum_os": ".".join(map(str, glue.minimum_os)),
         "digest_text": plain(manifest.digest),
@@ -134,7 +41,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "images": swift_image_section(facts),
         "schemas": swift_schema_section(facts),
         "replies": swift_reply_section(facts),
-        "foundation": _FOUNDATION if facts.has_chat_template else "",
+        "foundation": texts.FOUNDATION if facts.has_chat_template else "",
         "key": key_section(facts, "PinnedKey.swift", "`LoadOptions(bundle:)`"),
         "sample": _sample(facts),
         "limits": _limits(facts),
@@ -147,16 +54,16 @@ def readme(facts: AppFacts, glue: Glue) -> str:
 
 def _sample(facts: AppFacts) -> str:
     if facts.audio is not None:
-        return _TRANSCRIBE
-    return "" if facts.texts is None else _SAMPLE + (_PICTURES if facts.vision is not None else "")
+        return texts.TRANSCRIBE
+    return "" if facts.texts is None else texts.SAMPLE + (texts.PICTURES if facts.vision is not None else "")
 
 
 def _engine(facts: AppFacts, glue: Glue) -> str:
     """What the package compiles of edgec's engine, and where adapters come from."""
     if not glue.engine:
         return _sense(facts, glue) + _own_adapters(facts)
-    text = fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
-    return text + _ADAPTERS if facts.texts is not None else text
+    text = fill(texts.ENGINE, {"module": module_name(facts), "branch": _branch(facts)})
+    return text + texts.ADAPTERS if facts.texts is not None else text
 
 
 def _sense(facts: AppFacts, glue: Glue) -> str:
@@ -171,12 +78,12 @@ def _sense(facts: AppFacts, glue: Glue) -> str:
         "target": made.module,
         "does": made.sense,
     }
-    return fill(_SENSES, values)
+    return fill(texts.SENSES, values)
 
 
 def _own_adapters(facts: AppFacts) -> str:
     names = [adapter.name for adapter in facts.manifest.adapters]
-    return _OWN_ADAPTERS.format(names=", ".join(names), first=names[0]) if names else ""
+    return texts.OWN_ADAPTERS.format(names=", ".join(names), first=names[0]) if names else ""
 
 
 def _branch(facts: AppFacts) -> str:
@@ -206,7 +113,7 @@ def _steps(facts: AppFacts, glue: Glue) -> list[str]:
 
 def _example(facts: AppFacts) -> str:
     if facts.audio is not None:
-        return _TRANSCRIBED
+        return texts.TRANSCRIBED
     if facts.encoder is not None:
         return 'let vectors = try await model.embed(["A red ball.", "The big dog."])  // an [Float] each'
     if facts.texts is None:
@@ -217,23 +124,23 @@ def _example(facts: AppFacts) -> str:
 
 def _golden(facts: AppFacts) -> str:
     if facts.audio is not None:
-        return f"token ids of texts in many scripts, and the tokens after a made-up sound;\n{_ACCEPTED}"
+        return f"token ids of texts in many scripts, and the tokens after a made-up sound;\n{texts.ACCEPTED}"
     if facts.encoder is not None:
-        return f"token ids of texts in many scripts, and values of a vector;\n{_ACCEPTED}"
+        return f"token ids of texts in many scripts, and values of a vector;\n{texts.ACCEPTED}"
     if facts.texts is None:
         return "values of the outputs for inputs that every language can compute alike"
     return (
         "token ids of texts in many scripts, the chat template where there is one, and a greedy continuation;\n"
-        f"{_ACCEPTED}"
+        f"{texts.ACCEPTED}"
     )
 
 
 def _limits(facts: AppFacts) -> str:
     limits = facts.limits
     if facts.audio is not None:
-        return fill(_SPEECH, audio_readme_values(facts.audio))
+        return fill(texts.SPEECH, audio_readme_values(facts.audio))
     if facts.encoder is not None:
-        return _TEXTS.format(most=facts.encoder.most_tokens)
+        return texts.TEXTS.format(most=facts.encoder.most_tokens)
     if limits is None or facts.texts is None:
         return "## Limits\n\nShapes are fixed; each parameter's documentation states its own.\n"
     lines = [f"Prompt and answer share a context of {limits.context:,} tokens (`ModelLimits`)."]
@@ -272,7 +179,7 @@ def _bench(facts: AppFacts) -> str:
         f"        --domain-identifier org.example.{module_name(facts)}.bench \\\n"
         "        --source Bench/job.json --destination Documents/job.json\n\n"
         "Without a job the app writes `Documents/error.txt`."
-        f"{_BENCH_FOLDER if facts.in_asset_pack else ''}\n"
+        f"{texts.BENCH_FOLDER if facts.in_asset_pack else ''}\n"
     )
 
 

@@ -77,11 +77,7 @@ class CMakeProject:
             ToolError: E312, the compiler failed.
         """
         files = len(json.loads((self.folder / "compile_commands.json").read_bytes()))
-<<<<<<< HEAD
         line = [str(word) for word in (find_tool("ninja"), "-C", self.folder, f"-j{JOBS}", *targets)]
-=======
-        line = [str(find_tool("ninja")), "-C", str(self.folder), f"-j{JOBS}", *targets]
->>>>>>> engine
         environment = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
         compiled(0, files)
         said: list[str] = []

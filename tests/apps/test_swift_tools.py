@@ -36,7 +36,7 @@ _STAND_INS = ("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
 
 def facts_of_all(source: str) -> str:
     """`ReplyFacts` with the facts of several notations, of which the test chooses one after the other."""
-    there = 'private static let facts: ReplyPart = Facts.part("replies")'
+    there = 'private static let facts: ReplyPart = FactsFile.part("replies")'
     assert there in source
     whole = source.replace(
         there, "private static var facts: ReplyPart { NotationUnderTest.all[NotationUnderTest.place] }"
@@ -48,7 +48,7 @@ def facts_of_all(source: str) -> str:
         + """
 enum NotationUnderTest {
     nonisolated(unsafe) static var place = 0
-    static let all: [ReplyPart] = try! Facts.part(
+    static let all: [ReplyPart] = try! FactsFile.part(
         "all", of: try! Data(contentsOf: URL(fileURLWithPath: "notations.json")))
 }
 """

@@ -62,7 +62,7 @@ private enum Rows {
         let frames: [Frame]
         let tools: [String: Set<String>]
     }
-    private static let part: Part = try! Facts.part(
+    private static let part: Part = try! FactsFile.part(
         "notations", of: try! Data(contentsOf: URL(fileURLWithPath: "notations.json")))
     static let thinking: [ThinkingNotation?] = part.thinking
     static let calls: [CallNotation?] = part.calls

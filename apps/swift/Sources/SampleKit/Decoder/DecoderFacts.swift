@@ -1,4 +1,4 @@
-private let facts: DecoderPart = Facts.part("decoder")
+private let facts: DecoderPart = FactsFile.part("decoder")
 
 /// The decoder's limits, as stated in its manifest.
 public enum ModelLimits {

@@ -68,7 +68,7 @@ extension ChatMessage {
 
 /// The notations of the model's chat template, as edgec found them in it when it wrote this package.
 enum ReplyFacts {
-    private static let facts: ReplyPart = Facts.part("replies")
+    private static let facts: ReplyPart = FactsFile.part("replies")
     static let thinking: ThinkingNotation? = facts.thinking
     /// So many tokens of a prompt's end show whether it has opened or closed the reasoning.
     static let tailTokens: Int = facts.tailTokens

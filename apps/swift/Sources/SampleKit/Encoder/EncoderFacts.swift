@@ -1,4 +1,4 @@
-private let facts: EncoderPart = Facts.part("encoder")
+private let facts: EncoderPart = FactsFile.part("encoder")
 
 /// What the sentence encoder reads and gives, as its bundle says.
 public enum EncoderLimits {

@@ -3,7 +3,7 @@ import Foundation
 
 /// What the app's code and its libraries were chosen for: another bundle than the package's must have the same.
 enum BundleFit {
-    private static let facts: FitPart = Facts.part("fit")
+    private static let facts: FitPart = FactsFile.part("fit")
     private static let golden = "golden.json"
     /// sha256 of fields of the manifest, as its text has them; empty where there is none.
     private static let common = facts.interface

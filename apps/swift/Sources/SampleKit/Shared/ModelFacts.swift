@@ -2,7 +2,7 @@ import Foundation
 
 /// The facts in the bundle's manifest about the model and its files.
 public enum ModelFacts {
-    private static let facts: ModelPart = Facts.part("model")
+    private static let facts: ModelPart = FactsFile.part("model")
     /// The bundle's name.
     public static let name = facts.name
     /// sha256 of the manifest; the manifest lists every other file with its own.

@@ -3,7 +3,7 @@ import Foundation
 
 /// The key of whoever signs this app's bundles, from `edgec embed --public-key`; without one the app loads its own alone.
 enum PinnedKey {
-    private static let facts: KeyPart = Facts.part("key")
+    private static let facts: KeyPart = FactsFile.part("key")
     /// What a signature names its key by: the sha256 of the key's PEM text.
     static let sha256 = facts.sha256
 

@@ -1,4 +1,4 @@
-private let facts: SpeechPart = Facts.part("speech")
+private let facts: SpeechPart = FactsFile.part("speech")
 
 /// What the model hears, as its bundle says.
 public enum SpeechLimits {

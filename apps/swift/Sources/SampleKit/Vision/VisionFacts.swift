@@ -1,4 +1,4 @@
-private let facts: VisionPart = Facts.part("vision")
+private let facts: VisionPart = FactsFile.part("vision")
 
 /// What images may be like.
 public enum ImageLimits {

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// Each part is decoded into a type of its own, so that a value of another type is never used. A package whose facts
 /// cannot be read was not written by `edgec embed`, and does not run.
-enum Facts {
+enum FactsFile {
     private static let mostBytes = 64 << 20
     private static let content = Bundle.module.url(forResource: "facts", withExtension: "json").flatMap {
         try? Data(contentsOf: $0)
