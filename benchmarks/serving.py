@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.harness.artifacts import Workshop
-from benchmarks.harness.edgec_slots import WORKER as DESK
+from benchmarks.harness.edgec_slots import WORKER as SLOTS
 from benchmarks.harness.grid import Grid
 from benchmarks.harness.http_load import WORKER as HTTP
 from benchmarks.harness.machine import identity
@@ -172,7 +172,7 @@ def _workers(subjects: Sequence[Subject], servers: bool) -> list[tuple[str, Subj
     if servers:
         return [(one.name, served(one), HTTP) for one in subjects]
     found = [(one.name, one, _WORKERS[one.maker]) for one in subjects]
-    return [*found, *((THROUGH_SERVER, one, DESK) for one in subjects if not one.peer)]
+    return [*found, *((THROUGH_SERVER, one, SLOTS) for one in subjects if not one.peer)]
 
 
 def _cache(shop: Workshop) -> dict[str, str]:

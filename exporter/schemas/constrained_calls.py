@@ -40,10 +40,10 @@ def hold_calls(bundle: Bundle, tools: Sequence[Tool]) -> ConstrainedCalls:
     return constrained_calls(texts.message_format, texts.vocabulary, tools)
 
 
-def constrained_calls(dialect: MessageFormat, vocabulary: Vocabulary, tools: Sequence[Tool]) -> ConstrainedCalls:
+def constrained_calls(message_format: MessageFormat, vocabulary: Vocabulary, tools: Sequence[Tool]) -> ConstrainedCalls:
     """Compile what calls in a notation are held to; see `hold_calls`."""
-    _ = dialect.markers
-    grammars = {name: dialect.grammar(choice) for name, choice in _choices(tools).items()}
+    _ = message_format.markers
+    grammars = {name: message_format.grammar(choice) for name, choice in _choices(tools).items()}
     symbols = _symbols(grammars.values(), vocabulary)
     files, choices = {VOCABULARY: _token_file(vocabulary, symbols)}, dict[str, str]()
     known = dict[bytes, str]()

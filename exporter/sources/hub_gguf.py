@@ -18,7 +18,7 @@ from edgec.exporter.sources.gguf.file import first_parts
 from edgec.exporter.sources.hub import fetch_files, listed_files
 
 _FORM = re.compile(r"(?P<repo>[A-Za-z0-9][\w.\-]*/[A-Za-z0-9][\w.\-]*):(?P<choice>\w[\w.\-]*)")
-# Eyes of vision-language models and tables of importance lie beside language models.
+# Image encoders of vision-language models and tables of importance lie beside language models.
 _BESIDE = ("*mmproj*", "*imatrix*")
 _SHOWN = 8
 

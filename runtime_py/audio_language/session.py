@@ -73,7 +73,7 @@ class AudioLanguageSession(RowsSession):
             prompt: its windows; None for a prompt without sound.
 
         Raises:
-            InputError: E754, sounds and audio tokens do not agree; E152 as ``hear``.
+            InputError: E754, sounds and audio tokens do not agree; E152 as ``encode_audio``.
         """
         places = np.flatnonzero(np.asarray(tokens) == self.info.audio_token)
         rows = sum(map(self.info.rows_of, prompt.frames)) if prompt else 0

@@ -30,7 +30,7 @@ class ShownPrompt:
     shown: Any = None
 
     def begin(self, stepper: object) -> None:
-        """Let the model see or hear; nothing where it does neither."""
+        """Encode the images or audio; nothing where there are none."""
         if isinstance(stepper, RowsSession):
             stepper.take(self.tokens, self.shown)
 

@@ -255,7 +255,7 @@ def _looking(model: Model, vector: OutputVector) -> Stepper:
 
 
 def _listening(model: Model, vector: OutputVector) -> Stepper:
-    """The decoder of a model with audio, after it listened to the window that it heard at export."""
+    """The decoder of a model with audio, after the window of sound that it was exported with."""
     session = model.session
     assert isinstance(session, AudioLanguageSession)
     sound = session.info.sound

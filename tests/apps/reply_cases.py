@@ -113,13 +113,13 @@ class _Cut:
 def read(case: dict[str, Any]) -> dict[str, Any]:
     """What Python reads in a message: its pieces with neighbours of a kind joined, its parts, and whether it fails."""
     thinking, calls = NOTATIONS[case["notation"]]
-    dialect = MessageFormat(tokenizer(f"{marks_of(calls)} tools" if calls else ""), lambda: cast(Any, None))
+    message_format = MessageFormat(tokenizer(f"{marks_of(calls)} tools" if calls else ""), lambda: cast(Any, None))
     reader = MessageReader(
         cast(Any, _Cut(case["pieces"])),
         case["stops"],
         thinking=thinking,
         calls=calls,
-        read=lambda text: dialect.read(text, TOOLS),
+        read=lambda text: message_format.read(text, TOOLS),
         reasoning=case["thinking"],
     )
     pieces: list[list[str]] = []

@@ -111,15 +111,15 @@ def test_masks_of_messages_with_calls_are_those_of_python(
     tokenizer = marked(FORMS[name], special)
     vocabulary = vocabulary_of(tokenizer, len(tokenizer), frozenset([tokenizer.eos_token_id]))
     made = Structures(vocabulary)
-    dialect = MessageFormat(tokenizer, lambda: made)
-    held = constrained_calls(dialect, vocabulary, ALL)
+    message_format = MessageFormat(tokenizer, lambda: made)
+    held = constrained_calls(message_format, vocabulary, ALL)
     for file, content in held.files.items():
         (tmp_path / file).write_bytes(content)
     called = 0
     for asked, wished, parallel in (
         ("auto", "auto", True), ("once auto", "auto", False), ("required", "required", True), ("tool now", "now", True)
     ):  # fmt: skip
-        theirs = dialect.compiled(choose_tools(ALL, wished, parallel)).begin(FAR, closes=False)
+        theirs = message_format.compiled(choose_tools(ALL, wished, parallel)).begin(FAR, closes=False)
         text = AHEAD.get(name, "Hm") + WRITTEN[name]
         script = said(tokenizer, WRITTEN[name] if wished == "required" else text, eos=False)
         with library.structure(tmp_path / held.choices[asked], tmp_path / "vocabulary.bin").begin(ENDLESS) as own:

@@ -15,7 +15,7 @@ struct SoundInput: Encodable {
     var error: String?
 }
 
-actor AudioFrontend {
+actor Listener {
     var heard = SoundInput()
     func hear(_ event: LanguageModelExecutorGenerationChannel.Event) {
         heard.entries.insert(event.entryID ?? "")
@@ -106,15 +106,15 @@ actor AudioFrontend {
         _ model: FoundationModel, _ entries: [Transcript.Entry], _ options: FoundationModels.GenerationOptions = .init(),
         tools: [Transcript.ToolDefinition] = [], schema: GenerationSchema? = nil
     ) async throws -> SoundInput {
-        let ear = AudioFrontend()
+        let listener = Listener()
         let request = LanguageModelExecutorGenerationRequest(
             transcript: Transcript(entries: entries), enabledTools: tools, schema: schema, generationOptions: options)
         let executor = FoundationExecutor(configuration: model.executorConfiguration)
         executor.prewarm(model: model, transcript: request.transcript)
         do {
-            try await executor.respond(to: request, model: model, streamingInto: .init { await ear.hear($0) })
+            try await executor.respond(to: request, model: model, streamingInto: .init { await listener.hear($0) })
         } catch {
-            var heard = await ear.heard
+            var heard = await listener.heard
             switch error as? LanguageModelError {
             case .contextSizeExceeded(let fault): heard.error = "context \(fault.contextSize) \(fault.tokenCount)"
             case .unsupportedTranscriptContent(let fault): heard.error = fault.debugDescription
@@ -123,6 +123,6 @@ actor AudioFrontend {
             }
             return heard
         }
-        return await ear.heard
+        return await listener.heard
     }
 }

@@ -32,24 +32,24 @@ from tests.runtime_py.serve.running import ASK, Running, model_of, running
 LIMITS = replace(DEFAULT_LIMITS, sessions=8)
 # 1,000 requests left 0.4 MiB of the C library's own; ten times as much is 4 KiB a request, less than an answer holds.
 GROWTH_BYTES = 4 << 20
-DESKS = {"turns": ("tiny_bundle", OneSlot), "batch": ("batched_bundle", BatchedSlots)}
+SCHEDULERS = {"turns": ("tiny_bundle", OneSlot), "batch": ("batched_bundle", BatchedSlots)}
 
 
-@pytest.fixture(scope="module", params=DESKS)
+@pytest.fixture(scope="module", params=SCHEDULERS)
 def slots(request: pytest.FixtureRequest) -> str:
-    """A row of DESKS."""
+    """A row of SCHEDULERS."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest, slots: str) -> Model:
-    return model_of(request.getfixturevalue(DESKS[slots][0]))
+    return model_of(request.getfixturevalue(SCHEDULERS[slots][0]))
 
 
 @pytest.fixture(scope="module")
 def server(model: Model, slots: str) -> Iterator[Running]:
     with running(model, limits=LIMITS) as made:
-        assert isinstance(made.hosted[0], Hosted) and isinstance(made.hosted[0].slots, DESKS[slots][1])
+        assert isinstance(made.hosted[0], Hosted) and isinstance(made.hosted[0].slots, SCHEDULERS[slots][1])
         yield made
 
 

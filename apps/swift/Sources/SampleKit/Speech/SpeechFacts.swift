@@ -1,6 +1,6 @@
 private let facts: SpeechPart = FactsFile.part("speech")
 
-/// What the model hears, as its bundle says.
+/// What the model transcribes, as its bundle says.
 public enum SpeechLimits {
     /// Samples a second of every sound.
     public static let samplingRate = facts.samplingRate

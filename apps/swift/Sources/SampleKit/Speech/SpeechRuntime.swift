@@ -25,7 +25,7 @@ struct SpeechSummary {
 /// The bundle in edgec's C++, which makes features of sounds and chooses tokens; closed with this object.
 final class SpeechRuntime {
     private let opened: OpenedSpeech
-    private var hearing: OpaquePointer { opened.hearing }
+    private var audioHandle: OpaquePointer { opened.audioHandle }
 
     init(_ bundle: CheckedBundle) async throws { opened = try await OpenedSpeech(bundle) }
 
@@ -37,11 +37,11 @@ final class SpeechRuntime {
                 try values.withUnsafeBufferPointer { buffer in
                     try checked {
                         SampleKit_audio_begin(
-                            hearing, buffer.baseAddress, Int64(buffer.count), Int64(rate), asked, $0, $1)
+                            audioHandle, buffer.baseAddress, Int64(buffer.count), Int64(rate), asked, $0, $1)
                     }
                 }
             case .wav(let file):
-                try checked { SampleKit_audio_begin_file(hearing, file.path, asked, $0, $1) }
+                try checked { SampleKit_audio_begin_file(audioHandle, file.path, asked, $0, $1) }
             }
         }
     }
@@ -50,7 +50,7 @@ final class SpeechRuntime {
     func step() throws -> SpeechStep {
         var progress: Int32 = 0
         var segment = EdgecSegment()
-        try checked { SampleKit_audio_step(hearing, &progress, &segment, $0, $1) }
+        try checked { SampleKit_audio_step(audioHandle, &progress, &segment, $0, $1) }
         switch progress {
         case Int32(EDGEC_AUDIO_SEGMENT.rawValue):
             let tokens = UnsafeBufferPointer(start: segment.tokens, count: segment.token_count).map { Int($0) }
@@ -62,7 +62,7 @@ final class SpeechRuntime {
 
     func summary() -> SpeechSummary {
         var all = EdgecAudioSummary()
-        SampleKit_audio_summary(hearing, &all)
+        SampleKit_audio_summary(audioHandle, &all)
         let language = String(cString: all.language)
         let timings = TranscriptTimings(
             sound: all.sound_s, featuresMs: all.features_ms, encodeMs: all.encode_ms, writeMs: all.write_ms)
@@ -73,7 +73,7 @@ final class SpeechRuntime {
 
     /// Read what the encoder reads, for golden vectors.
     func read(_ source: [Float]) throws {
-        try checked { SampleKit_audio_read(hearing, source, source.count, $0, $1) }
+        try checked { SampleKit_audio_read(audioHandle, source, source.count, $0, $1) }
     }
 
     /// Feed tokens at the positions from `start` on; the logits after the last one.
@@ -82,7 +82,7 @@ final class SpeechRuntime {
         var logits: UnsafePointer<Float>?
         var vocabulary = 0
         try checked {
-            SampleKit_audio_feed(hearing, fed, fed.count, Int64(start), &logits, &vocabulary, $0, $1)
+            SampleKit_audio_feed(audioHandle, fed, fed.count, Int64(start), &logits, &vocabulary, $0, $1)
         }
         return Array(UnsafeBufferPointer(start: logits, count: vocabulary))
     }

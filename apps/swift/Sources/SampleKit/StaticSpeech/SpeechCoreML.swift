@@ -4,7 +4,7 @@ import Foundation
 
 /// The artifact in Core ML, whose functions edgec's C++ calls.
 final class OpenedSpeech {
-    let hearing: OpaquePointer
+    let audioHandle: OpaquePointer
     private let model: TranscribedModel
 
     init(_ bundle: CheckedBundle) async throws {
@@ -22,7 +22,7 @@ final class OpenedSpeech {
                 vocabulary?.pointee = made.count
             }
         }
-        hearing = try EngineCall.opened { [calls] why, size in
+        audioHandle = try EngineCall.opened { [calls] why, size in
             withUnsafePointer(to: calls) {
                 SampleKit_audio_open_called(bundle.folder.path, $0, why, size)
             }
@@ -30,7 +30,7 @@ final class OpenedSpeech {
         self.model = model
     }
 
-    deinit { SampleKit_audio_close(hearing) }
+    deinit { SampleKit_audio_close(audioHandle) }
 
     /// Why a call of the artifact failed, once.
     func takeFailure() -> (any Error)? {

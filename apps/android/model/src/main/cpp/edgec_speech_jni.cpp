@@ -1,4 +1,4 @@
-// The functions of NativeEngine.kt over the engine's C interface of audio. A handle is the address of a Heard; Kotlin
+// The functions of NativeEngine.kt over the engine's C interface of audio. A handle is the address of a OpenedAudio; Kotlin
 // passes only handles that were given and have not been closed, one call at a time.
 #include "edgec_jni.h"
 
@@ -17,18 +17,18 @@ using edgec::jni::text;
 namespace {
 
 struct CloseAudio {
-  void operator()(EdgecAudio* hearing) const { edgec_audio_close(hearing); }
+  void operator()(EdgecAudio* audio) const { edgec_audio_close(audio); }
 };
 
 // A bundle with the last segment that it gave.
-struct Heard {
-  std::unique_ptr<EdgecAudio, CloseAudio> hearing;
+struct OpenedAudio {
+  std::unique_ptr<EdgecAudio, CloseAudio> audio;
   EdgecSegment segment{};
 };
 
-Heard& heard(jlong handle) {
+OpenedAudio& opened(jlong handle) {
   if (handle == 0) throw Failed{"the model is closed"};
-  return *reinterpret_cast<Heard*>(handle);
+  return *reinterpret_cast<OpenedAudio*>(handle);
 }
 
 // The name of Kotlin's exception for a sound that is refused, or null for other failures.
@@ -71,8 +71,8 @@ EDGEC_JNI(jlong, open)(JNIEnv* env, jobject, jbyteArray bundle, jbyteArray artif
   return guarded(env, [&]() -> jlong {
     const std::string folder = text(env, bundle), path = text(env, artifact);
     edgec_register_standard_operators();
-    auto made = std::make_unique<Heard>();
-    made->hearing.reset(checked([&](char* error, size_t capacity) {
+    auto made = std::make_unique<OpenedAudio>();
+    made->audio.reset(checked([&](char* error, size_t capacity) {
       return edgec_audio_open(folder.c_str(), path.c_str(), error, capacity);
     }));
     return reinterpret_cast<jlong>(made.release());
@@ -84,7 +84,7 @@ EDGEC_JNI(void, begin)(
     JNIEnv* env, jobject, jlong handle, jfloatArray samples, jint rate, jbyteArray language, jbyteArray task,
     jint timestamps, jint most) {
   guarded(env, [&] {
-    EdgecAudio* hearing = heard(handle).hearing.get();
+    EdgecAudio* audio = opened(handle).audio.get();
     if (samples == nullptr) throw Failed{"the samples are null"};
     const Asked asked(env, language, task, timestamps, most);
     const jsize count = env->GetArrayLength(samples);
@@ -93,7 +93,7 @@ EDGEC_JNI(void, begin)(
     void* values = env->GetPrimitiveArrayCritical(samples, nullptr);
     if (values == nullptr) throw Failed{"there is no memory for the samples"};
     const int status = edgec_audio_begin(
-        hearing, static_cast<const float*>(values), count, rate, &asked.options, error, sizeof error);
+        audio, static_cast<const float*>(values), count, rate, &asked.options, error, sizeof error);
     env->ReleasePrimitiveArrayCritical(samples, values, JNI_ABORT);
     check(status, error);
   });
@@ -104,11 +104,11 @@ EDGEC_JNI(void, beginFile)(
     JNIEnv* env, jobject, jlong handle, jbyteArray path, jbyteArray language, jbyteArray task, jint timestamps,
     jint most) {
   guarded(env, [&] {
-    EdgecAudio* hearing = heard(handle).hearing.get();
+    EdgecAudio* audio = opened(handle).audio.get();
     const std::string file = text(env, path);
     const Asked asked(env, language, task, timestamps, most);
     char error[edgec::jni::kErrorBytes] = "";
-    const int status = edgec_audio_begin_file(hearing, file.c_str(), &asked.options, error, sizeof error);
+    const int status = edgec_audio_begin_file(audio, file.c_str(), &asked.options, error, sizeof error);
     check(status, error);
   });
 }
@@ -116,10 +116,10 @@ EDGEC_JNI(void, beginFile)(
 // Does the next step; returns its EdgecAudioProgress.
 EDGEC_JNI(jint, step)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jint {
-    Heard& with = heard(handle);
+    OpenedAudio& with = opened(handle);
     int32_t progress = EDGEC_AUDIO_DONE;
     checked([&](char* error, size_t capacity) {
-      return edgec_audio_step(with.hearing.get(), &progress, &with.segment, error, capacity);
+      return edgec_audio_step(with.audio.get(), &progress, &with.segment, error, capacity);
     });
     return progress;
   });
@@ -128,7 +128,7 @@ EDGEC_JNI(jint, step)(JNIEnv* env, jobject, jlong handle) {
 // The tokens of the segment that the last step gave.
 EDGEC_JNI(jlongArray, tokens)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jlongArray {
-    const EdgecSegment& segment = heard(handle).segment;
+    const EdgecSegment& segment = opened(handle).segment;
     const auto count = static_cast<jsize>(segment.token_count);
     const std::vector<jlong> copy(segment.tokens, segment.tokens + segment.token_count);
     const jlongArray array = env->NewLongArray(count);
@@ -141,9 +141,9 @@ EDGEC_JNI(jlongArray, tokens)(JNIEnv* env, jobject, jlong handle) {
 // decoder; then the first timestamp's id, or -1.
 EDGEC_JNI(jdoubleArray, times)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jdoubleArray {
-    const Heard& with = heard(handle);
+    const OpenedAudio& with = opened(handle);
     EdgecAudioSummary all{};
-    edgec_audio_summary(with.hearing.get(), &all);
+    edgec_audio_summary(with.audio.get(), &all);
     const jdouble values[] = {with.segment.start_s, with.segment.end_s, all.sound_s, all.features_ms,
                               all.encode_ms,        all.write_ms,       static_cast<jdouble>(all.first_timestamp)};
     constexpr auto kCount = static_cast<jsize>(sizeof values / sizeof *values);
@@ -157,7 +157,7 @@ EDGEC_JNI(jdoubleArray, times)(JNIEnv* env, jobject, jlong handle) {
 EDGEC_JNI(jbyteArray, language)(JNIEnv* env, jobject, jlong handle) {
   return guarded(env, [&]() -> jbyteArray {
     EdgecAudioSummary all{};
-    edgec_audio_summary(heard(handle).hearing.get(), &all);
+    edgec_audio_summary(opened(handle).audio.get(), &all);
     const std::string name = all.language;
     const auto count = static_cast<jsize>(name.size());
     const jbyteArray array = env->NewByteArray(count);
@@ -169,12 +169,12 @@ EDGEC_JNI(jbyteArray, language)(JNIEnv* env, jobject, jlong handle) {
 // Reads what the encoder reads, for golden vectors.
 EDGEC_JNI(void, read)(JNIEnv* env, jobject, jlong handle, jfloatArray source) {
   guarded(env, [&] {
-    EdgecAudio* hearing = heard(handle).hearing.get();
+    EdgecAudio* audio = opened(handle).audio.get();
     if (source == nullptr) throw Failed{"the source is null"};
     std::vector<jfloat> values(static_cast<size_t>(env->GetArrayLength(source)));
     env->GetFloatArrayRegion(source, 0, static_cast<jsize>(values.size()), values.data());
     checked([&](char* error, size_t capacity) {
-      return edgec_audio_read(hearing, values.data(), values.size(), error, capacity);
+      return edgec_audio_read(audio, values.data(), values.size(), error, capacity);
     });
   });
 }
@@ -182,12 +182,12 @@ EDGEC_JNI(void, read)(JNIEnv* env, jobject, jlong handle, jfloatArray source) {
 // Feeds a token at a position; returns the logits after it.
 EDGEC_JNI(jfloatArray, feed)(JNIEnv* env, jobject, jlong handle, jlong token, jlong position) {
   return guarded(env, [&]() -> jfloatArray {
-    EdgecAudio* hearing = heard(handle).hearing.get();
+    EdgecAudio* audio = opened(handle).audio.get();
     const int64_t fed = token;
     const float* logits = nullptr;
     size_t vocabulary = 0;
     checked([&](char* error, size_t capacity) {
-      return edgec_audio_feed(hearing, &fed, 1, position, &logits, &vocabulary, error, capacity);
+      return edgec_audio_feed(audio, &fed, 1, position, &logits, &vocabulary, error, capacity);
     });
     const jfloatArray array = env->NewFloatArray(static_cast<jsize>(vocabulary));
     if (array != nullptr) env->SetFloatArrayRegion(array, 0, static_cast<jsize>(vocabulary), logits);
@@ -196,5 +196,5 @@ EDGEC_JNI(jfloatArray, feed)(JNIEnv* env, jobject, jlong handle, jlong token, jl
 }
 
 EDGEC_JNI(void, close)(JNIEnv*, jobject, jlong handle) {
-  delete reinterpret_cast<Heard*>(handle);
+  delete reinterpret_cast<OpenedAudio*>(handle);
 }

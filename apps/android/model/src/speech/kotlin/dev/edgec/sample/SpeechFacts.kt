@@ -2,7 +2,7 @@ package dev.edgec.sample
 
 private val facts = Facts.OF_MODEL.part("speech")
 
-/** What the model hears, as its bundle says. */
+/** What the model transcribes, as its bundle says. */
 object SpeechLimits {
     /** Samples a second of every sound. */
     val SAMPLING_RATE = facts.count("samplingRate")
