@@ -45,7 +45,7 @@ class Lap:
 
 
 def lap(stepper: Stepper, asked: ShownPrompt, new_tokens: int) -> Lap:
-    """Encode the images or audio that were asked about, and generate greedily from an empty cache, past any end-of-sequence token.
+    """Encode the images or audio, and generate greedily from an empty cache, past any end-of-sequence token.
 
     Raises:
         InputError: E162, no token came.
