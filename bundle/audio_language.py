@@ -18,11 +18,11 @@ AUDIO_LANGUAGE_METHODS = ("audio_encoder", "forward")
 class AudioLanguageInfo(JsonPart):
     """An artifact with the methods audio_encoder and forward: see docs/multimodal.md.
 
-    ``limits``: of forward; ``sound``: how the features of one window, the encoder's input, are made; ``stride``: frames of
-    one position of the encoder, of which ``merge`` become a row; ``rows``: tokens that a whole window takes in the
-    text, each written there as ``audio_token``; ``windows``: the most of one sound, None where the context alone
-    decides; ``whole``: silence up to the end of a window counts as sound, and the features of all windows are made
-    together; ``before`` and ``after``: tokens around a sound for which a text names no place.
+    ``limits``: of forward; ``sound``: how the features of one window, the encoder's input, are made; ``stride``:
+    frames of one position of the encoder, of which ``merge`` become a row; ``rows``: tokens that a whole window takes
+    in the text, each written there as ``audio_token``; ``windows``: the most of one sound, None where the context
+    alone decides; ``whole``: silence up to the end of a window counts as sound, and the features of all windows are
+    made together; ``before`` and ``after``: tokens around a sound for which a text names no place.
     """
 
     limits: Limits
