@@ -98,6 +98,7 @@ let excluded = [
     "Speech",
     "StaticSpeech",
     "StaticVision",
+    "Vision",
     "VisionDecoder",
 ]
 
