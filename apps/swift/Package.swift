@@ -107,6 +107,7 @@ let excluded = [
     "Speech",
     "StaticSpeech",
     "StaticVision",
+    "Vision",
     "VisionDecoder",
 ]
 

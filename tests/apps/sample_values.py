@@ -55,7 +55,7 @@ def _manifest(package: AppPackage) -> bytes:
     """The manifest, which leaves out the folders of other kinds of models, and has no bundle among its resources."""
     folders = {path.name: {file.name for file in path.iterdir()} for path in (SWIFT / "Sources" / MODULE).iterdir()}
     held = {Path(path).name for path in package.files if path.startswith(f"Sources/{MODULE}/")}
-    others = sorted(name for name, files in folders.items() if name != "Resources" and not files & held)
+    others = sorted(name for name, files in folders.items() if name != "Resources" and not files <= held)
     listed = "[\n" + "".join(f'    "{name}",\n' for name in others) + "]"
     text = _content(package, MANIFEST).decode().replace("let excluded = [String]()", f"let excluded = {listed}")
     return text.replace(', "Model.edgec"]', "]").encode()
