@@ -73,16 +73,16 @@ def _without_engine(folder: str) -> tuple[str, ...]:
         path = waiting.pop()
         if path not in found:
             found.add(path)
-            waiting += _needed(path)
+            waiting += _needed(path, (SOURCES / folder).resolve())
     return tuple(sorted(path.relative_to(SOURCES.resolve()).as_posix() for path in found))
 
 
-def _needed(path: Path) -> list[Path]:
-    """The files that a source includes, and what defines the functions of a header of another folder."""
+def _needed(path: Path, own: Path) -> list[Path]:
+    """The files that a source includes, and what defines the functions of a header outside the folder ``own``."""
     names = _INCLUDE.findall(path.read_text(encoding="utf-8"))
     places = ([folder / name for folder in (path.parent, SOURCES, SOURCES / "include")] for name in names)
     headers = [next(place.resolve() for place in each if place.is_file()) for each in places]
-    defined = (header.with_suffix(".cpp") for header in headers if header.parent != path.parent)
+    defined = (header.with_suffix(".cpp") for header in headers if header.parent != own)
     return [*headers, *(each for each in defined if each.is_file())]
 
 

@@ -16,7 +16,7 @@ from edgec.errors import ToolError
 
 JOBS = 2
 _STATUS = re.compile(r"\[(\d+)/\d+\] ")
-_OBJECT = re.compile(r"FAILED: \S*?\.dir/(\S+)\.o\b")
+_OBJECT = re.compile(r"FAILED: (?:\[code=\d+\] )?\S*?\.dir/(\S+)\.o\b")
 _LOG_LINES = 12
 # Of a shell's CXXFLAGS, LDFLAGS and the like nothing gets into a build that is kept under a key.
 _CLEAN = ("CMAKE_BUILD_TYPE", "CMAKE_CXX_FLAGS", "CMAKE_SHARED_LINKER_FLAGS", "CMAKE_EXE_LINKER_FLAGS")

@@ -170,7 +170,7 @@ def test_rules_that_the_engine_does_not_apply_are_refused(platform: str, rule: d
     with pytest.raises(InputError) as caught:
         package_of(tmp_path, platform, **rule)
     assert caught.value.code == "E755" and next(iter(rule)) in caught.value.why
-    assert next(iter(rule)) in _source("audio/speech_facts.cpp")
+    assert next(iter(rule)) in _source("audio/audio_facts.cpp")
 
 
 def test_rules_that_ask_for_nothing_are_not(tmp_path: Path) -> None:

@@ -85,14 +85,14 @@ def test_the_target_has_every_source_of_the_engine_and_the_kernels(tmp_path: Pat
 def test_the_package_names_the_target_its_headers_and_what_it_links(tmp_path: Path) -> None:
     package = package_of(tmp_path)
     manifest = text(package, "Package.swift")
-    assert f'.target(name: "{package.module}Engine")' in manifest and "cxxLanguageStandard: .cxx17" in manifest
+    assert f'let name = "{package.module}"' in manifest and "cxxLanguageStandard: .cxx17" in manifest
     assert '.headerSearchPath("edgec/include")' in manifest and "-ffp-contract=off" in manifest
-    assert '.define("EDGEC_EXECUTORCH_VERSION", to: "1.5.1")' in manifest
-    assert "backend_xnnpack" not in manifest and 'name: "kernels_optimized"' in manifest
+    assert 'let engine: String? = "1.5.1"' in manifest
+    assert "backend_xnnpack" not in manifest and 'let linked = ["executorch", "kernels_optimized"]' in manifest
     both = text(package_of(tmp_path, b"EdgecLinear XnnpackBackend"), "Package.swift")
-    assert 'name: "backend_xnnpack"' in both
+    assert '"backend_xnnpack"' in both
     quantized = package_of(tmp_path, manifest=with_operators("quantized_decomposed::embedding_byte.out"))
-    assert 'name: "kernels_quantized"' in text(quantized, "Package.swift")
+    assert '"kernels_quantized"' in text(quantized, "Package.swift")
     assert "-all_load" in text(package, f"Config/{package.module}.xcconfig")
 
 

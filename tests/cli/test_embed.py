@@ -72,7 +72,7 @@ def test_androids_target_is_the_apps(tmp_path: Path, capsys: pytest.CaptureFixtu
     arguments = ["embed", str(tmp_path / "tiny.edgec"), "--platform", "android", "--out", str(tmp_path / "kit")]
     assert run_cli([*arguments, "--target-sdk", "34"]) == 0
     assert "no Gradle build was run" in capsys.readouterr().out
-    assert "targetSdk = 34" in (tmp_path / "kit/bench/build.gradle.kts").read_text()
+    assert "edgecTargetSdk=34" in (tmp_path / "kit/gradle.properties").read_text()
 
 
 def test_a_damaged_bundle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,7 +159,7 @@ def test_the_ladder_executes_every_method_and_the_bundle_verifies(exported: Expo
     manifest = open_bundle(exported.bundle).manifest
     assert [method.name for method in manifest.methods] == ["audio_encoder", "forward"]
     executed = [rung.stage for rung in manifest.parity if "artifact" in rung.stage]
-    assert executed == ["encoder: artifact", "forward: artifact", "artifact, from features to logits"]
+    assert executed == ["audio_encoder: artifact", "forward: artifact", "artifact, from features to logits"]
     assert manifest.limits is None and manifest.audio_language is not None
     assert manifest.audio_language.audio_token == MARKS.index(exported.mark)
     assert manifest.model.family == exported.family and manifest.model.task == "audio-text-to-text"

@@ -157,7 +157,7 @@ def test_the_ladder_executes_every_method_and_the_bundle_verifies(exported: Expo
     manifest = open_bundle(exported.bundle).manifest
     assert [method.name for method in manifest.methods] == ["vision_encoder", "forward"]
     executed = [rung.stage for rung in manifest.parity if "artifact" in rung.stage]
-    assert executed == ["encoder: artifact", "forward: artifact", "artifact, from pixels to logits"]
+    assert executed == ["vision_encoder: artifact", "forward: artifact", "artifact, from pixels to logits"]
     assert manifest.limits is None and manifest.vision_language is not None
     assert manifest.vision_language.image_token == IMAGE_TOKEN and manifest.model.family == exported.family
     assert "--image" in next_commands(manifest)[0] and verify(exported.bundle).passed

@@ -157,7 +157,8 @@ def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: F
     (seen,) = read_golden(golden).functions
     assert function_fault(model, seen) is None
     assert (
-        function_fault(model, seen.model_copy(update={"method": "audio_encoder"})) == "the model has no method 'hear'"
+        function_fault(model, seen.model_copy(update={"method": "audio_encoder"}))
+        == "the model has no method 'audio_encoder'"
     )
     assert code_of(lambda: function_fault(model, seen.model_copy(update={"method": "decode"}))) == "E152"
 
@@ -188,7 +189,7 @@ def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(expo
         width = encoder.outputs[0].shape[-1]
         shapes = {tensor.name: tensor.shape for tensor in method.inputs}
         assert shapes["tokens"] == [1, tokens] and shapes["start"] == shapes["last"] == [1]
-        assert shapes["features"] == [1, tokens, width] and shapes["seen"] == [1, tokens, 1]
+        assert shapes["input_embeds"] == [1, tokens, width] and shapes["embeds_mask"] == [1, tokens, 1]
         assert ("reach" in shapes) == (images.ahead != "none")
         assert ("mrope_positions" in shapes) == (images.grid is not None)
     dtype = "float32" if manifest.format == "onnx" else "float16"
@@ -203,7 +204,7 @@ def test_the_ladder_executes_every_method_alone_and_all_from_pixels_to_logits(ex
     assert "forward: static methods" in [rung.stage for rung in rungs]
     see, text, whole = rungs[-3:]
     assert [rung.stage for rung in (see, text, whole)] == [
-        *("encoder: artifact", "forward: artifact", "artifact, from pixels to logits")
+        *("vision_encoder: artifact", "forward: artifact", "artifact, from pixels to logits")
     ]
     assert whole.reference == "transformers float32" and all("executed by" in rung.note for rung in (see, text, whole))
     # A whole chunk, one that is not full, and single tokens.
@@ -225,7 +226,7 @@ def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: F
         outputs=(text.model_copy(update={"probes": logits}),), functions=(seen.model_copy(update={"values": moved}),)
     )
     outputs, functions = replay_vectors(model, changed)
-    assert outputs.status == functions.status == "failed" and "a value of 'features' moved" in functions.detail
+    assert outputs.status == functions.status == "failed" and "a value of 'input_embeds' moved" in functions.detail
 
 
 def test_commands_know_such_a_bundle(exported: Fixed, tmp_path: Path) -> None:

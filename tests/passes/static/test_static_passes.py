@@ -57,18 +57,21 @@ def test_rows_in_the_place_of_tokens_stay_inputs_and_truth_values_become_numbers
     assert [(t.name, t.shape, t.dtype) for t in program.interface.inputs] == [
         ("tokens", (1, CHUNK), torch.int32),
         ("start", (1,), torch.int32),
-        ("features", (1, CHUNK, 4), torch.float32),
-        ("seen", (1, CHUNK, 1), torch.float32),
+        ("input_embeds", (1, CHUNK, 4), torch.float32),
+        ("embeds_mask", (1, CHUNK, 1), torch.float32),
         ("last", (1,), torch.int32),
     ]
     (compared,) = nodes_of(program.graph, aten.gt.Scalar)
-    assert compared.args[0].target == "seen"  # type: ignore[union-attr]
+    assert compared.args[0].target == "embeds_mask"  # type: ignore[union-attr]
 
 
 def with_rows(program: Program) -> Program:
     """A decoder's program that takes rows as well, and reads where they are."""
     graph, size = clone(program.graph), program.interface.inputs[0].shape[1]
-    rows = (TensorType("features", torch.float32, (1, size, 4)), TensorType("seen", torch.bool, (1, size, 1)))
+    rows = (
+        TensorType("input_embeds", torch.float32, (1, size, 4)),
+        TensorType("embeds_mask", torch.bool, (1, size, 1)),
+    )
     (last,) = [node for node in graph.graph.nodes if node.op == "placeholder" and node.target == "logit_index"]
     with graph.graph.inserting_before(last):
         _, seen = [graph.graph.placeholder(each.name) for each in rows]

@@ -20,8 +20,8 @@
 #define edgec_session_adapter SampleKit_session_adapter
 #define edgec_session_run SampleKit_session_run
 #define edgec_session_forward SampleKit_session_forward
-#define edgec_model_row_width SampleKit_model_row_width
-#define edgec_session_place_rows SampleKit_session_place_rows
+#define edgec_model_embeds_width SampleKit_model_embeds_width
+#define edgec_session_input_embeds SampleKit_session_input_embeds
 #define edgec_session_call_size SampleKit_session_call_size
 #define edgec_model_step SampleKit_model_step
 #define edgec_session_output_count SampleKit_session_output_count
