@@ -174,6 +174,7 @@ def test_the_phones_runner_computes_what_this_machine_does(name: str, tmp_path: 
     assert abs(got - np.stack(wanted)).max() < 0.05 * abs(np.stack(wanted)).max()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", ["mamba2", "mamba", "recurrent_gemma", "falcon_h1", "granitemoehybrid"])
 def test_states_that_the_models_code_tells_of_are_refused_before_tracing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -185,6 +186,7 @@ def test_states_that_the_models_code_tells_of_are_refused_before_tracing(
     assert refused.value.code == "E528"
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", ["qwen3_next", "recurrent_gemma", "minimax", "xlstm"])
 def test_a_recurrence_under_an_unknown_name_is_refused_before_tracing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
