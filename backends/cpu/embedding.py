@@ -2,7 +2,7 @@
 
     tokens -> embedding(dequantize_affine(W_int, scale))      ==>      tokens -> EdgecEmbedding(keys of W_int and scale)
 
-With edgec's linear kernels the integers lie in their layout (edgec_linear/layout.py), as the lm_head's do.
+With edgec's linear kernels the integers lie in their layout (linear/layout.py), as the lm_head's do.
 
 Otherwise the table lies in the program's named data under the hash of its bytes, in the encoding from which XNNPACK
 packs the lm_head: where both are the same integers, both delegates name the same data. Legality: float32, 8 bits with

@@ -1,6 +1,6 @@
 """A decoder's Program to a .pte for ExecuTorch's CPU runtime.
 
-captured graph -> regions of edgec's linear kernels -> delegates in their place (edgec_linear/delegate.py)
+captured graph -> regions of edgec's linear kernels -> delegates in their place (linear/delegate.py)
 -> clusters of what is left -> one XNNPACK template per kind of region -> delegates in place of the clusters
 -> torch.export -> to_edge -> convolutions to XNNPACK (convolutions.py) -> to_executorch -> bytes
 """

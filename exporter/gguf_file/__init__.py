@@ -1,1 +1,1 @@
-"""A captured decoder as a GGUF file: the way back of ``exporter/sources/gguf_*.py``."""
+"""A captured decoder as a GGUF file: the way back of ``exporter/sources/gguf``."""
