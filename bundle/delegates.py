@@ -1,7 +1,7 @@
 """Which delegates a .pte names, and which constants those of XNNPACK and of edgec's linear kernels refer to.
 
 XNNPACK's blob is a header, a flatbuffer with the graph and, in older artifacts, constant bytes. Only four tables of the
-flatbuffer are read (executorch/backends/cpu/serialization/schema.fbs), by hand: its Python readers are not in the
+flatbuffer are read (executorch/backends/xnnpack/serialization/schema.fbs), by hand: its Python readers are not in the
 ExecuTorch wheel, and decompiling with flatc writes numbers that are not JSON.
 
 edgec's delegate is text, written by ``backends/cpu/linear/text.py`` and read on the device by

@@ -18,9 +18,9 @@ set(source "${EXECUTORCH_ROOT}")
 if(NOT source)
   include(FetchContent)
   set(submodules third-party/flatbuffers third-party/flatcc third-party/gflags third-party/json
-    backends/cpu/third-party/FXdiv backends/cpu/third-party/cpuinfo backends/cpu/third-party/pthreadpool)
+    backends/xnnpack/third-party/FXdiv backends/xnnpack/third-party/cpuinfo backends/xnnpack/third-party/pthreadpool)
   if(EDGEC_XNNPACK)
-    list(APPEND submodules backends/cpu/third-party/XNNPACK backends/cpu/third-party/FP16)
+    list(APPEND submodules backends/xnnpack/third-party/XNNPACK backends/xnnpack/third-party/FP16)
   endif()
   FetchContent_Declare(executorch
     GIT_REPOSITORY https://github.com/pytorch/executorch
