@@ -88,6 +88,7 @@ def work(job: Mapping[str, Any]) -> list[Measured]:
     """Measure all loads of a job."""
     import edgec
     from edgec.bundle.folder import open_bundle
+    from edgec.runtime_py.serve.slot_schedulers import BatchedSlots
 
     model, measured = edgec.load(open_bundle(Path(job["artifact"]), check_files=False), job["threads"]), []
     for fields in job["loads"]:
