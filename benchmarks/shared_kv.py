@@ -21,7 +21,7 @@ from benchmarks.harness.models import Q8L, QWEN3, SEED, SMOL, TINY, Model, write
 from benchmarks.harness.subjects import EQUAL
 
 if TYPE_CHECKING:
-    from edgec.exporter.recipes.recipe import Recipe, with_changes
+    from edgec.exporter.recipes.recipe import Recipe
 
 MODELS = {model.name: model for model in (SMOL, QWEN3, Q8L, TINY)}
 BOUNDARY, SLACK, SIZE_TOLERANCE = 0.625, 0.03, 0.03
@@ -93,6 +93,7 @@ class Row:
 def measure(model: Model, build: Path, prompt: int, threads: int, rounds: int = ROUNDS) -> Row:
     """Export both ways, then measure them in turns."""
     from edgec.exporter.recipes.file import load_recipe
+    from edgec.exporter.recipes.recipe import with_changes
     from edgec.ir.kv_donors import kept_layers
 
     config = write_config(model, build / model.name)
