@@ -22,10 +22,10 @@ from edgec.runtime_py.audio_language.model import Audio
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.decoding.arguments import check_ids
 from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.decoding.sampling import Sampler
 from edgec.runtime_py.decoding.stepper import check_context
-from edgec.runtime_py.decoding.token_ids import check_ids
 from edgec.runtime_py.encoder_decoder.model import Reading
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.engines.choice import engine_for

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from edgec.apps.embed.reply_facts import ReplyFacts
-from edgec.apps.embed.reply_values import frame_marks, text_arguments
+from edgec.apps.embed.reply_values import frame_marks, tool_values
 from edgec.bundle.notations import CallForm, CallWriting, ThinkingForm
 
 
@@ -19,7 +19,7 @@ def notation_facts(facts: ReplyFacts) -> str:
         stated["thinking"] = _thinking(facts.thinking, facts.open_tokens, facts.close_tokens)
     if facts.calls is not None:
         stated["calls"] = _calls(facts.calls)
-        stated["tools"] = {tool.name: text_arguments(tool) for tool in facts.tools}
+        stated["tools"] = tool_values(facts.tools)
     return json.dumps(stated)
 
 

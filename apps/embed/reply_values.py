@@ -77,11 +77,10 @@ def frame_marks(frame: Frame) -> list[str]:
 
 def tool_values(tools: Sequence[Tool]) -> Mapping[str, list[str]]:
     """The names of the tools, each with the arguments that are texts by its schema."""
-    return {tool.name: text_arguments(tool) for tool in tools}
+    return {tool.name: _texts(tool) for tool in tools}
 
 
-def text_arguments(tool: Tool) -> list[str]:
-    """The arguments of a tool that are texts by its schema."""
+def _texts(tool: Tool) -> list[str]:
     properties: Any = tool.parameters.get("properties", {})
     held = properties.items() if isinstance(properties, dict) else ()
     return [name for name, schema in held if isinstance(schema, dict) and schema.get("type") == "string"]

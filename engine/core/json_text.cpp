@@ -6,46 +6,16 @@
 #include <optional>
 
 #include "plain_failure.h"
+#include "utf8.h"
 
 namespace edgec::engine {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n", kDigits = "0123456789", kNumberLetters = "+-.0123456789eE";
 constexpr size_t kMostNumberLetters = 40, kMostNaturalDigits = 16, kMostDepth = 64;
-constexpr uint32_t kFirstHigh = 0xd800, kFirstLow = 0xdc00, kAfterLow = 0xe000, kBeyondUnits = 0x10000;
-constexpr uint32_t kMostCharacter = 0x10ffff;
+constexpr uint32_t kFirstHigh = kFirstSurrogate, kFirstLow = 0xdc00;
 // What follows a backslash, and what it stands for.
 constexpr std::string_view kEscapes = "\"\\/bfnrt", kEscaped = "\"\\/\b\f\n\r\t";
-
-bool is_surrogate(uint32_t unit) { return unit >= kFirstHigh && unit < kAfterLow; }
-
-// The character at the beginning of `text`, which is shortened by it; none where it is not UTF-8.
-std::optional<uint32_t> next_character(std::string_view& text) {
-  const auto first = static_cast<uint8_t>(text[0]);
-  const size_t length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, kBeyondUnits};
-  if (length == 0 || text.size() < length) return std::nullopt;
-  uint32_t value = length == 1 ? first : first & (0x7f >> length);
-  for (size_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<uint8_t>(text[i]);
-    if (byte >> 6 != 2) return std::nullopt;
-    value = value << 6 | (byte & 0x3f);
-  }
-  if (value < kLeast[length] || value > kMostCharacter || is_surrogate(value)) return std::nullopt;
-  text.remove_prefix(length);
-  return value;
-}
-
-void append_utf8(std::string& text, uint32_t character) {
-  if (character < 0x80) {
-    text += static_cast<char>(character);
-    return;
-  }
-  const int more = character < 0x800 ? 1 : character < kBeyondUnits ? 2 : 3;
-  constexpr uint32_t kMarks[] = {0, 0xc0, 0xe0, 0xf0};
-  text += static_cast<char>(kMarks[more] | character >> (6 * more));
-  for (int left = more - 1; left >= 0; --left) text += static_cast<char>(0x80 | (character >> (6 * left) & 0x3f));
-}
 
 void append_escaped(std::string& text, uint32_t unit) {
   char written[12];
@@ -152,7 +122,7 @@ uint32_t JsonText::escaped_character() {
   if (high >= kFirstLow || rest_.substr(0, 2) != "\\u") refuse("half a character");
   rest_.remove_prefix(2);
   const uint32_t low = escaped_unit();
-  if (low < kFirstLow || low >= kAfterLow) refuse("half a character");
+  if (low < kFirstLow || low >= kAfterSurrogates) refuse("half a character");
   return kBeyondUnits + ((high - kFirstHigh) << 10 | (low - kFirstLow));
 }
 
@@ -162,14 +132,14 @@ std::string JsonText::string() {
   while (!rest_.empty() && rest_[0] != '"') {
     if (static_cast<uint8_t>(rest_[0]) < 0x20) refuse("a string with control characters");
     if (rest_[0] != '\\') {
-      append_utf8(value, character());
+      append_character(value, character());
       continue;
     }
     const char kind = rest_.size() > 1 ? rest_[1] : '\0';
     const size_t known = kEscapes.find(kind);
     if (known == std::string_view::npos && kind != 'u') refuse("an unknown escape");
     rest_.remove_prefix(2);
-    append_utf8(value, kind == 'u' ? escaped_character() : static_cast<uint8_t>(kEscaped[known]));
+    append_character(value, kind == 'u' ? escaped_character() : static_cast<uint8_t>(kEscaped[known]));
   }
   if (rest_.empty()) refuse("a string without an end");
   rest_.remove_prefix(1);

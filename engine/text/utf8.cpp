@@ -6,22 +6,12 @@
 namespace edgec::text {
 namespace {
 
-constexpr uint32_t kFirstHalf = 0xd800, kAfterHalves = 0xe000;
-// The least code point of a character of so many bytes.
-constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-
 bool continues(char byte) { return (static_cast<uint8_t>(byte) & 0xc0) == 0x80; }
-
-// The bytes of the character that begins with `byte`; 0 where none does.
-size_t length_of(char byte) {
-  const auto first = static_cast<uint8_t>(byte);
-  return first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
-}
 
 }  // namespace
 
 uint32_t first_character(std::string_view text, size_t& bytes) {
-  bytes = std::min(std::max<size_t>(length_of(text[0]), 1), text.size());
+  bytes = std::min(std::max<size_t>(engine::utf8_length(text[0]), 1), text.size());
   const auto first = static_cast<uint8_t>(text[0]);
   uint32_t value = bytes == 1 ? first : first & (0x7f >> bytes);
   for (size_t i = 1; i < bytes; ++i) value = value << 6 | (static_cast<uint8_t>(text[i]) & 0x3f);
@@ -30,27 +20,9 @@ uint32_t first_character(std::string_view text, size_t& bytes) {
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const size_t length = length_of(text[0]);
-    if (length == 0 || text.size() < length) return false;
-    if (!std::all_of(text.begin() + 1, text.begin() + static_cast<ptrdiff_t>(length), continues)) return false;
-    size_t bytes = 0;
-    const uint32_t value = first_character(text, bytes);
-    if (value < kLeast[length] || value > kMostCharacter) return false;
-    if (value >= kFirstHalf && value < kAfterHalves) return false;
-    text.remove_prefix(length);
+    if (!engine::next_character(text)) return false;
   }
   return true;
-}
-
-void append_character(std::string& text, uint32_t character) {
-  if (character < 0x80) {
-    text += static_cast<char>(character);
-    return;
-  }
-  const int more = character < kLeast[3] ? 1 : character < kLeast[4] ? 2 : 3;
-  constexpr uint32_t kMarks[] = {0, 0xc0, 0xe0, 0xf0};
-  text += static_cast<char>(kMarks[more] | character >> (6 * more));
-  for (int left = more - 1; left >= 0; --left) text += static_cast<char>(0x80 | (character >> (6 * left) & 0x3f));
 }
 
 size_t count_characters(std::string_view text) {

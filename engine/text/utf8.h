@@ -3,20 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
+
+#include "core/utf8.h"
 
 namespace edgec::text {
 
-constexpr uint32_t kMostCharacter = 0x10ffff;
+using engine::append_character;
+using engine::kMostCharacter;
 
 // Whether a text is UTF-8: no half characters, none longer than it has to be.
 bool is_utf8(std::string_view text);
 
 // The code point at the beginning of a text that is UTF-8 and not empty, and how many bytes it has.
 uint32_t first_character(std::string_view text, size_t& bytes);
-
-void append_character(std::string& text, uint32_t character);
 
 // How many code points there are in a text, whatever its bytes are.
 size_t count_characters(std::string_view text);

@@ -12,8 +12,8 @@ from edgec.bundle.end_tokens import end_tokens
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
+from edgec.runtime_py.decoding.arguments import stop_strings
 from edgec.runtime_py.decoding.sampling import Sampling
-from edgec.runtime_py.decoding.token_ids import stop_strings
 from edgec.runtime_py.generation.generate import GenerationRequest
 from edgec.runtime_py.messages.message_format import MessageFormat
 from edgec.runtime_py.structured.refusals import unsuited

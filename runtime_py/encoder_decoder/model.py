@@ -12,7 +12,7 @@ from edgec.bundle.encoding import token_ids
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.generation_arguments import GenerationArguments
 from edgec.runtime_py.answers.tokenized import Tokenized
-from edgec.runtime_py.decoding.token_ids import check_ids
+from edgec.runtime_py.decoding.arguments import check_ids
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession, encoder_decoder_info
 from edgec.runtime_py.encoder_decoder.transcription import (
     ShowSegment,

@@ -1,1 +1,1 @@
-"""Text from a decoder: steps, sampling, stops, streams."""
+"""The loop that writes a text from a decoder, and the calls of tools in it."""

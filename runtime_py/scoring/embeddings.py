@@ -12,7 +12,7 @@ from edgec.bundle.sentence_prompts import NO_PROMPTS, READ_ONLY, SentencePrompts
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.tokenized import Tokenized
-from edgec.runtime_py.decoding.token_ids import check_ids
+from edgec.runtime_py.decoding.arguments import check_ids
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.functions.function import Function
 

@@ -10,8 +10,8 @@ from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.limited_json import parse_json
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.decoding.arguments import check_ids
 from edgec.runtime_py.decoding.stepper import check_context
-from edgec.runtime_py.decoding.token_ids import check_ids
 from edgec.runtime_py.generation.generate import GenerationRequest, ReplyParser
 from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.model import Model

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from edgec.errors import InputError
+from edgec.runtime_py.decoding.arguments import check_ids, stop_strings
 from edgec.runtime_py.decoding.sampling import Sampling
-from edgec.runtime_py.decoding.token_ids import check_ids, stop_strings
 from edgec.runtime_py.generation.generate import GenerationRequest
 from edgec.runtime_py.model import Model, load
 
