@@ -107,7 +107,7 @@ OPERATOR = torch.ops.edgec.attention.default
 
 
 LAYER = "edgec_layer"
-SPAN_END = "reach"
+SPAN_END = "span_end"
 """The input with the last position that each token sees, where that is not its own: attention's ``positions`` then."""
 
 

@@ -57,3 +57,11 @@ def test_a_header_that_lacks_an_include_is_named(tmp_path: Path) -> None:
     header = tmp_path / "lacking.h"
     header.write_text("#pragma once\ninline std::string text;\n")
     assert "std" in _refused(header, NATIVE)
+
+
+@pytest.mark.parametrize("header", sorted((SOURCES / "include" / "edgec").glob("*.h")), ids=lambda path: path.name)
+def test_a_public_header_is_c_and_needs_no_search_path(header: Path) -> None:
+    """Apps' modules, Swift's among them, name it by its place: nothing tells them where the others are."""
+    line = [str(find_compiler(NATIVE)), "-fsyntax-only", "-x", "c", "-std=c99", "-Werror", "-"]
+    given = f'#include "{header}"\n'
+    assert subprocess.run(line, input=given, capture_output=True, text=True, check=False).stderr == ""

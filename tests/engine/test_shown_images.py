@@ -52,7 +52,7 @@ def test_the_runner_says_about_images_what_python_says(each: tuple[str, str], tm
         given = ("--bundle", bundle, *shown(tmp_path, images), "--tokens", listed(prompt), *words)
         _, seen, said = run_runner(*given)
         assert said["tokens"][: len(wanted)] == list(wanted) and said["prompt_tokens"] == len(prompt)
-        assert seen["event"] == "seen" and min(seen["prepare_ms"], seen["encode_ms"]) > 0
+        assert seen["event"] == "images" and min(seen["prepare_ms"], seen["encode_ms"]) > 0
         assert [(each["width"], each["height"]) for each in seen["images"]] == [image.size for image in images]
     if each[0] == "paligemma":
         assert "images only" in refusal("--bundle", bundle, "--tokens", "8,9,10", *words)

@@ -190,7 +190,7 @@ def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(expo
         shapes = {tensor.name: tensor.shape for tensor in method.inputs}
         assert shapes["tokens"] == [1, tokens] and shapes["start"] == shapes["last"] == [1]
         assert shapes["input_embeds"] == [1, tokens, width] and shapes["embeds_mask"] == [1, tokens, 1]
-        assert ("reach" in shapes) == (images.ahead != "none")
+        assert ("span_end" in shapes) == (images.ahead != "none")
         assert ("mrope_positions" in shapes) == (images.grid is not None)
     dtype = "float32" if manifest.format == "onnx" else "float16"
     assert {state.dtype for state in manifest.states} == {dtype}

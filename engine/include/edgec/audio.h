@@ -8,7 +8,7 @@
 //     edgec_audio_open -> edgec_audio_begin -> edgec_audio_step ... -> edgec_audio_summary -> edgec_audio_close
 #pragma once
 
-#include "edgec/engine.h"
+#include "engine.h"
 
 #if defined(__cplusplus)
 extern "C" {

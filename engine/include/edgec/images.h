@@ -13,7 +13,7 @@
 // next call for it.
 #pragma once
 
-#include "edgec/vision.h"
+#include "vision.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -5,7 +5,7 @@
 // returns are valid until its next call. A handle belongs to one thread at a time.
 #pragma once
 
-#include "edgec/engine.h"
+#include "engine.h"
 
 #if defined(__cplusplus)
 extern "C" {

@@ -23,7 +23,7 @@
 // zero that their length does not count.
 #pragma once
 
-#include "edgec/engine.h"
+#include "engine.h"
 
 #if defined(__cplusplus)
 extern "C" {

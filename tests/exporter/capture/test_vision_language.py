@@ -59,5 +59,5 @@ def test_rows_for_the_first_layers_lie_behind_each_row(tmp_path: Path) -> None:
     _, made = captured("qwen3_vl", tmp_path)
     sizes = {tensor.name: tensor.shape for tensor in made["forward"].interface.inputs}
     # One row that replaces the embedding, and one for each of two layers.
-    assert made["vision_encoder"].interface.outputs[0].shape == (20, 96) and sizes["features"][-1] == 96
+    assert made["vision_encoder"].interface.outputs[0].shape == (20, 96) and sizes["input_embeds"][-1] == 96
     assert sizes["mrope_positions"][0] == 3
