@@ -9,10 +9,10 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from edgec.bundle.entry_points import Limits, SoundInfo
+from edgec.bundle.entry_points import FORWARD, Limits, SoundInfo
 from edgec.bundle.part import JsonPart, JsonSize, TokenId
 
-AUDIO_LANGUAGE_METHODS = ("audio_encoder", "forward")
+AUDIO_LANGUAGE_METHODS = ("audio_encoder", FORWARD)
 
 
 class AudioLanguageInfo(JsonPart):

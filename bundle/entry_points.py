@@ -12,11 +12,15 @@ from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize
 
 Ahead = Literal["none", "image", "prompt"]
 """What sees ahead: nothing, the rows of an image, all of a prompt with images."""
-ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
+FORWARD, FORWARD_ROWS = "forward", "forward_rows"
+"""The method of a model that has one, and a decoder's of text alone, which says logits of several positions.
+
+Beside the latter, ``forward`` is for ExecuTorch's own runner: see backends/cpu/text_runner.py."""
+ENCODER_DECODER_METHODS = ("encode", "cross", FORWARD)
 STATIC_ENCODER_DECODER_METHODS = ("encode", "cross", "prefill", "decode")
 """Where shapes are fixed."""
 VISION_ENCODER = "vision_encoder"
-VISION_LANGUAGE_METHODS = (VISION_ENCODER, "forward")
+VISION_LANGUAGE_METHODS = (VISION_ENCODER, FORWARD)
 STATIC_VISION_LANGUAGE_METHODS = (VISION_ENCODER, "prefill", "decode")
 """Where shapes are fixed."""
 _MOST_SOUND = 1 << 26

@@ -42,6 +42,8 @@ class Rung(JsonPart):
     passed: bool
     first_diverging_layer: int | None = None
     note: str = ""
+    # Tokens are compared as text: what wrote them tells nobody its logits.
+    in_words: bool = Field(default=False, exclude_if=lambda value: not value)
     # How the stage's values fit the range of its numbers, in words, where it has one: float16 or fixed point.
     values: str = Field(default="", exclude_if=lambda value: not value)
 

@@ -23,6 +23,7 @@ from edgec.bundle.delegates import (
     packed_texts,
     read_xnnpack_blob,
 )
+from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
@@ -281,21 +282,35 @@ class DelegateCall:
     constants: tuple[BlobConstant, ...] | None = None
 
 
-def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int], DelegateCall]:
-    """What each instruction of a method calls, by (chain, instruction).
+def method_names(artifact: Path) -> tuple[str, ...]:
+    """The names of a program's methods, those that only say constants among them.
 
     Raises:
         InputError: E139, the file is not an ExecuTorch program.
     """
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return dict(_calls(_parse(data)[1], method))
+            return tuple(plan.name for plan in _parse(data)[1].program.execution_plan)
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise _unreadable(artifact, error) from error
 
 
-def _calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], DelegateCall]]:
-    plan = next(plan for plan in pieces.program.execution_plan if plan.name == method)
+def read_calls(artifact: Path) -> dict[tuple[int, int], DelegateCall]:
+    """What each instruction of the method that edgec calls does, by (chain, instruction).
+
+    Raises:
+        InputError: E139, the file is not an ExecuTorch program.
+    """
+    try:
+        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return dict(_calls(_parse(data)[1]))
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise _unreadable(artifact, error) from error
+
+
+def _calls(pieces: _Pieces) -> Iterator[tuple[tuple[int, int], DelegateCall]]:
+    plans = {plan.name: plan for plan in pieces.program.execution_plan}
+    plan = plans.get(FORWARD_ROWS) or plans[FORWARD]
     for chain, steps in enumerate(plan.chains):
         for index, step in enumerate(steps.instructions):
             kernel, delegate = (getattr(step.instr_args, name, None) for name in ("op_index", "delegate_index"))

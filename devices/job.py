@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def bench_prompt(count: int, vocab_size: int) -> list[int]:
 
 
 def vocab_size(bundle: Bundle) -> int:
-    """The vocabulary size of a bundle's model: logits per position of ``forward``, or else of its first method."""
+    """The vocabulary size of a bundle's model: logits per position of a decoder's method, or else of its first."""
     methods = bundle.manifest.methods
-    return int(next((m for m in methods if m.name == "forward"), methods[0]).outputs[0].shape[-1])
+    return int(next((m for m in methods if m.name in (FORWARD, FORWARD_ROWS)), methods[0]).outputs[0].shape[-1])
 
 
 def job_from_json(fields: Mapping[str, Any]) -> Job:

@@ -26,6 +26,8 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.provenance import EXECUTION, source_digest
 from edgec.exporter.report.reading import NextTokens, next_tokens
 from edgec.exporter.request import ExportRequest, request_inputs
+from edgec.exporter.runners.text_llm import FIX as RUNNER_FIX
+from edgec.exporter.runners.text_llm import text_runner_rung
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
@@ -87,6 +89,10 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         sizes = (request.limits.context, request.spec.vocab_size)
         rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes, rewrite.noise))
         ladder.gate(rungs, FIX)
+    own_runner = text_runner_rung(artifact, facts.operators, request) if request.form.laid_out else None
+    if own_runner is not None:
+        rungs = (*rungs, own_runner)
+        ladder.gate(rungs, RUNNER_FIX)
     sample = _sample(request, artifact, rewrite.text)
     said, stored = _said(request, facts, logits), tuple(rewrite.stored)
     return CompiledModel(artifact, facts, rungs, said, sample, rewrite.noise, stored, rewrite.judged_on, rewrite.wider)

@@ -17,6 +17,7 @@ import pytest
 from edgec import free_memory
 from edgec.exporter.resolve import emulation
 from edgec.runtime_py.engines import threads as engine_threads
+from edgec.runtime_py.runners import text_llm
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = ROOT / "build" / "runner"
@@ -82,6 +83,14 @@ def no_emulation() -> Iterator[None]:
     """No export of a test runs the phone's kernels under qemu unless it asks to, whatever is compiled here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emulation, "AUTOMATIC", 0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_other_runners() -> Iterator[None]:
+    """No export of a test starts ExecuTorch's own runner, a process of six seconds, unless it asks to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_llm, "AUTOMATIC", False)
         yield
 
 

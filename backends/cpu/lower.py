@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, ExecutorchProgramManager
@@ -39,6 +39,7 @@ from edgec.backends.cpu.rewrites.recurrent_layers import read_recurrent_integers
 from edgec.backends.cpu.rewrites.slopes import write_out_slopes
 from edgec.backends.cpu.rewrites.static_ranges import write_out_channels
 from edgec.backends.cpu.rewrites.tanh_gelu import write_out_tanh_gelus
+from edgec.backends.cpu.text_runner import RunnerFacts, with_last_logits
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.bundle.findings import Delegation
 from edgec.free_memory import return_free_memory
@@ -115,6 +116,7 @@ def lower_methods(
     progress: LoweringProgress = lambda stage, done, total: None,
     block_rows: BlockRows | None = None,
     shelf: Path | None = None,
+    runner: RunnerFacts | None = None,
 ) -> Lowered:
     """Lower several programs to the methods of one artifact, which share equal constants.
 
@@ -123,6 +125,7 @@ def lower_methods(
         progress: told how far lowering is.
         block_rows: as in `lower`.
         shelf: a folder where large matrices lie until the artifact is written (shelf.py); None: in memory.
+        runner: what ExecuTorch's runner of language models is told (text_runner.py); None: it cannot run them.
     """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
@@ -132,11 +135,13 @@ def lower_methods(
     where = _Where(progress, block_rows, shelf)
     parts = {name: _with_delegates(program, own, where) for name, program in programs.items()}
     progress("emit", 0, 1)
-    made, further = _emit({name: (part.graph, programs[name].interface) for name, part in parts.items()})
+    methods = {name: (part.graph, programs[name].interface) for name, part in parts.items()}
+    methods = with_last_logits(methods) if runner else methods
+    made, further = _emit(methods, runner.constants if runner else {})
     parts = {name: part.with_convolutions(further.get(name)) for name, part in parts.items()}
-    emitted = {name: made.exported_program(name) for name in parts}
+    emitted = {name: made.exported_program(name) for name in methods}
     operators = sorted({operator for one in emitted.values() for operator in _operators(one.graph_module)})
-    offsets = {name: offset for one in emitted.values() for name, offset in _state_offsets(one).items()}
+    offsets = {name: offset for method in parts for name, offset in _state_offsets(emitted[method]).items()}
     stored = {name: part.stored for name, part in parts.items()}
     return Lowered(made.write_to_file, _report(list(parts.values())), tuple(operators), stored, offsets)
 
@@ -260,7 +265,7 @@ def _templates(
 
 
 def _emit(
-    methods: Mapping[str, tuple[GraphModule, Interface]],
+    methods: Mapping[str, tuple[GraphModule, Interface]], constants: Mapping[str, Any]
 ) -> tuple[ExecutorchProgramManager, Mapping[str, LoweredWorks]]:
     """Emit the program with states in a separate memory arena, which a runtime can save and restore as one block.
 
@@ -269,7 +274,7 @@ def _emit(
     """
     exported = {name: reexport(graph, interface) for name, (graph, interface) in methods.items()}
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
-    edge, convolving = to_edge_with_convolutions(exported, config)
+    edge, convolving = to_edge_with_convolutions(exported, config, constants)
     works = {name: lowered_works(edge.exported_program(name).graph_module, 0) for name in convolving}
     put_experts_last(edge)
     emitted = edge.to_executorch(

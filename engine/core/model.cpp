@@ -34,6 +34,16 @@ executorch::runtime::MethodMeta meta_of(const Program& program, const std::strin
   return meta.get();
 }
 
+// The method that a decoder's runtime calls. Beside it, `forward` is for ExecuTorch's own runner.
+std::string called_method(const Program& program) {
+  const std::string rows = "forward_rows";
+  for (size_t i = 0; i < program.num_methods(); ++i) {
+    const auto name = program.get_method_name(i);
+    if (name.ok() && rows == name.get()) return rows;
+  }
+  return "forward";
+}
+
 int64_t planned_bytes(const executorch::runtime::MethodMeta& meta, size_t arena) {
   if (arena >= meta.num_memory_planned_buffers()) return 0;
   const auto bytes = meta.memory_planned_buffer_size(arena);
@@ -52,7 +62,7 @@ int64_t last_size(const executorch::runtime::MethodMeta& meta, size_t input) {
   return tensor.ok() && tensor->sizes().size() > 0 ? tensor->sizes()[tensor->sizes().size() - 1] : 0;
 }
 
-// Whether the method is a decoder's: forward(tokens [1, S], positions [S], ..., rows [K]). Between positions and rows lie
+// Whether the method is a decoder's: (tokens [1, S], positions [S], ..., rows [K]). Between positions and rows lie
 // an encoder's keys and values, where the decoder has one.
 bool takes_tokens(const executorch::runtime::MethodMeta& meta) {
   constexpr size_t kFewest = 3;
@@ -65,9 +75,9 @@ bool takes_tokens(const executorch::runtime::MethodMeta& meta) {
 }  // namespace
 
 Model::Model(const std::string& artifact, const std::string& method, const std::string& packed_path)
-    : method_(method),
-      artifact_(artifact),
+    : artifact_(artifact),
       program_(parsed(artifact_)),
+      method_(method.empty() ? called_method(program_) : method),
       scratch_(shares_scratch() ? planned_bytes(meta(), kScratchArena) : 0),
       laid_out_(packed_path, artifact_) {
   require_known_isa();

@@ -27,7 +27,8 @@ constexpr size_t kStateArena = 1;
 
 class Model {
  public:
-  // Throws Failure when ExecuTorch refuses the artifact. `packed_path` may be empty: pack in memory.
+  // Throws Failure when ExecuTorch refuses the artifact. `method` may be empty: a decoder's forward_rows, or else
+  // forward. `packed_path` may be empty: pack in memory.
   Model(const std::string& artifact, const std::string& method, const std::string& packed_path);
   ~Model();
 
@@ -63,9 +64,9 @@ class Model {
   // The runs of the artifact that the kernels read, one after the other.
   std::vector<Run> matrix_runs() const;
 
-  std::string method_;
   MappedFile artifact_;
   executorch::runtime::Program program_;
+  std::string method_;
   Arena scratch_;
   LaidOutFile laid_out_;
   NotedMatrices matrices_;

@@ -111,7 +111,7 @@ ModelHandle opened(const Options& options) {
   if ((info.max_tokens == 0) != options.embed) {
     throw std::runtime_error(
         options.embed ? "--embed: the method is a decoder's, and makes no vectors of texts"
-                      : "the method is not a decoder's: forward(tokens, positions, logit_index)");
+                      : "the method is not a decoder's: forward_rows(tokens, positions, logit_index)");
   }
   std::cout << "{\"event\":\"loaded\",\"load_ms\":" << static_cast<double>(info.load_ns) / kNsPerMs
             << ",\"packed\":\"" << kPackedNames[info.packed] << "\",\"packed_bytes\":" << info.packed_bytes

@@ -18,7 +18,7 @@ const char* const kUsage =
     "  --model FILE       a program alone; its weights are packed into the file --packed\n"
     "  --packed PATH      packed weights, written once and mapped later; without it they are packed in memory.\n"
     "                     A missing folder is made\n"
-    "  --method NAME      entry point (forward)\n"
+    "  --method NAME      entry point (forward_rows, else forward)\n"
     "  --threads N        CPU threads (the device's fast cores)\n"
     "  --cpus LIST        stay on these CPUs, e.g. 4,5,6,7 (all that the system allows)\n"
     "  --context N        positions of the KV cache, for --model; a bundle states its own\n"

@@ -13,7 +13,7 @@ struct Options {
   std::string bundle;    // folder NAME.edgec; or
   std::string artifact;  // a program alone
   std::string packed;    // file of packed weights, or the folder for them with a bundle; empty: packed in memory
-  std::string method = "forward";
+  std::string method;  // empty: a decoder's forward_rows, or else forward
   std::string page_cache;  // "drop" or "fill": what happens to the artifact and its packed weights before the load
   std::string adapter;  // file that `edgec adapter` wrote; empty: none
   std::string schema;  // name of a schema in the bundle that constrains generated texts; empty: none

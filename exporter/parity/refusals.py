@@ -80,6 +80,8 @@ def _where(rung: Rung, *, lost: bool) -> str:
 
 
 def _why(rung: Rung) -> str:
+    if rung.in_words:
+        return rung.note if rung.top1_agreement is None else f"{rung.top1_agreement:.0%} of {rung.positions} tokens"
     parts = [f"{name} {_shown(_figure(rung, name))} (budget {limit:.3g})" for name, limit in rung.budget.items()]
     where = f"over {rung.positions} positions" if rung.top1_agreement is not None else "on the example inputs"
     return "; ".join(filter(None, [f"{', '.join(parts)} {where}", rung.values]))

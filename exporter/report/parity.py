@@ -19,8 +19,9 @@ def parity(manifest: Manifest) -> str:
         "<p>Every stage is executed and compared with the one named under it. A dot is what was measured, the vertical "
         "line is the budget; the axes are logarithmic, and an exact 0 lies at the left edge.</p>"
     )
-    relative = [(rung, _relative(rung), _relative_budget(rung)) for rung in rungs]
-    divergence = [(rung, rung.kl_mean, rung.budget.get("kl_mean")) for rung in rungs]
+    measured = [rung for rung in rungs if not rung.in_words]
+    relative = [(rung, _relative(rung), _relative_budget(rung)) for rung in measured]
+    divergence = [(rung, rung.kl_mean, rung.budget.get("kl_mean")) for rung in measured]
     return section(
         "Parity ladder",
         intro,

@@ -72,8 +72,8 @@ def _cells(rung: Rung) -> tuple[str, ...]:
     return (
         rung.stage,
         rung.reference.split()[0],
-        _number(rung.max_abs),
-        "" if rung.top1_agreement is None else with_error(rung),
+        "" if rung.in_words else _number(rung.max_abs),
+        "" if rung.top1_agreement is None or rung.in_words else with_error(rung),
         "" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
         result,
     )

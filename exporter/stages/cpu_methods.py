@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from edgec.bundle.entry_points import Limits
+from edgec.bundle.entry_points import FORWARD_ROWS, Limits
+from edgec.bundle.generation_config import GenerationConfig
 from edgec.bundle.predictor import DRAFT, PredictorInfo
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
@@ -20,10 +21,8 @@ from edgec.ir.program import Program
 if TYPE_CHECKING:
     from edgec.backends.cpu.linear.layout import BlockRows
     from edgec.backends.cpu.lower import Lowered
+    from edgec.backends.cpu.text_runner import RunnerFacts
     from edgec.backends.static_artifact import LoweringProgress
-
-FORWARD: Final = "forward"
-"""The method that decodes tokens, of a model that has several as of one that has no other."""
 
 
 def lower_to_folder(programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress) -> None:
@@ -47,7 +46,7 @@ def write_lowered(programs: Mapping[str, Program], request: ExportRequest, folde
     begins = {"lower": 0.0, "emit": 0.5}
     tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
     with TemporaryDirectory(dir=folder) as shelf:
-        lowered = lower_methods(programs, tell, block_rows(request), Path(shelf))
+        lowered = lower_methods(programs, tell, block_rows(request), Path(shelf), runner_facts(request))
         with (folder / ARTIFACT).open("wb") as stream:
             lowered.write(stream)
     read_back = check_stored_weights(folder / ARTIFACT, programs, lowered.stored_by_method)
@@ -61,6 +60,17 @@ def block_rows(request: ExportRequest) -> BlockRows | None:
     from edgec.backends.cpu.linear.layout import BlockRows
 
     return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
+
+
+def runner_facts(request: ExportRequest) -> RunnerFacts | None:
+    """What ExecuTorch's runner of language models is told of a decoder of text; None for other models."""
+    from edgec.backends.cpu.text_runner import RunnerFacts
+
+    if request.source.kind != "decoder":
+        return None
+    limits, begin = request.limits, getattr(request.tokenizer, "bos_token_id", None)
+    ends = GenerationConfig.model_validate(request.source.generation_config).stop_tokens
+    return RunnerFacts(limits.prefill_chunk, limits.context, request.spec.vocab_size, begin, tuple(ends))
 
 
 def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | None, kind: str) -> Facts:
@@ -87,7 +97,7 @@ def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | N
         weights=[fact for facts in weights.values() for fact in facts],
         expected_weight_bytes=expected,
         predictor=_predictor_info(programs[DRAFT], lowered, kind) if DRAFT in programs else None,
-        adapter_targets=adapter_targets(programs[FORWARD], lowered.stored) if limits is not None else None,
+        adapter_targets=adapter_targets(programs[FORWARD_ROWS], lowered.stored) if limits is not None else None,
     )
 
 

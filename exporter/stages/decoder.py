@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from edgec.bundle.entry_points import FORWARD_ROWS
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
@@ -30,7 +31,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.unheld import unread_experts
 from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, stream_weights
 from edgec.exporter.stages.compiled import Rewrite, load_facts
-from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
+from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite, with_floats
@@ -63,7 +64,7 @@ class DecoderStages:
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
         program = self.program or self.rewrite_unmeasured(progress)
-        lower_to_folder({FORWARD: program}, self.request, folder, progress)
+        lower_to_folder({FORWARD_ROWS: program}, self.request, folder, progress)
         self.program = None  # executing the artifact takes as much memory as its graph
 
     def rewrite_unmeasured(self, progress: Progress) -> Program:

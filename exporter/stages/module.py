@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from edgec.bundle.entry_points import FORWARD
 from edgec.bundle.findings import Rung
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.module import capture_module, refuse_inputs_of_other_types, refuse_sizes_by_value
@@ -37,7 +38,7 @@ from edgec.exporter.sources.encoders.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.example_inputs import not_taken
 from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, save_facts
-from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, write_lowered
+from edgec.exporter.stages.cpu_methods import block_rows, write_lowered
 from edgec.exporter.stages.judged_inputs import JudgedInputs, judged_inputs
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.module_measure import module_budget, module_measure

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from edgec.bundle.entry_points import FORWARD_ROWS
 from edgec.bundle.findings import Rung
 from edgec.bundle.predictor import DRAFT
 from edgec.exporter.capture.decoder import build_skeleton
@@ -32,7 +33,7 @@ from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.capturing import eager_model
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.cpu_methods import FORWARD, lower_to_folder
+from edgec.exporter.stages.cpu_methods import lower_to_folder
 from edgec.exporter.stages.decoder import DecoderStages, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import decoder_passes, predictor_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
@@ -73,7 +74,7 @@ class PredictedDecoderStages(DecoderStages):
         """Lower both last graphs; leave the artifact and its facts in ``folder``."""
         forward = self.program or self.rewrite_unmeasured(progress)
         lower_to_folder(
-            {FORWARD: forward, DRAFT: self.drafting or self._again(forward)}, self.request, folder, progress
+            {FORWARD_ROWS: forward, DRAFT: self.drafting or self._again(forward)}, self.request, folder, progress
         )
         self.program = self.drafting = None
 
@@ -111,7 +112,9 @@ def _hidden(request: ExportRequest) -> Pass:
 def _passes(request: ExportRequest, forward: Program) -> list[Pass]:
     predictor = _predictor(request)
     names = tuple(name for name in predictor.weights.names() if not is_predictors(name, predictor.name))
-    return predictor_passes(request.recipe, request.limits, SharedRounding(names, RoundedModel(forward.graph, FORWARD)))
+    return predictor_passes(
+        request.recipe, request.limits, SharedRounding(names, RoundedModel(forward.graph, FORWARD_ROWS))
+    )
 
 
 def _reference(request: ExportRequest) -> PredictorProbe:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from edgec.bundle.entry_points import FORWARD
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.execution_noise import ROUNDED, Noise
@@ -29,7 +30,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.capturing import hold_weights
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
-from edgec.exporter.stages.cpu_methods import FORWARD, block_rows, lower_to_folder
+from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
 from edgec.exporter.stages.decoder import logits_measure, quality_budget
 from edgec.exporter.stages.locating import first_layer_lowered_otherwise
 from edgec.exporter.stages.module_measure import outputs_measure

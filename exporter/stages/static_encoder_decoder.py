@@ -16,14 +16,13 @@ from pathlib import Path
 
 from torch import Tensor
 
-from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, Limits
+from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, FORWARD, Limits
 from edgec.exporter.parity.encoder_decoder import ExecutedEncoderDecoder, ProbedEncoderDecoder, named_memory
 from edgec.exporter.parity.probed_method import Executed, Probed
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights.streamed import LoadedWeights
-from edgec.exporter.stages.cpu_methods import FORWARD
 from edgec.exporter.stages.encoder_decoder import begin, capture, read_probed, source_probe_of
 from edgec.exporter.stages.pass_orders import static_encoder_decoder_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind

@@ -19,6 +19,7 @@ from pathlib import Path
 from torch import Tensor
 
 from edgec.backends.static_artifact import backend_of
+from edgec.bundle.entry_points import FORWARD
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import call_layers, method_layers
@@ -32,7 +33,6 @@ from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.adapted_methods import every_function, graph_methods
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.cpu_methods import FORWARD
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer
 from edgec.exporter.stages.several_methods import (

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from edgec.bundle.entry_points import VISION_ENCODER, VISION_LANGUAGE_METHODS, Limits
+from edgec.bundle.entry_points import FORWARD, VISION_ENCODER, VISION_LANGUAGE_METHODS, Limits
 from edgec.exporter.parity.probed_method import Executed, Probed
 from edgec.exporter.parity.rows_and_text import ExecutedRows, ProbedRows
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights.streamed import LoadedWeights
-from edgec.exporter.stages.cpu_methods import FORWARD
 from edgec.exporter.stages.pass_orders import static_decoder_passes, static_vision_passes
 from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind
 from edgec.exporter.stages.static_decoder import refuse_unfixed

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.engines.choice import missing_engine
 from edgec.runtime_py.engines.executor import Array
@@ -17,8 +19,10 @@ from edgec.runtime_py.engines.threads import set_threads
 class BoundMethod:
     """A method loaded by ExecuTorch's Python binding, which needs no C++ compiler."""
 
-    def __init__(self, artifact: Path, name: str = "forward") -> None:
-        """Load ``name`` from ``artifact``; weights are packed for this CPU here, which dominates the load time.
+    def __init__(self, artifact: Path, name: str = "") -> None:
+        """Load ``name`` from ``artifact``, or what edgec calls of a decoder.
+
+        Weights are packed for this CPU here, which dominates the load time.
 
         Raises:
             InputError: E157, the runtime refuses the artifact (corrupted, other version, or a missing kernel).
@@ -30,7 +34,7 @@ class BoundMethod:
             self._pool = binding.pools
             try:
                 self._program = module._load_program(str(artifact))
-                self._method = self._program.load_method(name)
+                self._method = self._program.load_method(name or _called(self._program))
             except (RuntimeError, UnicodeError) as cause:
                 raise _refused("loaded", artifact, cause, _with_missing_engine(log())) from cause
 
@@ -59,6 +63,11 @@ class BoundMethod:
     def state(self) -> None:
         """None: the binding gives no access to it."""
         return None
+
+
+def _called(program: Any) -> str:
+    names = {program.get_method_name(index) for index in range(program.num_methods())}
+    return FORWARD_ROWS if FORWARD_ROWS in names else FORWARD
 
 
 def _with_missing_engine(log: str) -> str:

@@ -73,12 +73,12 @@ class Instruction:
 class EngineModel:
     """An artifact with its packed weights. Sessions may run in several threads; they take turns."""
 
-    def __init__(self, artifact: Path, method: str = "forward", packed: Path | None = None) -> None:
+    def __init__(self, artifact: Path, method: str = "", packed: Path | None = None) -> None:
         """Open an artifact.
 
         Args:
             artifact: the .pte file; it must not change while it is open.
-            method: the entry point.
+            method: the entry point; empty: a decoder's forward_rows, or else forward.
             packed: file of packed weights, mapped when an earlier load left it, else written; with None, or where it
                 cannot be written, weights are packed in memory.
 

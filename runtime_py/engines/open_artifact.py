@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from edgec.bundle.entry_points import FORWARD
 from edgec.runtime_py.engines.bound_method import BoundMethod
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import EngineModel
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
 
 
-def open_artifact(bundle: Bundle, engine: EngineName, method: str = "forward") -> Executor:
+def open_artifact(bundle: Bundle, engine: EngineName, method: str = "") -> Executor:
     """Load a bundle's artifact. Raises as ``open_executor`` and ``open_simulated``."""
     if engine == "simulated":
         return open_simulated(bundle, method)
@@ -29,14 +30,14 @@ def open_artifact(bundle: Bundle, engine: EngineName, method: str = "forward") -
 
 
 def open_executor(
-    engine: EngineName, artifact: Path, method: str = "forward", digest: str | None = None, profile: bool = False
+    engine: EngineName, artifact: Path, method: str = "", digest: str | None = None, profile: bool = False
 ) -> Executor:
     """Load a method; artifacts that are open already are shared, so that program and weights exist once.
 
     Args:
         engine: see `choose_engine`.
         artifact: the .pte file.
-        method: the entry point.
+        method: the entry point; empty: a decoder's forward_rows, or else forward.
         digest: sha256 of the artifact, under which packed weights are kept; None: packed in memory.
         profile: time every instruction (edgec's engine only).
 
@@ -69,7 +70,7 @@ def _shared_model(artifact: Path, method: str, digest: str | None) -> EngineMode
 
 def _packed_digest(digest: str, method: str) -> str:
     """The name of a method's packed weights: the artifact's sha256, or for a further method one made from it."""
-    return digest if method == "forward" else sha256(f"{digest} {method}".encode()).hexdigest()
+    return digest if method in ("", FORWARD) else sha256(f"{digest} {method}".encode()).hexdigest()
 
 
 def _identity(artifact: Path) -> tuple[object, ...]:
@@ -83,8 +84,8 @@ def _identity(artifact: Path) -> tuple[object, ...]:
 class TorchMethod:
     """One loaded method of an artifact, called with torch tensors."""
 
-    def __init__(self, artifact: Path, name: str = "forward") -> None:
-        """Load ``name`` from ``artifact``, whatever operators it has; weights are packed in memory.
+    def __init__(self, artifact: Path, name: str = "") -> None:
+        """Load ``name`` from ``artifact``, or what edgec calls; weights are packed in memory.
 
         Raises:
             InputError: E157, the runtime refuses the artifact (corrupted, other version, or a missing kernel).

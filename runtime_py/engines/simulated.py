@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgec.backends.forms import FORMS
-from edgec.bundle.entry_points import MethodInfo, source_memory
+from edgec.bundle.entry_points import FORWARD, MethodInfo, source_memory
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, Executor
 
-FORWARD: Final = "forward"
-"""What `open_simulated` calls a decoder's methods of fixed shapes, as those of varying shapes are called."""
+_DEFAULT: Final = ("", FORWARD)
+"""What `open_simulated` calls a decoder's methods of fixed shapes, and the function of a model that has one."""
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +40,13 @@ def simulator_threads(threads: int | None) -> int:
     return torch.get_num_threads()
 
 
-def open_simulated(bundle: Bundle, method: str = FORWARD) -> Executor:
+def open_simulated(bundle: Bundle, method: str = "") -> Executor:
     """Load a bundle's artifact: a decoder's static methods, or one function.
 
     Args:
         bundle: of a unit that this machine lacks.
-        method: ``forward`` for a decoder's methods, or for the function of a model that is none; else a function.
+        method: empty or ``forward`` for a decoder's methods, or for the function of a model that is none; else a
+            function.
 
     Raises:
         InputError: E42x, the artifact cannot be executed here; E428, its backends are unknown.
@@ -53,7 +54,7 @@ def open_simulated(bundle: Bundle, method: str = FORWARD) -> Executor:
     """
     manifest = bundle.manifest
     limits = manifest.writing_limits
-    if limits is None or method != FORWARD:
+    if limits is None or method not in _DEFAULT:
         return _open_function(bundle, method)
     # Imports torch.
     from edgec.backends.static_artifact import backend_of
@@ -75,7 +76,7 @@ def _open_function(bundle: Bundle, method: str) -> Executor:
         raise _unknown(manifest)
     info = next((each for each in manifest.methods if each.name == method), manifest.methods[0])
     # A name of edgec's own, never one that the manifest gives: ONNX models are opened by their file names.
-    named = None if method == FORWARD else method
+    named = None if method in _DEFAULT else method
     return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path, named), info)
 
 

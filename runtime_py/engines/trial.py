@@ -100,7 +100,7 @@ def execute_once(bundle: Bundle, engine: EngineName) -> None:
     decoder = manifest.limits and _calls(manifest.limits, manifest.model.vocab_size)
     several = manifest.encoder_decoder or manifest.vision_language or manifest.audio_language
     called = manifest.methods if several else manifest.methods[:1]
-    calls = {"forward": decoder} if decoder else {method.name: (_zeros(method),) for method in called}
+    calls = {"": decoder} if decoder else {method.name: (_zeros(method),) for method in called}
     for method, inputs in calls.items():
         executor = open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
         for each in inputs:

@@ -55,22 +55,26 @@ class ConvolutionPartitioner(XnnpackPartitioner):  # type: ignore[misc]
 
 
 def to_edge_with_convolutions(
-    exported: Mapping[str, ExportedProgram], config: EdgeCompileConfig
+    exported: Mapping[str, ExportedProgram], config: EdgeCompileConfig, constants: Mapping[str, Any]
 ) -> tuple[EdgeProgramManager, frozenset[str]]:
     """Turn programs into edge programs, and give their convolutions to XNNPACK.
 
     Args:
         exported: programs by method, in which edgec's delegates are placed already.
         config: of the edge programs.
+        constants: what constant methods say, by their names.
 
     Returns:
         The edge programs, and the methods that have convolutions.
     """
     methods = frozenset(name for name, program in exported.items() if has_convolutions(program.graph_module))
     if not methods:
-        return to_edge(dict(exported), compile_config=config), methods
+        return to_edge(dict(exported), constant_methods=dict(constants), compile_config=config), methods
     partitioners: dict[str, Any] = {name: [ConvolutionPartitioner()] for name in methods}
-    return to_edge_transform_and_lower(dict(exported), partitioner=partitioners, compile_config=config), methods
+    edge = to_edge_transform_and_lower(
+        dict(exported), partitioner=partitioners, constant_methods=dict(constants), compile_config=config
+    )
+    return edge, methods
 
 
 def has_convolutions(graph: GraphModule) -> bool:

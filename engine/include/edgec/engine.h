@@ -95,7 +95,8 @@ EDGEC_API const char* edgec_linear_kernels(void);
 EDGEC_API int edgec_packed_path(const char* folder, const char* digest, char* path, size_t capacity);
 
 // Open an artifact: its program is mapped, and the weights packed into `packed_path` (mapped from there when a former
-// load left them; null: packed in memory). `method` is the entry point, e.g. "forward".
+// load left them; null: packed in memory). `method` is the entry point;
+// empty: a decoder's forward_rows, or else forward.
 EDGEC_API EdgecModel* edgec_model_open(
     const char* artifact, const char* method, const char* packed_path, char* error, size_t capacity);
 
@@ -132,7 +133,7 @@ EDGEC_API int edgec_session_adapter(
 EDGEC_API int edgec_session_run(
     EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity);
 
-// A decoder's call: forward(tokens int64 [1, S], positions int64 [S], logit_index int64 [K]).
+// A decoder's call: forward_rows(tokens int64 [1, S], positions int64 [S], logit_index int64 [K]).
 EDGEC_API int edgec_session_forward(
     EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
     size_t row_count, char* error, size_t capacity);

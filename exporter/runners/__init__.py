@@ -1,0 +1,1 @@
+"""Artifacts in runtimes that apps have already: rungs of the parity ladder."""

@@ -1,0 +1,169 @@
+"""A decoder's artifact in ExecuTorch's own runner of language models: a rung of the parity ladder.
+
+    text -> edgec's tokenizer    -> forward_rows -> the likeliest tokens, their text -+
+         -> TextLLMRunner's own  -> forward      -> pieces of text -------------------+-> the same words
+
+Both make the same calls: the prompt in chunks, then single tokens. The first text fits one chunk, the second does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import torch
+
+from edgec.bundle.encoding import decode_tokens, token_ids
+from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
+from edgec.bundle.findings import Rung
+from edgec.bundle.generation_config import GenerationConfig
+from edgec.errors import InputError, ToolError
+from edgec.exporter.assemble.tokenizer import tokenizer_contents
+from edgec.exporter.parity.sample import START
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.stages.artifact import step_of
+from edgec.exporter.stages.cpu_methods import runner_facts
+from edgec.ir.call_plan import DecoderStep
+from edgec.runtime_py.runners import text_llm
+from edgec.runtime_py.runners.text_llm import NAME, TextLLM, WrittenText, runner_version
+
+_TOKENS: Final = 24
+FIX: Final = "do not ship this artifact in that runner: report it with the model's architecture and the recipe"
+
+
+@dataclass(frozen=True)
+class RunnerText:
+    """A text, and the ids that edgec's tokenizer makes of it."""
+
+    text: str
+    ids: tuple[int, ...]
+
+
+def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRequest) -> Rung | None:
+    """Let the runner continue two texts, and compare with what edgec's own runtime writes of the same artifact.
+
+    Args:
+        artifact: the .pte file of a decoder for a CPU; it passed the other rungs.
+        operators: the kernels that it needs, by name.
+        request: what is exported.
+
+    Returns:
+        None where it is turned off, and where the runner cannot take such a bundle: without a tokenizer.json, or where
+        rows are not just chosen.
+    """
+    if not text_llm.AUTOMATIC:
+        return None
+    tokenizer, name = request.tokenizer, "tokenizer/tokenizer.json"
+    files = tokenizer_contents(request.source.tokenizer_files, tokenizer) if tokenizer is not None else {}
+    prompts = _prompts(request) if name in files and _has_method(artifact) else []
+    if not prompts:
+        return None
+    with TemporaryDirectory() as folder:
+        place, content = Path(folder) / "tokenizer.json", files[name]
+        place.write_bytes(content.read_bytes() if isinstance(content, Path) else content)
+        runner = TextLLM(artifact, place, operators, _begins(prompts[0], tokenizer))
+        try:
+            written = runner.write([prompt.text for prompt in prompts], _TOKENS)
+        except InputError as error:
+            return _rung([], [], gated=False, note=f"not run: {error.why}")
+        except ToolError as error:
+            return _rung([], [], note=f"it failed: {error.why}")
+    if wrong := _wrong_constants(written.constants, request) or _wrong_counts(prompts, written.texts):
+        return _rung([], [], note=wrong)
+    step, ends = step_of(artifact, request.form), _ends(request)
+    wanted = [_greedy(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
+    pieces = [text.pieces for text in written.texts]
+    return _rung(pieces, [_same(tokenizer, *both, ends) for both in zip(wanted, pieces, strict=True)])
+
+
+def _prompts(request: ExportRequest) -> list[RunnerText]:
+    """A few words, and a text longer than a chunk where the context has room for one."""
+    tokenizer, limits, known = request.tokenizer, request.limits, request.spec.vocab_size
+    chunk, room = limits.prefill_chunk, limits.context - _TOKENS
+    long = decode_tokens(tokenizer, request.probe.tokens[: chunk + chunk // 8])
+    made = [RunnerText(text, tuple(token_ids(tokenizer, text))) for text in (START, long) if text.strip()]
+    return [each for each in made if 0 < len(each.ids) <= room and max(each.ids) < known]
+
+
+def _begins(prompt: RunnerText, tokenizer: Any) -> int:
+    """How many tokens the tokenizer puts before a text: the runner is told, since it adds none of itself."""
+    return int(prompt.ids[0] == getattr(tokenizer, "bos_token_id", None))
+
+
+def _ends(request: ExportRequest) -> tuple[int, ...]:
+    return tuple(GenerationConfig.model_validate(request.source.generation_config).stop_tokens)
+
+
+def _wrong_constants(said: Mapping[str, Sequence[int]], request: ExportRequest) -> str:
+    """Which constant of the artifact is not the model's, in words; empty where all are."""
+    facts = runner_facts(request)
+    assert facts is not None
+    wanted = {name: value if isinstance(value, list) else [int(value)] for name, value in facts.constants.items()}
+    wrong = [f"{name} says {said.get(name)}, not {value}" for name, value in wanted.items() if said.get(name) != value]
+    return "; ".join(wrong)
+
+
+def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[WrittenText]) -> str:
+    """Which text is of another number of tokens to the runner than to edgec, in words; empty where none is."""
+    counts = [(each.prompt_tokens, len(prompt.ids)) for each, prompt in zip(written, prompts, strict=True)]
+    wrong = [f"it read {read} tokens of a text of {count}" for read, count in counts if read not in (None, count)]
+    return "; ".join(wrong)
+
+
+def _has_method(artifact: Path) -> bool:
+    from edgec.bundle.pte_layout import method_names
+
+    return {FORWARD, FORWARD_ROWS} <= set(method_names(artifact))
+
+
+def _greedy(step: DecoderStep, prompt: Sequence[int], chunk: int, ends: Sequence[int]) -> list[int]:
+    """The likeliest tokens after a prompt up to one that ends a text, by the calls that the runner makes."""
+    tokens = list(prompt)
+    bounds = [*range(0, len(prompt), chunk), len(prompt), *range(len(prompt) + 1, len(prompt) + _TOKENS)]
+    for begin, end in pairwise(bounds):
+        rows = torch.tensor([end - begin - 1])
+        logits = step(torch.tensor([tokens[begin:end]]), torch.arange(begin, end), rows)[0, 0]
+        if end >= len(prompt):
+            tokens.append(int(logits.argmax()))
+            if tokens[-1] in ends:
+                break
+    return tokens[len(prompt) :]
+
+
+def _same(tokenizer: Any, wanted: Sequence[int], pieces: Sequence[str], ends: Sequence[int]) -> bool:
+    """Whether pieces say what the tokens say; the last of a text may be one that is not written."""
+    count = len(pieces)
+    ended = bool(wanted) and count == len(wanted) and wanted[-1] in ends
+    count -= ended
+    said = "".join(pieces[:count])
+    return said.strip() == decode_tokens(tokenizer, wanted[:count], special=True).strip()
+
+
+def _rung(pieces: Sequence[Sequence[str]], same: Sequence[bool], gated: bool = True, note: str = "") -> Rung:
+    counts = [len(each) for each in pieces]
+    tokens, equal = sum(counts), sum(count for count, right in zip(counts, same, strict=True) if right)
+    share = equal / tokens if tokens else None
+    return Rung(
+        half="lowering",
+        stage=NAME,
+        reference="artifact",
+        effect="exact",
+        positions=tokens,
+        max_abs=None,
+        mean_abs=None,
+        reference_max_abs=None,
+        kl_mean=None,
+        kl_max=None,
+        top1_agreement=share,
+        epsilon=0.0,
+        budget={"top1_agreement": 1.0} if gated else {},
+        gated=gated,
+        passed=share == 1.0,
+        note=note
+        or f"executorch {runner_version()} and its tokenizer, {tokens} tokens of {len(counts)} texts in words",
+        in_words=True,
+    )

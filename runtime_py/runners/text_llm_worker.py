@@ -1,0 +1,65 @@
+"""``python -m edgec.runtime_py.runners.text_llm_worker`` lets ExecuTorch's TextLLMRunner write texts.
+
+The job comes as JSON on stdin. The runner prints what it writes; the answer goes to the file that the job names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    """Do the job."""
+    job = json.load(sys.stdin)
+    Path(job["answer"]).write_text(json.dumps(_answer(job)))
+    return 0
+
+
+def _answer(job: dict[str, Any]) -> dict[str, Any]:
+    from executorch.extension.llm.runner._llm_runner import GenerationConfig, TextLLMRunner
+
+    from edgec.runtime_py.engines.choice import choose_engine
+
+    # Registers the operators that the artifact has, edgec's own where it has some.
+    choose_engine(job["operators"], "executorch")
+    constants = _constants(job["artifact"])
+    try:
+        runner = TextLLMRunner(job["artifact"], job["tokenizer"])
+    except RuntimeError as error:
+        if "tokenizer" not in str(error):
+            raise
+        return {"constants": constants, "texts": [], "unreadable": str(error)}
+    config = GenerationConfig(echo=False, max_new_tokens=job["tokens"], temperature=0.0, num_bos=job["begins"])
+    texts = [_written(runner, text, config) for text in job["texts"]]
+    return {"constants": constants, "texts": texts, "unreadable": ""}
+
+
+def _constants(artifact: str) -> dict[str, list[int]]:
+    """What the methods without inputs say."""
+    from executorch.extension.pybindings import portable_lib
+
+    program = portable_lib._load_program(artifact)
+    names = [program.get_method_name(index) for index in range(program.num_methods())]
+    constant = [name for name in names if program.method_meta(name).num_inputs() == 0]
+    return {name: [int(value) for value in program.load_method(name)([])] for name in constant}
+
+
+def _written(runner: Any, text: str, config: Any) -> dict[str, Any]:
+    """How many tokens the runner read, and the pieces that it writes.
+
+    A part of a character, which Python cannot be told, ends the writing; then nothing says what was read.
+    """
+    pieces: list[str] = []
+    read: list[int] = []
+    runner.reset()
+    with suppress(UnicodeDecodeError):
+        runner.generate(text, config, pieces.append, lambda stats: read.append(stats.num_prompt_tokens))
+    return {"prompt_tokens": read[0] if read else None, "pieces": pieces}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
