@@ -74,7 +74,7 @@ STATES = [
 ]
 
 FORWARD = MethodInfo(
-    name="forward",
+    name="forward_rows",
     inputs=[
         TensorInfo(name="tokens", dtype="int64", shape=[1, "S"]),
         TensorInfo(name="positions", dtype="int64", shape=["S"]),

@@ -57,7 +57,7 @@ def predicted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_checkpoints_own_predictor_is_a_method_of_the_bundle(predicted: Path) -> None:
     model = edgec.load(predicted)
     manifest = model.bundle.manifest
-    assert [method.name for method in manifest.methods] == ["forward", "draft"]
+    assert [method.name for method in manifest.methods] == ["forward_rows", "draft"]
     assert manifest.predictor is not None and manifest.predictor.name == "mtp" and manifest.predictor.width == 32
     assert {state.layer for state in manifest.predictor.states} == {2}
     assert {state.layer for state in manifest.states} == {0, 1}

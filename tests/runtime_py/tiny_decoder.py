@@ -120,7 +120,7 @@ def manifest(**changes: Any) -> Manifest:
         "passes": [],
         "methods": [
             MethodInfo(
-                name="forward",
+                name="forward_rows",
                 inputs=[TensorInfo(name=name, dtype="int64", shape=shape) for name, shape in tensors],
                 outputs=[TensorInfo(name="logits", dtype="float32", shape=[1, "k", VOCAB])],
                 dynamic={"s": (1, CHUNK), "k": (1, ROWS)},

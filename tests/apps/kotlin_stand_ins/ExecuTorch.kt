@@ -33,7 +33,7 @@ open class Module {
 
     open fun execute(methodName: String, vararg inputs: EValue): Array<EValue> {
         Thread.sleep(pauseMs)
-        return if (methodName == "forward") dynamic(inputs.map { it.tensor.integers }) else static(inputs.map { it.tensor })
+        return if (methodName.startsWith("forward")) dynamic(inputs.map { it.tensor.integers }) else static(inputs.map { it.tensor })
     }
 
     private fun dynamic(inputs: List<LongArray>): Array<EValue> {
@@ -82,7 +82,7 @@ open class Module {
 
     open fun loadMethod(methodName: String): Int = 0
 
-    open fun getMethods(): Array<String> = arrayOf("forward", "prefill", "decode")
+    open fun getMethods(): Array<String> = arrayOf("forward_rows", "forward", "prefill", "decode")
 
     open fun destroy() {}
 

@@ -42,7 +42,7 @@ actor Listener {
             (tokens("<system>Be brief.\n<user>Think\n<assistant>"), "<t>Hm, so.</t>Yes."),
         ]
         let scripted = ScriptedModel(said.map { Script(prompt: $0.0, answer: tokens($0.1) + [2]) })
-        Module.answers.names = ["forward"]
+        Module.answers.names = ["forward_rows", "forward"]
         Module.answers.metadata = { name in
             let shapes = [[1, 64], [64], [1]].enumerated().map { ($0, TensorMetadata(shape: $1, dataType: .long)) }
             return MethodMetadata(name: name, inputs: Dictionary(uniqueKeysWithValues: shapes))

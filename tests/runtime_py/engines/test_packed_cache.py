@@ -30,5 +30,5 @@ def test_loading_never_writes_through_a_link(tiny_bundle: Path, tmp_path: Path) 
     packed.with_name(packed.name + ".lock").symlink_to(target)
     from edgec.runtime_py.engines.engine import EngineModel
 
-    EngineModel(bundle.artifact_path, "forward", packed)
+    EngineModel(bundle.artifact_path, packed=packed)
     assert target.read_text() == "mine"
