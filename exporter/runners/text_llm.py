@@ -29,7 +29,7 @@ from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.cpu_methods import runner_facts
 from edgec.ir.call_plan import DecoderStep
 from edgec.runtime_py.runners import text_llm
-from edgec.runtime_py.runners.text_llm import NAME, TextLLM, WrittenText, runner_version
+from edgec.runtime_py.runners.text_llm import NAME, TextLLM, Continuation, runner_version
 
 _TOKENS: Final = 24
 FIX: Final = "do not ship this artifact in that runner: report it with the model's architecture and the recipe"
@@ -107,7 +107,7 @@ def _wrong_constants(said: Mapping[str, Sequence[int]], request: ExportRequest) 
     return "; ".join(wrong)
 
 
-def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[WrittenText]) -> str:
+def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[Continuation]) -> str:
     """Which text is of another number of tokens to the runner than to edgec, in words; empty where none is."""
     counts = [(each.prompt_tokens, len(prompt.ids)) for each, prompt in zip(written, prompts, strict=True)]
     wrong = [f"it read {read} tokens of a text of {count}" for read, count in counts if read not in (None, count)]

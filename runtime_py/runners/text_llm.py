@@ -27,7 +27,7 @@ _LIMIT_S: Final = 3600
 
 
 @dataclass(frozen=True)
-class WrittenText:
+class Continuation:
     """What the runner writes after a text.
 
     Attributes:
@@ -41,7 +41,7 @@ class WrittenText:
 
 
 @dataclass(frozen=True)
-class Written:
+class RunnerAnswer:
     """What the runner says of an artifact.
 
     Attributes:
@@ -50,7 +50,7 @@ class Written:
     """
 
     constants: Mapping[str, Sequence[int]]
-    texts: Sequence[WrittenText]
+    texts: Sequence[Continuation]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TextLLM:
     operators: Sequence[str]
     begins: int
 
-    def write(self, texts: Sequence[str], tokens: int) -> Written:
+    def write(self, texts: Sequence[str], tokens: int) -> RunnerAnswer:
         """What it writes after each text: at most so many tokens of each.
 
         Raises:
@@ -93,7 +93,7 @@ class TextLLM:
             said = json.loads(answer.read_text())
         if said["unreadable"]:
             raise _unreadable(said["unreadable"])
-        return Written(said["constants"], [WrittenText(**each) for each in said["texts"]])
+        return RunnerAnswer(said["constants"], [Continuation(**each) for each in said["texts"]])
 
 
 def runner_version() -> str:

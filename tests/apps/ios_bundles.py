@@ -87,7 +87,7 @@ GOLDEN = Golden(
 
 MODULE = [
     MethodInfo(
-        name="forward_rows",
+        name="forward",
         inputs=[TensorInfo(name="pixel values", dtype="float32", shape=[1, 3, 8, 8])],
         outputs=[TensorInfo(name="class", dtype="float32", shape=[1, 4])],
     )

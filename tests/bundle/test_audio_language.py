@@ -62,6 +62,6 @@ def test_a_window_that_no_memory_holds_is_refused(changed: dict[str, int], what:
 def test_a_decoder_that_reads_no_rows_is_refused(shape: list[int | str] | None) -> None:
     hear, forward = MethodInfo(name="audio_encoder", inputs=[], outputs=[]), sample_manifest().methods[0]
     rows = [] if shape is None else [TensorInfo(name="input_embeds", dtype="float32", shape=shape)]
-    reading = forward.model_copy(update={"inputs": [*forward.inputs, *rows]})
+    reading = forward.model_copy(update={"name": "forward", "inputs": [*forward.inputs, *rows]})
     with pytest.raises(ValueError, match="has an input input_embeds"):
         sample_manifest(methods=[hear, reading], audio_language=info(), limits=None)

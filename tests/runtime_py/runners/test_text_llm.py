@@ -1,0 +1,27 @@
+"""ExecuTorch's runner on artifacts that it cannot run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import ToolError
+from edgec.runtime_py.runners import text_llm
+from edgec.runtime_py.runners.text_llm import TextLLM
+
+
+@pytest.mark.long
+def test_an_artifact_that_it_refuses_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    (artifact := tmp_path / "model.pte").write_bytes(b"no program")
+    with pytest.raises(ToolError) as refused:
+        TextLLM(artifact, tmp_path / "tokenizer.json", (), 0).write(["x"], 1)
+    assert refused.value.code == "E848" and "ended with status 1" in refused.value.why
+
+
+def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    died = subprocess.CompletedProcess([], -11, "", "[method.cpp] one\n\ntwo\n")
+    monkeypatch.setattr(text_llm, "_run", lambda job: died)
+    with pytest.raises(ToolError, match="was ended by a signal: .method.cpp. one . two"):
+        TextLLM(tmp_path / "model.pte", tmp_path / "tokenizer.json", (), 0).write(["x"], 1)
