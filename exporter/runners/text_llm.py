@@ -29,7 +29,7 @@ from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.cpu_methods import runner_facts
 from edgec.ir.call_plan import DecoderStep
 from edgec.runtime_py.runners import text_llm
-from edgec.runtime_py.runners.text_llm import NAME, TextLLM, Continuation, runner_version
+from edgec.runtime_py.runners.text_llm import NAME, Continuation, TextLLM, runner_version
 
 _TOKENS: Final = 24
 FIX: Final = "do not ship this artifact in that runner: report it with the model's architecture and the recipe"
