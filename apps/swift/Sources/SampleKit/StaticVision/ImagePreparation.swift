@@ -60,7 +60,7 @@ final class ImagePreparation {
         }
         return ImagePlaces(
             tokens: prompt.count, rows: numbers(found.rows, Int(found.row_count)),
-            spanEnd: numbers(found.spanEnd, prompt.count), parts: numbers(found.mrope, 3 * prompt.count),
+            spanEnd: numbers(found.span_end, prompt.count), parts: numbers(found.mrope, 3 * prompt.count),
             next: Int(found.mrope_next), kept: Int(found.kept))
     }
 }

@@ -27,7 +27,7 @@ internal object ImageReader {
     private fun given(bitmap: Bitmap): Pixels {
         checkSize(bitmap.width, bitmap.height)
         if (bitmap.config == Bitmap.Config.ARGB_8888) return colours(bitmap)
-        // The pixels of others, such as those in the graphics processor's memory, may be out of spanEnd.
+        // The pixels of others, such as those in the graphics processor's memory, may be out of reach.
         val copy = bitmap.copy(Bitmap.Config.ARGB_8888, false) ?: throw ImageUnreadable("the bitmap cannot be copied")
         return colours(copy).also { copy.recycle() }
     }
