@@ -8,7 +8,7 @@
 
 namespace edgec::engine {
 
-// No end is in span_end by tokens of one byte.
+// No end is in reach by tokens of one byte.
 constexpr uint32_t kNoEnd = UINT32_MAX;
 
 // For each state the fewest tokens of one byte to a final state of its own, or kNoEnd (Knuth 1977, a generalisation of

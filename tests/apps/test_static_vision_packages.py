@@ -164,8 +164,8 @@ def test_embed_takes_such_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (embed(bundle.path, "ios", tmp_path / "kit").path / "Package.swift").is_file()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("info", [FIXED, GRID, AHEAD])
+@pytest.mark.long
+@pytest.mark.parametrize("info", [*(pytest.param(each, marks=pytest.mark.slow) for each in (FIXED, GRID)), AHEAD])
 def test_the_swift_compiles_with_its_apps(info: Any, swift: Swift, swift_folder: Path) -> None:
     package = package_of(swift_folder, fixed_vision_manifest(info=info))
     write_package(package, swift_folder / "kit")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +24,6 @@ from tests.apps.ios_bundles import (
     module_manifest,
 )
 from tests.apps.swift_toolchain import Swift
-
-pytestmark = pytest.mark.slow
 
 PACKAGES = "/usr/libexec/swift/bin/swift-package"
 ADAPTERS = [
@@ -62,23 +62,32 @@ def _said(manifest: Manifest, swift: Swift, folder: Path, own: bool = False) -> 
     return said
 
 
-@pytest.mark.parametrize("kit", KITS)
+def _sweep(kits: Iterable[str], first: str) -> list[Any]:
+    """All kits, of which CI compiles the first."""
+    return [kit if kit == first else pytest.param(kit, marks=pytest.mark.slow) for kit in kits]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kit", _sweep(KITS, "mlpackage decoder"))
 def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
     assert _said(KITS[kit], swift, swift_folder) == ""
 
 
-@pytest.mark.parametrize("kit", ["pte-cpu decoder", "pte-cpu module", "odd names"])
+@pytest.mark.long
+@pytest.mark.parametrize("kit", _sweep(["pte-cpu decoder", "pte-cpu module", "odd names"], "pte-cpu decoder"))
 def test_a_kit_with_the_engine_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
     odd = {"name": ODD, "recipe": {"name": ODD}, "schemas": ["answer-kind", "class", "none", "some", "init"]}
     manifest = decoder_manifest("pte-cpu", **odd) if kit == "odd names" else KITS[kit]
     assert _said(manifest, swift, swift_folder, own=True) == ""
 
 
+@pytest.mark.slow
 def test_a_kit_with_an_asset_pack_compiles(swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     assert _said(decoder_manifest("mlpackage"), swift, swift_folder) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kit", [*FORMATS, "odd names"])
 def test_swiftpm_reads_the_package(kit: str, swift: Swift, swift_folder: Path) -> None:
     package = swift_package(bundle_of(KITS.get(kit) or KITS[f"{kit} decoder"], swift_folder / "bundle"))
@@ -105,6 +114,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", WRONG)
 def test_the_check_sees_what_is_wrong(said: str, swift: Swift, swift_folder: Path) -> None:
     (swift_folder / "Wrong.swift").write_text(WRONG[said])
