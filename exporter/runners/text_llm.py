@@ -4,6 +4,9 @@
          -> TextLLMRunner's own  -> forward      -> pieces of text -------------------+-> the same words
 
 Both make the same calls: the prompt in chunks, then single tokens. The first text fits one chunk, the second does not.
+What the artifact says wrong ends an export: a constant, or other words after the same number of tokens. That the runner
+reads a text as another number of tokens, or fails, is told and ends nothing: its tokenizer may be at fault, and an app
+need not have it.
 """
 
 from __future__ import annotations
@@ -68,12 +71,12 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
         runner = TextLLM(artifact, place, operators, _begins(prompts[0], tokenizer))
         try:
             written = runner.write([prompt.text for prompt in prompts], _TOKENS)
-        except InputError as error:
+        except (InputError, ToolError) as error:
             return _rung([], [], gated=False, note=f"not run: {error.why}")
-        except ToolError as error:
-            return _rung([], [], note=f"it failed: {error.why}")
-    if wrong := _wrong_constants(written.constants, request) or _wrong_counts(prompts, written.texts):
+    if wrong := _wrong_constants(written.constants, request):
         return _rung([], [], note=wrong)
+    if odd := written.failed or _wrong_counts(prompts, written.texts):
+        return _rung([], [], gated=False, note=odd)
     step, ends = step_of(artifact, request.form), _ends(request)
     wanted = [_greedy(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
     pieces = [text.pieces for text in written.texts]

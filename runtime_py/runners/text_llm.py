@@ -46,11 +46,13 @@ class RunnerAnswer:
 
     Attributes:
         constants: what the artifact's constant methods say, by name; each is a list of numbers.
-        texts: one for each text that was given.
+        texts: one for each text that was given; none where it failed.
+        failed: its own words where it failed to write.
     """
 
     constants: Mapping[str, Sequence[int]]
     texts: Sequence[Continuation]
+    failed: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class TextLLM:
             said = json.loads(answer.read_text())
         if said["unreadable"]:
             raise _unreadable(said["unreadable"])
-        return RunnerAnswer(said["constants"], [Continuation(**each) for each in said["texts"]])
+        return RunnerAnswer(said["constants"], [Continuation(**each) for each in said["texts"]], said["failed"])
 
 
 def runner_version() -> str:

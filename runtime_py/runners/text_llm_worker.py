@@ -32,10 +32,14 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     except RuntimeError as error:
         if "tokenizer" not in str(error):
             raise
-        return {"constants": constants, "texts": [], "unreadable": str(error)}
+        return {"constants": constants, "texts": [], "failed": "", "unreadable": str(error)}
     config = GenerationConfig(echo=False, max_new_tokens=job["tokens"], temperature=0.0, num_bos=job["begins"])
-    texts = [_written(runner, text, config) for text in job["texts"]]
-    return {"constants": constants, "texts": texts, "unreadable": ""}
+    texts, failed = [], ""
+    try:
+        texts = [_written(runner, text, config) for text in job["texts"]]
+    except RuntimeError as error:
+        failed = str(error)
+    return {"constants": constants, "texts": texts, "failed": failed, "unreadable": ""}
 
 
 def _constants(artifact: str) -> dict[str, list[int]]:

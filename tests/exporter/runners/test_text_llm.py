@@ -21,6 +21,8 @@ from edgec.exporter.runners.text_llm import RunnerText
 from edgec.exporter.stages import cpu_methods
 from edgec.runtime_py.runners import text_llm
 from edgec.runtime_py.runners.text_llm import NAME
+from tests.families import FAMILIES, save
+from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 
@@ -49,6 +51,16 @@ def test_the_runner_writes_the_same_words(kernels: str, tmp_path: Path) -> None:
     assert "48 tokens of 2 texts" in found.note and "TextLLMRunner" in (bundle / "report.html").read_text()
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["gemma3_text", pytest.param("qwen3", marks=pytest.mark.slow)])
+def test_windows_and_a_tokenizer_that_begins_texts_are_understood(name: str, tmp_path: Path) -> None:
+    (family,) = [each for each in FAMILIES if each.name == name]
+    folder = save(replace(family, options={**family.options, "vocab_size": VOCAB}), tmp_path / name)
+    tiny_tokenizer().save_pretrained(folder)
+    (found,) = rungs_of(edgec.export(folder, target="host", recipe="8bit", out=tmp_path / "x.edgec"))
+    assert found.passed and found.gated and found.positions > 0, "random weights may soon write half a character"
+
+
 def _ends_elsewhere(facts: text_runner.RunnerFacts) -> text_runner.RunnerFacts:
     return replace(facts, ends=tuple(end + 1 for end in facts.ends))
 
@@ -60,7 +72,10 @@ def _one_more_a_call(facts: text_runner.RunnerFacts) -> text_runner.RunnerFacts:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(_ends_elsewhere, "get_eos_ids says"), pytest.param(_one_more_a_call, "it failed", marks=pytest.mark.slow)],
+    [
+        (_ends_elsewhere, "get_eos_ids says"),
+        pytest.param(_one_more_a_call, "get_max_seq_len says", marks=pytest.mark.slow),
+    ],
 )
 def test_wrong_facts_end_the_export(
     change: Callable[[Any], Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -90,7 +105,7 @@ def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypat
 
 
 @pytest.mark.long
-def test_a_text_that_begins_twice_ends_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_begins_twice_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = rung._prompts
 
     def twice(request: ExportRequest) -> list[RunnerText]:
@@ -98,9 +113,8 @@ def test_a_text_that_begins_twice_ends_the_export(tmp_path: Path, monkeypatch: p
         return [replace(prompt, text=mark + prompt.text) for prompt in right(request)]
 
     monkeypatch.setattr(rung, "_prompts", twice)
-    with pytest.raises(BudgetError) as stopped:
-        exported(tmp_path / "x.edgec")
-    assert stopped.value.code == "E201" and "it read 6 tokens of a text of 5" in stopped.value.why
+    (found,) = rungs_of(exported(tmp_path / "x.edgec"))
+    assert not found.gated and not found.passed and "it read 6 tokens of a text of 5" in found.note
 
 
 @pytest.mark.long
