@@ -89,13 +89,20 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         sizes = (request.limits.context, request.spec.vocab_size)
         rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes, rewrite.noise))
         ladder.gate(rungs, FIX)
-    own_runner = text_runner_rung(artifact, facts.operators, request) if request.form.laid_out else None
-    if own_runner is not None:
-        rungs = (*rungs, own_runner)
+    if request.form.laid_out:
+        runner = text_runner_rung(artifact, facts.operators, request, _executed_difference(rungs))
+        rungs = rungs if runner is None else (*rungs, runner)
         ladder.gate(rungs, RUNNER_FIX)
     sample = _sample(request, artifact, rewrite.text)
     said, stored = _said(request, facts, logits), tuple(rewrite.stored)
     return CompiledModel(artifact, facts, rungs, said, sample, rewrite.noise, stored, rewrite.judged_on, rewrite.wider)
+
+
+def _executed_difference(rungs: Sequence[Rung]) -> float:
+    """The largest difference of a logit between an artifact and its own graph, both right executions."""
+    return max(
+        (rung.max_abs or 0.0 for rung in rungs if (rung.stage, rung.half) == ("artifact", "lowering")), default=0.0
+    )
 
 
 def with_values(rungs: Sequence[Rung], values: str) -> list[Rung]:

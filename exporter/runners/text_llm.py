@@ -28,6 +28,7 @@ from edgec.errors import InputError, ToolError
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.parity.sample import START
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.runners.words import Agreement, OwnText, agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.cpu_methods import runner_facts
 from edgec.ir.call_plan import DecoderStep
@@ -46,13 +47,14 @@ class RunnerText:
     ids: tuple[int, ...]
 
 
-def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRequest) -> Rung | None:
+def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRequest, epsilon: float) -> Rung | None:
     """Let the runner continue two texts, and compare with what edgec's own runtime writes of the same artifact.
 
     Args:
         artifact: the .pte file of a decoder for a CPU; it passed the other rungs.
         operators: the kernels that it needs, by name.
         request: what is exported.
+        epsilon: how far two logits of right executions may differ.
 
     Returns:
         None where it is turned off, and where the runner cannot take such a bundle: without a tokenizer.json, or where
@@ -72,15 +74,16 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
         try:
             written = runner.write([prompt.text for prompt in prompts], _TOKENS)
         except (InputError, ToolError) as error:
-            return _rung([], [], gated=False, note=f"not run: {error.why}")
+            return _told(f"not run: {error.why}", gated=False)
     if wrong := _wrong_constants(written.constants, request):
-        return _rung([], [], note=wrong)
+        return _told(wrong, gated=True)
     if odd := written.failed or _wrong_counts(prompts, written.texts):
-        return _rung([], [], gated=False, note=odd)
+        return _told(odd, gated=False)
     step, ends = step_of(artifact, request.form), _ends(request)
-    wanted = [_greedy(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
-    pieces = [text.pieces for text in written.texts]
-    return _rung(pieces, [_same(tokenizer, *both, ends) for both in zip(wanted, pieces, strict=True)])
+    own = [_greedy(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
+    pairs = zip(own, written.texts, strict=True)
+    found = [agreement(tokenizer, text, other.pieces, ends, epsilon) for text, other in pairs]
+    return _rung(found, epsilon)
 
 
 def _prompts(request: ExportRequest) -> list[RunnerText]:
@@ -123,50 +126,54 @@ def _has_method(artifact: Path) -> bool:
     return {FORWARD, FORWARD_ROWS} <= set(method_names(artifact))
 
 
-def _greedy(step: DecoderStep, prompt: Sequence[int], chunk: int, ends: Sequence[int]) -> list[int]:
+def _greedy(step: DecoderStep, prompt: Sequence[int], chunk: int, ends: Sequence[int]) -> OwnText:
     """The likeliest tokens after a prompt up to one that ends a text, by the calls that the runner makes."""
-    tokens = list(prompt)
+    tokens, chosen = list(prompt), []
     bounds = [*range(0, len(prompt), chunk), len(prompt), *range(len(prompt) + 1, len(prompt) + _TOKENS)]
     for begin, end in pairwise(bounds):
         rows = torch.tensor([end - begin - 1])
         logits = step(torch.tensor([tokens[begin:end]]), torch.arange(begin, end), rows)[0, 0]
         if end >= len(prompt):
             tokens.append(int(logits.argmax()))
+            chosen.append(logits.clone())
             if tokens[-1] in ends:
                 break
-    return tokens[len(prompt) :]
+    return OwnText(tokens[len(prompt) :], chosen)
 
 
-def _same(tokenizer: Any, wanted: Sequence[int], pieces: Sequence[str], ends: Sequence[int]) -> bool:
-    """Whether pieces say what the tokens say; the last of a text may be one that is not written."""
-    count = len(pieces)
-    ended = bool(wanted) and count == len(wanted) and wanted[-1] in ends
-    count -= ended
-    said = "".join(pieces[:count])
-    return said.strip() == decode_tokens(tokenizer, wanted[:count], special=True).strip()
+def _rung(found: Sequence[Agreement], epsilon: float) -> Rung:
+    compared, ties = sum(each.compared for each in found), sum(each.near_tie for each in found)
+    wrong, tied = sum(each.faults for each in found), f", up to {ties} near ties" if ties else ""
+    note = f"executorch {runner_version()} and its tokenizer, {compared} tokens of {len(found)} texts in words{tied}"
+    share = 1 - wrong / compared if compared else 1.0
+    return _told(note, gated=True, passed=wrong == 0, positions=compared, share=share, epsilon=epsilon)
 
 
-def _rung(pieces: Sequence[Sequence[str]], same: Sequence[bool], gated: bool = True, note: str = "") -> Rung:
-    counts = [len(each) for each in pieces]
-    tokens, equal = sum(counts), sum(count for count, right in zip(counts, same, strict=True) if right)
-    share = equal / tokens if tokens else None
+def _told(
+    note: str,
+    *,
+    gated: bool,
+    passed: bool = False,
+    positions: int = 0,
+    share: float | None = None,
+    epsilon: float = 0.0,
+) -> Rung:
     return Rung(
         half="lowering",
         stage=NAME,
         reference="artifact",
         effect="exact",
-        positions=tokens,
+        positions=positions,
         max_abs=None,
         mean_abs=None,
         reference_max_abs=None,
         kl_mean=None,
         kl_max=None,
         top1_agreement=share,
-        epsilon=0.0,
+        epsilon=epsilon,
         budget={"top1_agreement": 1.0} if gated else {},
         gated=gated,
-        passed=share == 1.0,
-        note=note
-        or f"executorch {runner_version()} and its tokenizer, {tokens} tokens of {len(counts)} texts in words",
+        passed=passed,
+        note=note,
         in_words=True,
     )

@@ -125,7 +125,7 @@ def test_a_tokenizer_that_the_runner_cannot_read_is_told(tmp_path: Path, monkeyp
 
 
 def test_a_model_without_a_tokenizer_has_no_such_rung(tiny_folder: Path) -> None:
-    assert rung.text_runner_rung(Path("nowhere"), (), _Silent()) is None  # type: ignore[arg-type]
+    assert rung.text_runner_rung(Path("nowhere"), (), _Silent(), 0.0) is None  # type: ignore[arg-type]
 
 
 class _Silent:

@@ -1,0 +1,70 @@
+"""Compare what another runtime wrote, which tells its tokens as pieces of text, with the tokens and logits of edgec's.
+
+Up to the first token that differs both have read the same. There the other's token is looked for among the likeliest:
+where its logit is less than ``epsilon`` below the largest, two right executions may choose differently, and the rest of
+that text, which then goes on otherwise, is not compared. Any other token is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from edgec.bundle.encoding import decode_tokens
+
+_LIKELIEST = 64
+
+
+@dataclass(frozen=True)
+class OwnText:
+    """What edgec's runtime writes: token ids, and the logits [V] that chose each."""
+
+    tokens: Sequence[int]
+    rows: Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a text is the same: over ``compared`` tokens, of which ``faults`` (0 or 1) are wrong.
+
+    ``near_tie``: it ends before the other's does, at two tokens of nearly one logit.
+    """
+
+    compared: int
+    faults: int = 0
+    near_tie: bool = False
+
+
+def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequence[int], epsilon: float) -> Agreement:
+    """Compare one text.
+
+    Args:
+        tokenizer: of the model.
+        own: by edgec's runtime, of as many tokens as were asked for, or up to one that ends a text.
+        pieces: by the other runtime, one for each token; fewer where it could not say one.
+        ends: ids that end a text; their pieces may be anything.
+        epsilon: how far two logits of right executions may differ.
+    """
+    for place, token in enumerate(own.tokens[: len(pieces)]):
+        said = "".join(pieces[: place + 1]).strip()
+        if token in ends and place == len(pieces) - 1:
+            return Agreement(place + 1)
+        before = own.tokens[:place]
+        if said != _text(tokenizer, [*before, token]):
+            row = own.rows[place]
+            near = [
+                each
+                for each in row.topk(min(_LIKELIEST, len(row))).indices.tolist()
+                if row.max() - row[each] <= epsilon
+            ]
+            tie = any(said == _text(tokenizer, [*before, each]) or each in ends for each in near)
+            return Agreement(place, near_tie=True) if tie else Agreement(place + 1, faults=1)
+    compared = min(len(pieces), len(own.tokens))
+    return Agreement(compared) if len(pieces) <= len(own.tokens) else Agreement(compared + 1, faults=1)
+
+
+def _text(tokenizer: Any, tokens: Sequence[int]) -> str:
+    return decode_tokens(tokenizer, tokens, special=True).strip()

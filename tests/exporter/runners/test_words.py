@@ -1,0 +1,45 @@
+"""Pieces of another runtime beside tokens and logits of edgec's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from edgec.exporter.runners.words import Agreement, OwnText, agreement
+
+WORDS = ("a", "b", "c", "d", "</s>")
+END = 4
+
+
+class Letters:
+    """Every token is a letter."""
+
+    def decode(self, tokens: Sequence[int], **_: Any) -> str:
+        return "".join(WORDS[token] for token in tokens)
+
+
+def own(tokens: Sequence[int], second: float = -9.0) -> OwnText:
+    """A text whose tokens have the logit 0, the one after each (of the letters) ``second``, all others -9."""
+    rows = [torch.full((5,), -9.0) for _ in tokens]
+    for row, token in zip(rows, tokens, strict=True):
+        row[(token + 1) % 4], row[token] = second, 0.0
+    return OwnText(tokens, rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "found"),
+    [
+        pytest.param(own([0, 1, 2]), ["a", "b", "c"], Agreement(3), id="equal"),
+        pytest.param(own([0, 1, 2]), ["a", "b"], Agreement(2), id="cut in a character"),
+        pytest.param(own([0, 1, END]), ["a", "b", ""], Agreement(3), id="an end that is not written"),
+        pytest.param(own([0, 1, 2]), ["a", "c", "d"], Agreement(2, faults=1), id="another word"),
+        pytest.param(own([0, 1, 2], second=-0.4), ["a", "c", "d"], Agreement(1, near_tie=True), id="a near tie"),
+        pytest.param(own([0, 1, 2], second=-0.4), ["a", "d", "d"], Agreement(2, faults=1), id="none of the two"),
+        pytest.param(own([0, 1, END]), ["a", "b", "</s>", "a"], Agreement(4, faults=1), id="beyond the end"),
+    ],
+)
+def test_a_text_is_compared_up_to_a_difference(text: OwnText, pieces: Sequence[str], found: Agreement) -> None:
+    assert agreement(Letters(), text, pieces, (END,), epsilon=0.5) == found
