@@ -188,7 +188,7 @@ class DecoderSession:
     def __init__(self, artifact: Path) -> None:
         """Open the model and one session."""
         error = ctypes.create_string_buffer(_LETTERS)
-        model = library().edgec_model_open(bytes(artifact), b"forward", None, error, c_size_t(_LETTERS))
+        model = library().edgec_model_open(bytes(artifact), b"", None, error, c_size_t(_LETTERS))
         assert model, error.value
         self.model = c_void_p(model)
         self.handle = self._session()
