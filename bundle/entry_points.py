@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Literal, Self
 
@@ -25,6 +25,11 @@ STATIC_VISION_LANGUAGE_METHODS = (VISION_ENCODER, "prefill", "decode")
 """Where shapes are fixed."""
 _MOST_SOUND = 1 << 26
 """Samples, or features, of one window of sound: more than an hour at 16 kHz, in 256 MiB."""
+
+
+def called_method(names: Collection[str]) -> str:
+    """The method of an artifact for CPUs that edgec calls: a decoder's of text alone, or else the one of its model."""
+    return FORWARD_ROWS if FORWARD_ROWS in names else FORWARD
 
 
 class TensorInfo(JsonPart):

@@ -23,7 +23,7 @@ from edgec.bundle.delegates import (
     packed_texts,
     read_xnnpack_blob,
 )
-from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
+from edgec.bundle.entry_points import called_method
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
@@ -288,11 +288,8 @@ def method_names(artifact: Path) -> tuple[str, ...]:
     Raises:
         InputError: E139, the file is not an ExecuTorch program.
     """
-    try:
-        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return tuple(plan.name for plan in _parse(data)[1].program.execution_plan)
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise _unreadable(artifact, error) from error
+    with _mapped(artifact) as data:
+        return tuple(plan.name for plan in _parse(data)[1].program.execution_plan)
 
 
 def read_calls(artifact: Path) -> dict[tuple[int, int], DelegateCall]:
@@ -301,16 +298,13 @@ def read_calls(artifact: Path) -> dict[tuple[int, int], DelegateCall]:
     Raises:
         InputError: E139, the file is not an ExecuTorch program.
     """
-    try:
-        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return dict(_calls(_parse(data)[1]))
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        raise _unreadable(artifact, error) from error
+    with _mapped(artifact) as data:
+        return dict(_calls(_parse(data)[1]))
 
 
 def _calls(pieces: _Pieces) -> Iterator[tuple[tuple[int, int], DelegateCall]]:
     plans = {plan.name: plan for plan in pieces.program.execution_plan}
-    plan = plans.get(FORWARD_ROWS) or plans[FORWARD]
+    plan = plans[called_method(plans)]
     for chain, steps in enumerate(plan.chains):
         for index, step in enumerate(steps.instructions):
             kernel, delegate = (getattr(step.instr_args, name, None) for name in ("op_index", "delegate_index"))

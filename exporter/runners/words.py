@@ -62,8 +62,9 @@ def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequenc
             ]
             tie = any(said == _text(tokenizer, [*before, each]) or each in ends for each in near)
             return Agreement(place, near_tie=True) if tie else Agreement(place + 1, faults=1)
-    compared = min(len(pieces), len(own.tokens))
-    return Agreement(compared) if len(pieces) <= len(own.tokens) else Agreement(compared + 1, faults=1)
+    if len(pieces) > len(own.tokens):
+        return Agreement(len(own.tokens) + 1, faults=1)
+    return Agreement(len(pieces))
 
 
 def _text(tokenizer: Any, tokens: Sequence[int]) -> str:

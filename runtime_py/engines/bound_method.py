@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
+from edgec.bundle.entry_points import called_method
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.engines.choice import missing_engine
 from edgec.runtime_py.engines.executor import Array
@@ -67,7 +67,7 @@ class BoundMethod:
 
 def _called(program: Any) -> str:
     names = {program.get_method_name(index) for index in range(program.num_methods())}
-    return FORWARD_ROWS if FORWARD_ROWS in names else FORWARD
+    return called_method(names)
 
 
 def _with_missing_engine(log: str) -> str:
