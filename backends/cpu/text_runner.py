@@ -22,6 +22,7 @@ from torch.fx.node import map_arg
 
 from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
 from edgec.ir.program import Interface
+from edgec.passes.contract import output_node, placeholder
 
 aten = torch.ops.aten
 _ROWS, _TO_THE_END = "logit_index", (1 << 63) - 1
@@ -65,29 +66,25 @@ class RunnerFacts:
 
 def with_last_logits(methods: Mapping[str, Method]) -> dict[str, Method]:
     """Methods with delegates in them, and ``forward`` beside the one that has rows, where there is one."""
-    if FORWARD_ROWS not in methods or not _selects_rows(methods[FORWARD_ROWS][0].graph):
+    if FORWARD_ROWS not in methods or not _selects_rows(methods[FORWARD_ROWS][0]):
         return dict(methods)
     return {**methods, FORWARD: _last_logits(*methods[FORWARD_ROWS])}
 
 
-def _rows_of(graph: Graph) -> Node:
-    found: Node = next(node for node in graph.nodes if node.op == "placeholder" and node.target == _ROWS)
-    return found
-
-
-def _selects_rows(graph: Graph) -> bool:
-    return all(user.target in (aten.sym_size.int, aten.index_select.default) for user in _rows_of(graph).users)
+def _selects_rows(graph: GraphModule) -> bool:
+    users = placeholder(graph, _ROWS).users
+    return all(user.target in (aten.sym_size.int, aten.index_select.default) for user in users)
 
 
 def _last_logits(graph: GraphModule, interface: Interface) -> Method:
     copied = Graph()
     copied.output(copied.graph_copy(graph.graph, {}))
     made = GraphModule(graph, copied)
-    rows = _rows_of(copied)
+    rows = placeholder(made, _ROWS)
     for user in tuple(rows.users):
         _take_last(copied, user)
     copied.erase_node(rows)
-    _only_logits(copied)
+    _only_logits(made)
     made.recompile()
     logits = interface.outputs[0]
     last = replace(logits, shape=(1, 1, logits.shape[-1]))
@@ -107,10 +104,10 @@ def _take_last(graph: Graph, user: Node) -> None:
     graph.erase_node(user)
 
 
-def _only_logits(graph: Graph) -> None:
+def _only_logits(graph: GraphModule) -> None:
     """Leave out what a method says beside logits: hidden states, guesses at further tokens."""
-    output = next(iter(reversed(graph.nodes)))
+    output = output_node(graph)
     outputs = output.args[0]
     assert isinstance(outputs, (tuple, list))
     output.args = ((outputs[0],),)
-    graph.eliminate_dead_code()
+    graph.graph.eliminate_dead_code()

@@ -58,14 +58,25 @@ def _length(start: Sequence[int], context: int) -> int:
     return min(_TOKENS, context - len(start)) if start else 0
 
 
-def greedy(step: DecoderStep, prompt: Sequence[int], count: int) -> tuple[list[int], list[Tensor]]:
-    """The likeliest ``count`` tokens after a prompt, which is read in one call, and the logits [V] that chose each."""
+def greedy(
+    step: DecoderStep, prompt: Sequence[int], count: int, chunk: int = 0, ends: Sequence[int] = ()
+) -> tuple[list[int], list[Tensor]]:
+    """The likeliest tokens after a prompt, and the logits [V] that chose each.
+
+    Args:
+        step: one call.
+        prompt: token ids.
+        count: the most tokens.
+        chunk: how many tokens of the prompt a call reads; all where it is 0.
+        ends: ids after which nothing is written.
+    """
     rows: list[Tensor] = []
     tokens, fed = list(prompt), 0
-    for _ in range(count):
-        new = tokens[fed:]
-        logits = step(torch.tensor([new]), torch.arange(fed, len(tokens)), torch.tensor([len(new) - 1]))[0, 0]
-        fed = len(tokens)
-        rows.append(logits.clone())
-        tokens.append(int(logits.argmax()))
+    while len(rows) < count and not (rows and tokens[-1] in ends):
+        new = tokens[fed : fed + chunk] if chunk else tokens[fed:]
+        logits = step(torch.tensor([new]), torch.arange(fed, fed + len(new)), torch.tensor([len(new) - 1]))[0, 0]
+        fed += len(new)
+        if fed == len(tokens):
+            rows.append(logits.clone())
+            tokens.append(int(logits.argmax()))
     return tokens[len(prompt) :], rows

@@ -13,25 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import torch
-
+from edgec.backends.cpu.text_runner import RunnerFacts
 from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
 from edgec.bundle.findings import Rung
-from edgec.bundle.generation_config import GenerationConfig
 from edgec.errors import InputError, ToolError
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
-from edgec.exporter.parity.sample import START
+from edgec.exporter.parity.sample import START, greedy
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.words import Agreement, OwnText, agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.cpu_methods import runner_facts
-from edgec.ir.call_plan import DecoderStep
 from edgec.runtime_py.runners import text_llm
 from edgec.runtime_py.runners.text_llm import NAME, Continuation, TextLLM, runner_version
 
@@ -60,11 +56,12 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
         None where it is turned off, and where the runner cannot take such a bundle: without a tokenizer.json, or where
         rows are not just chosen.
     """
-    if not text_llm.AUTOMATIC:
+    facts = runner_facts(request) if text_llm.AUTOMATIC else None
+    if facts is None:
         return None
     tokenizer, name = request.tokenizer, "tokenizer/tokenizer.json"
     files = tokenizer_contents(request.source.tokenizer_files, tokenizer) if tokenizer is not None else {}
-    prompts = _prompts(request) if name in files and _has_method(artifact) else []
+    prompts = _prompts(request, facts) if name in files and _has_method(artifact) else []
     if not prompts:
         return None
     with TemporaryDirectory() as folder:
@@ -75,24 +72,23 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
             written = runner.write([prompt.text for prompt in prompts], _TOKENS)
         except (InputError, ToolError) as error:
             return _told(f"not run: {error.why}", gated=False)
-    if wrong := _wrong_constants(written.constants, request):
+    if wrong := _wrong_constants(written.constants, facts):
         return _told(wrong, gated=True)
     if odd := written.failed or _wrong_counts(prompts, written.texts):
         return _told(odd, gated=False)
-    step, ends = step_of(artifact, request.form), _ends(request)
-    own = [_greedy(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
+    step, ends = step_of(artifact, request.form), facts.ends
+    own = [OwnText(*greedy(step, prompt.ids, _TOKENS, facts.chunk, ends)) for prompt in prompts]
     pairs = zip(own, written.texts, strict=True)
     found = [agreement(tokenizer, text, other.pieces, ends, epsilon) for text, other in pairs]
     return _rung(found, epsilon)
 
 
-def _prompts(request: ExportRequest) -> list[RunnerText]:
+def _prompts(request: ExportRequest, facts: RunnerFacts) -> list[RunnerText]:
     """A few words, and a text longer than a chunk where the context has room for one."""
-    tokenizer, limits, known = request.tokenizer, request.limits, request.spec.vocab_size
-    chunk, room = limits.prefill_chunk, limits.context - _TOKENS
+    tokenizer, chunk, room = request.tokenizer, facts.chunk, facts.context - _TOKENS
     long = decode_tokens(tokenizer, request.probe.tokens[: chunk + chunk // 8])
     made = [RunnerText(text, tuple(token_ids(tokenizer, text))) for text in (START, long) if text.strip()]
-    return [each for each in made if 0 < len(each.ids) <= room and max(each.ids) < known]
+    return [each for each in made if 0 < len(each.ids) <= room and max(each.ids) < facts.vocabulary]
 
 
 def _begins(prompt: RunnerText, tokenizer: Any) -> int:
@@ -100,14 +96,8 @@ def _begins(prompt: RunnerText, tokenizer: Any) -> int:
     return int(prompt.ids[0] == getattr(tokenizer, "bos_token_id", None))
 
 
-def _ends(request: ExportRequest) -> tuple[int, ...]:
-    return tuple(GenerationConfig.model_validate(request.source.generation_config).stop_tokens)
-
-
-def _wrong_constants(said: Mapping[str, Sequence[int]], request: ExportRequest) -> str:
+def _wrong_constants(said: Mapping[str, Sequence[int]], facts: RunnerFacts) -> str:
     """Which constant of the artifact is not the model's, in words; empty where all are."""
-    facts = runner_facts(request)
-    assert facts is not None
     wanted = {name: value if isinstance(value, list) else [int(value)] for name, value in facts.constants.items()}
     wrong = [f"{name} says {said.get(name)}, not {value}" for name, value in wanted.items() if said.get(name) != value]
     return "; ".join(wrong)
@@ -124,21 +114,6 @@ def _has_method(artifact: Path) -> bool:
     from edgec.bundle.pte_layout import method_names
 
     return {FORWARD, FORWARD_ROWS} <= set(method_names(artifact))
-
-
-def _greedy(step: DecoderStep, prompt: Sequence[int], chunk: int, ends: Sequence[int]) -> OwnText:
-    """The likeliest tokens after a prompt up to one that ends a text, by the calls that the runner makes."""
-    tokens, chosen = list(prompt), []
-    bounds = [*range(0, len(prompt), chunk), len(prompt), *range(len(prompt) + 1, len(prompt) + _TOKENS)]
-    for begin, end in pairwise(bounds):
-        rows = torch.tensor([end - begin - 1])
-        logits = step(torch.tensor([tokens[begin:end]]), torch.arange(begin, end), rows)[0, 0]
-        if end >= len(prompt):
-            tokens.append(int(logits.argmax()))
-            chosen.append(logits.clone())
-            if tokens[-1] in ends:
-                break
-    return OwnText(tokens[len(prompt) :], chosen)
 
 
 def _rung(found: Sequence[Agreement], epsilon: float) -> Rung:

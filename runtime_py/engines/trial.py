@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from edgec.errors import EdgecError, InputError
-from edgec.installation import cache_root, child_environment
+from edgec.installation import cache_root, run_worker
 from edgec.runtime_py.engines.engine_library import library
 from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
@@ -72,16 +71,7 @@ def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mappi
     """
     job = json.dumps({"bundle": str(bundle.path.resolve()), "engine": engine, **more})
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", WORKER],
-            input=job,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=LIMIT_S,
-            env=child_environment(),
-        )
+        done = run_worker(WORKER, job, LIMIT_S)
     except subprocess.TimeoutExpired as cause:
         raise _endless(bundle) from cause
     if done.returncode != 0:

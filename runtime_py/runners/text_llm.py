@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from edgec.errors import InputError, ToolError
-from edgec.installation import child_environment
+from edgec.installation import run_worker
 
 NAME: Final = "ExecuTorch's TextLLMRunner"
 AUTOMATIC = True
@@ -89,9 +88,12 @@ class TextLLM:
                 "tokens": tokens,
                 "answer": str(answer),
             }
-            done = _run(json.dumps(job))
+            try:
+                done = run_worker(_WORKER, json.dumps(job), _LIMIT_S)
+            except subprocess.TimeoutExpired as cause:
+                raise _failed(self.artifact, f"it did not end in {_LIMIT_S / 60:g} minutes") from cause
             if done.returncode != 0 or not answer.exists():
-                raise _failed(self.artifact, done)
+                raise _failed(self.artifact, _ending(done))
             said = json.loads(answer.read_text())
         if said["unreadable"]:
             raise _unreadable(said["unreadable"])
@@ -101,19 +103,6 @@ class TextLLM:
 def runner_version() -> str:
     """The version of ExecuTorch that the runner is part of."""
     return version("executorch")
-
-
-def _run(job: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", _WORKER],
-        input=job,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=_LIMIT_S,
-        env=child_environment(),
-    )
 
 
 def _unreadable(why: str) -> InputError:
@@ -126,13 +115,17 @@ def _unreadable(why: str) -> InputError:
     )
 
 
-def _failed(artifact: Path, done: subprocess.CompletedProcess[str]) -> ToolError:
+def _ending(done: subprocess.CompletedProcess[str]) -> str:
     said = [line for line in done.stderr.splitlines() if line.strip()]
     ended = "was ended by a signal" if done.returncode < 0 else f"ended with status {done.returncode}"
+    return f"the process {ended}: " + " | ".join(said[-3:])
+
+
+def _failed(artifact: Path, why: str) -> ToolError:
     return ToolError(
         f"{NAME} did not run this artifact.",
         where=str(artifact),
-        why=f"the process {ended}: " + " | ".join(said[-3:]),
+        why=why,
         fix="check this installation with 'edgec doctor'; apps with edgec's own runtime are not affected",
         code="E848",
     )

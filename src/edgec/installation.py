@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,3 +32,21 @@ def child_environment() -> Mapping[str, str]:
     """This process's environment, for a child that imports edgec from the same place."""
     paths = (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def run_worker(module: str, job: str, limit_s: float) -> subprocess.CompletedProcess[str]:
+    """Run a module of edgec's in another process, which gets ``job`` on stdin; what it says is kept.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end in ``limit_s``.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", module],
+        input=job,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=limit_s,
+        env=child_environment(),
+    )

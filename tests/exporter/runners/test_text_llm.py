@@ -108,9 +108,9 @@ def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypat
 def test_a_text_that_begins_twice_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = rung._prompts
 
-    def twice(request: ExportRequest) -> list[RunnerText]:
+    def twice(request: ExportRequest, facts: text_runner.RunnerFacts) -> list[RunnerText]:
         mark = request.tokenizer.bos_token
-        return [replace(prompt, text=mark + prompt.text) for prompt in right(request)]
+        return [replace(prompt, text=mark + prompt.text) for prompt in right(request, facts)]
 
     monkeypatch.setattr(rung, "_prompts", twice)
     (found,) = rungs_of(exported(tmp_path / "x.edgec"))
