@@ -56,11 +56,11 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
         None where it is turned off, and where the runner cannot take such a bundle: without a tokenizer.json, or where
         rows are not just chosen.
     """
-    facts = runner_facts(request) if text_llm.AUTOMATIC else None
+    tokenizer, name = request.tokenizer, "tokenizer/tokenizer.json"
+    facts = runner_facts(request) if text_llm.AUTOMATIC and tokenizer is not None else None
     if facts is None:
         return None
-    tokenizer, name = request.tokenizer, "tokenizer/tokenizer.json"
-    files = tokenizer_contents(request.source.tokenizer_files, tokenizer) if tokenizer is not None else {}
+    files = tokenizer_contents(request.source.tokenizer_files, tokenizer)
     prompts = _prompts(request, facts) if name in files and _has_method(artifact) else []
     if not prompts:
         return None
