@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from time import sleep
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -52,6 +53,7 @@ class Fault:
     Attributes:
         status: answer with this status alone.
         cut: end the connection after so many bytes of the body.
+        hold_s: wait so long before that.
         body: answer with this instead.
         headers: of the answer.
         stated: claim this length for the body.
@@ -62,6 +64,7 @@ class Fault:
     times: int = 1
     status: int | None = None
     cut: int | None = None
+    hold_s: float = 0.0
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     stated: int | None = None
@@ -147,6 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         cut = self.planted.cut
         self.wfile.write(body if cut is None else body[:cut])
+        sleep(self.planted.hold_s)
         if cut is not None or stated != len(body):
             self.close_connection = True
 

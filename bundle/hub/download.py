@@ -14,7 +14,7 @@ from typing import IO, Final
 from edgec.bundle.atomic import typed_os_errors
 from edgec.bundle.checked_files import file_sha256
 from edgec.bundle.hub.address import HubAddress
-from edgec.bundle.hub.failures import first_line, http_error, hub_failure, page_of, status_of, too_many_requests
+from edgec.bundle.hub.failures import http_error, hub_failure, in_short, page_of, status_of, too_many_requests
 from edgec.bundle.manifest import FileInfo
 from edgec.errors import InputError
 
@@ -149,7 +149,7 @@ def _failure(address: HubAddress, commit: str, name: str, error: Exception, path
     return InputError(
         what="The download ended early.",
         where=f"{page_of(address.repository)} ({name})",
-        why=first_line(error),
+        why=in_short(error),
         fix=_RESUMES,
         code="E875",
     )

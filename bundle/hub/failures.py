@@ -14,6 +14,8 @@ _MOST_WHY: Final = 200
 _QUERY = re.compile(r"\?[^\s'\"]+")
 # How a revision is given with each kind of thing.
 _OPTIONS: Final = {"model": "--revision", "bundle": "@REVISION"}
+# Where else a name of that kind was looked for.
+_ELSEWHERE: Final = {"model": ", and no such local folder", "bundle": ""}
 _Made = Callable[[str, str, str | None, Exception], InputError]
 
 
@@ -63,10 +65,10 @@ def status_of(error: Exception) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error's text, without the queries of addresses."""
-    lines = (line.strip() for line in str(error).splitlines())
-    return _QUERY.sub("", next(filter(None, lines), type(error).__name__))[:_MOST_WHY]
+def in_short(error: Exception) -> str:
+    """The first two lines of an error's text, of which the second is the reason, without the queries of addresses."""
+    lines = [line for each in str(error).splitlines() if (line := each.strip())]
+    return _QUERY.sub("", " ".join(lines[:2]) or type(error).__name__)[:_MOST_WHY]
 
 
 def page_of(repository: str) -> str:
@@ -81,7 +83,7 @@ def too_many_requests(repository: str, error: Exception) -> InputError:
     return InputError(
         what="The hub takes no more requests for now.",
         where=page_of(repository),
-        why=first_line(error),
+        why=in_short(error),
         fix="Wait some minutes and call again; with a login (`hf auth login`) the hub allows more.",
         code="E875",
     )
@@ -91,7 +93,7 @@ def _gated(kind: str, repository: str, _revision: str | None, error: Exception) 
     return InputError(
         what=f"The {kind} {repository} is gated: its owner asks you to accept a licence first.",
         where=page_of(repository),
-        why=first_line(error),
+        why=in_short(error),
         fix="Accept the licence on that page, then log in with `hf auth login` (or set HF_TOKEN) and try again.",
         code="E102",
     )
@@ -99,9 +101,9 @@ def _gated(kind: str, repository: str, _revision: str | None, error: Exception) 
 
 def _not_found(kind: str, repository: str, _revision: str | None, error: Exception) -> InputError:
     return InputError(
-        what=f"There is no {kind} {repository!r} on the Hugging Face hub, and no such local folder.",
+        what=f"There is no {kind} {repository!r} on the Hugging Face hub{_ELSEWHERE[kind]}.",
         where=repository,
-        why=first_line(error),
+        why=in_short(error),
         fix=f"Check the spelling; for a private {kind} log in with `hf auth login`.",
         code="E101",
     )
@@ -111,7 +113,7 @@ def _no_revision(kind: str, repository: str, revision: str | None, error: Except
     return InputError(
         what=f"The {kind} {repository} has no revision {revision!r}.",
         where=page_of(repository),
-        why=first_line(error),
+        why=in_short(error),
         fix=f"Name a branch, tag or commit of that repository, or leave {_OPTIONS[kind]} out.",
         code="E101",
     )
@@ -121,7 +123,7 @@ def _offline(kind: str, repository: str, revision: str | None, error: Exception)
     return InputError(
         what=f"The {kind} {repository} is not in the local cache, and the Hugging Face hub could not be reached.",
         where=page_of(repository) + (f" (revision {revision})" if revision else ""),
-        why=first_line(error),
+        why=in_short(error),
         fix="Unset HF_HUB_OFFLINE or go online once to fetch it, or pass the path of a local folder.",
         code="E103",
     )
@@ -131,7 +133,7 @@ def _cache_unwritable(kind: str, repository: str, _revision: str | None, error: 
     return InputError(
         what=f"The {kind} {repository} could not be stored in the local cache.",
         where=str(getattr(error, "filename", None) or "HF_HOME"),
-        why=first_line(error),
+        why=in_short(error),
         fix="Free some disk space, or point HF_HOME to a writable folder on a larger disk.",
         code="E148",
     )

@@ -51,8 +51,8 @@ def _copy_of(address: HubAddress) -> Path:
         there = copy.is_whole()
         if not there:
             _fetch(copy)
-    how = "as downloaded before" if there else "downloaded"
-    _say(f"{address} is commit {copy.commit}, {how}: {copy.bundle}")
+    how = "as downloaded before" if there else f"downloaded: {copy.bundle}"
+    _say(f"{address} is commit {copy.commit}, {how}")
     return copy.bundle
 
 

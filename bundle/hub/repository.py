@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edgec.bundle.hub.address import HubAddress, is_commit
-from edgec.bundle.hub.failures import first_line, hub_failure, page_of
+from edgec.bundle.hub.failures import hub_failure, in_short, page_of
 from edgec.errors import InputError
 
 _ANSWER_S: Final = 30.0
@@ -60,7 +60,7 @@ def unreadable_answer(address: HubAddress, error: Exception) -> InputError:
     return InputError(
         what="The hub's answer cannot be read.",
         where=page_of(address.repository),
-        why=f"{type(error).__name__}: {first_line(error)}",
+        why=f"{type(error).__name__}: {in_short(error)}",
         fix="Call again later. Where HF_ENDPOINT is set or a proxy lies between, check that the hub answers there.",
         code="E875",
     )

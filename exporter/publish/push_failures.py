@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from edgec.bundle.hub.address import HubAddress
-from edgec.bundle.hub.failures import first_line, http_error, page_of, status_of, too_many_requests
+from edgec.bundle.hub.failures import http_error, in_short, page_of, status_of, too_many_requests
 from edgec.bundle.hub.repository import UNREADABLE
 from edgec.errors import InputError
 
@@ -30,13 +30,13 @@ def push_failure(address: HubAddress, error: Exception) -> Exception:
     if isinstance(cause, errors.LocalTokenNotFoundError):
         return not_allowed(address, "there is no login here")
     if status in _REFUSED:
-        return not_allowed(address, first_line(cause))
+        return not_allowed(address, in_short(cause))
     if status == _TOO_MANY:
         return too_many_requests(address.repository, cause)
     if status == _CHANGED:
         return _ended_early(address, "somebody else changed the repository meanwhile")
     if isinstance(cause, (http_error(), OSError, RuntimeError, errors.XetDownloadError, *UNREADABLE)):
-        return _ended_early(address, first_line(cause))
+        return _ended_early(address, in_short(cause))
     return error
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from edgec.bundle.hub import located
 from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.manifest import FileInfo
 from edgec.errors import InputError
+from edgec.installation import child_environment
 from tests.bundle.bundle_samples import FILES, sample_manifest
 from tests.hub_server import TOKEN, Fault, HubServer, Repo, files_of, hub_server, use_hub
 
@@ -142,6 +146,34 @@ def test_an_interrupted_download_goes_on_with_the_next_call(hub: HubServer, tmp_
     assert open_bundle(bundle_folder(ADDRESS)).files_checked
     assert [asked.range for asked in hub.requests("GET /objects")] == ["bytes=30000-"]
     assert not hub.requests("tokenizer.json") or not hub.requests("generation_config")
+
+
+@pytest.mark.long
+def test_a_killed_process_leaves_what_the_next_one_goes_on_with(hub: HubServer, tmp_path: Path) -> None:
+    hub.faults.append(Fault("GET /objects", cut=90_000, hold_s=60.0))
+    code = f"from edgec.bundle.hub.located import bundle_folder; bundle_folder({ADDRESS!r})"
+    environment = {**child_environment(), "HF_ENDPOINT": hub.endpoint}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not any(_kept(tmp_path)):
+            sleep(0.05)
+        process.kill()
+    kept = sum(_kept(tmp_path))
+    assert 0 < kept <= 90_000
+    bundle_folder(ADDRESS)
+    assert [asked.range for asked in hub.requests("GET /objects")] == [None, f"bytes={kept}-"]
+
+
+def _kept(tmp_path: Path) -> list[int]:
+    return [path.stat().st_size for path in (tmp_path / "cache" / "hub").glob("*/arriving/model.pte")]
+
+
+@pytest.mark.long
+def test_the_command_takes_an_address_on_the_hub_that_hf_endpoint_names(hub: HubServer, tmp_path: Path) -> None:
+    environment = {**child_environment(), "HF_ENDPOINT": hub.endpoint}
+    words = [sys.executable, "-m", "edgec", "inspect", ADDRESS, "--json"]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout == (tmp_path / "tiny.edgec" / "manifest.json").read_text()
+    assert f"{ADDRESS} is commit" in ran.stderr
 
 
 def test_what_was_damaged_between_two_calls_is_fetched_again(hub: HubServer, tmp_path: Path) -> None:
