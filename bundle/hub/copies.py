@@ -31,6 +31,7 @@ from edgec.installation import cache_root
 KIND: Final = "hub"
 """The folder of the cache that these copies lie in."""
 _COMMIT_BYTES: Final = 40
+_OTHER_VERSION: Final = "E133"
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,18 @@ class HubCopy:
         return self.entry / "arriving"
 
     def is_whole(self) -> bool:
-        """Whether the bundle is there, with all its files in their sizes; a damaged one is removed."""
+        """Whether the bundle is there, with all its files in their sizes; a damaged one is removed.
+
+        Raises:
+            InputError: E133, it is whole, for another version of edgec.
+        """
         if not os.path.lexists(self.bundle):
             return False
         try:
             open_bundle(self.bundle, check_files=False)
-        except InputError:
+        except InputError as error:
+            if error.code == _OTHER_VERSION:
+                raise
             remove_folder(self.bundle)
             return False
         return True

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from time import sleep
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from edgec.bundle.atomic import typed_os_errors
 from edgec.bundle.checked_files import file_sha256
@@ -116,13 +116,14 @@ def _stream(url: str, file: IO[bytes], size: int | None, most: int, arrived: Arr
 
 def _append(url: str, file: IO[bytes], most: int, arrived: Arrived) -> None:
     """Ask once for all from the file's end on; the library itself repeats a request that a busy hub refused."""
-    from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, http_stream_backoff
+    from huggingface_hub import utils
 
+    http: Any = utils  # It re-exports these without telling type checkers.
     kept = file.tell()
     # A compressed answer could not go on at a byte of the file.
-    headers = build_hf_headers() | {"accept-encoding": "identity"} | ({"range": f"bytes={kept}-"} if kept else {})
-    with http_stream_backoff("GET", url, headers=headers, timeout=_ANSWER_S, retry_on_exceptions=()) as response:
-        hf_raise_for_status(response)
+    headers = http.build_hf_headers() | {"accept-encoding": "identity"} | ({"range": f"bytes={kept}-"} if kept else {})
+    with http.http_stream_backoff("GET", url, headers=headers, timeout=_ANSWER_S, retry_on_exceptions=()) as response:
+        http.hf_raise_for_status(response)
         if kept and response.status_code != _PARTIAL:
             file.truncate(file.seek(0))
             arrived(-kept)

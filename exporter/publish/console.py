@@ -11,6 +11,7 @@ from edgec.bundle.hub.address import MAIN, SCHEME, HubAddress, parse_address_tex
 from edgec.bundle.hub.failures import page_of
 from edgec.errors import InputError
 from edgec.exporter.publish.card import model_card_of
+from edgec.exporter.publish.markdown import on_one_line
 from edgec.exporter.publish.push import PushPlan, plan_push, push
 from edgec.exporter.publish.there import CARD
 
@@ -64,7 +65,7 @@ def _address(hub_id: str, revision: str | None) -> HubAddress:
 def _print_plan(plan: PushPlan) -> None:
     print(f"push     {plan.bundle.path} to {page_of(plan.address.repository)}, branch {plan.address.revision}")
     print(f"there    {_there(plan)}")
-    print(f"commit   {plan.message}")
+    print(f"commit   {on_one_line(plan.message)}")
     print(f"files    {len(plan.files)}, {sum(file.bytes for file in plan.files):,} bytes, as the manifest lists them")
     width = max(len(f"{file.bytes:,}") for file in plan.files)
     for file in plan.files:
@@ -75,7 +76,9 @@ def _print_plan(plan: PushPlan) -> None:
     print(f"card     {CARD}, {card if plan.card is None else f'{len(plan.card.encode()):,} bytes'}")
     source = plan.bundle.manifest.model.source
     if Path(source).is_absolute():
-        print(f"note     the manifest names the folder that the model lay in, and will be public: {source}")
+        print(
+            f"note     the manifest names the folder that the model lay in, and will be public: {on_one_line(source)}"
+        )
 
 
 def _there(plan: PushPlan) -> str:
@@ -85,7 +88,7 @@ def _there(plan: PushPlan) -> str:
     kind = "private" if there.private else "public"
     if there.branch_is_new:
         return f"a {kind} repository; the branch will be made"
-    held = f"{there.manifest.name}, digest {there.manifest.digest[:12]}" if there.manifest else "no bundle"
+    held = f"{on_one_line(there.manifest.name)}, digest {there.manifest.digest[:12]}" if there.manifest else "no bundle"
     return f"a {kind} repository with {held}, commit {there.commit[:12]}"
 
 

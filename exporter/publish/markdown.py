@@ -15,13 +15,13 @@ _CODE = re.compile(r"[^`|]+")
 
 def plain(text: str) -> str:
     """A text on one line, cut where it is very long, in which every mark stands for itself."""
-    escaped = _MARKS.sub(r"\\\g<0>", _line(text))
+    escaped = _MARKS.sub(r"\\\g<0>", on_one_line(text))
     return re.sub("[&<>]", lambda found: _ENTITIES[found[0]], escaped)
 
 
 def code(text: str) -> str:
     """A name or path in the letters of code; one with marks that would end these is plain."""
-    line = _line(text)
+    line = on_one_line(text)
     return f"`{line}`" if _CODE.fullmatch(line) else plain(text)
 
 
@@ -31,6 +31,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _line(text: str) -> str:
+def on_one_line(text: str) -> str:
+    """A text without line ends and letters that are not shown, cut where it is very long."""
     shown = " ".join("".join(letter if letter.isprintable() else " " for letter in text[: 4 * _MOST]).split())
     return shown if len(shown) <= _MOST else f"{shown[:_MOST]}…"

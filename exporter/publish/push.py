@@ -142,16 +142,17 @@ def push(plan: PushPlan) -> str:
 @contextmanager
 def _bars_at_terminals() -> Iterator[None]:
     """Let the hub's library draw its bars where there is a terminal to draw them on."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    from huggingface_hub import utils
 
-    if sys.stderr.isatty() or are_progress_bars_disabled():
+    bars: Any = utils  # It re-exports these without telling type checkers.
+    if sys.stderr.isatty() or bars.are_progress_bars_disabled():
         yield
         return
-    disable_progress_bars()
+    bars.disable_progress_bars()
     try:
         yield
     finally:
-        enable_progress_bars()
+        bars.enable_progress_bars()
 
 
 def _make_place(api: Any, plan: PushPlan) -> None:

@@ -332,6 +332,13 @@ def test_a_damaged_copy_is_fetched_again(hub: HubServer) -> None:
     assert open_bundle(bundle_folder(ADDRESS)).files_checked
 
 
+def test_a_copy_for_another_version_of_edgec_is_kept(hub: HubServer) -> None:
+    folder = bundle_folder(ADDRESS)
+    manifest = json.loads((folder / "manifest.json").read_text()) | {"schema_version": 99}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert refused().code == "E133" and folder.is_dir()
+
+
 def test_a_disk_that_is_too_small_or_fills_up(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from edgec.bundle.hub import download
 

@@ -36,7 +36,7 @@ def header(manifest: Manifest, base: str | None = None) -> dict[str, Any]:
 
 def rendered(text: str) -> str:
     """What a reader of the page sees as HTML; raw HTML in the text would pass through."""
-    return MarkdownIt("commonmark", {"html": True}).enable("table").render(text.partition("\n---\n")[2])
+    return str(MarkdownIt("commonmark", {"html": True}).enable("table").render(text.partition("\n---\n")[2]))
 
 
 def test_the_header_names_what_the_hub_indexes() -> None:
