@@ -74,11 +74,9 @@ def _print_plan(plan: PushPlan) -> None:
         print(f"removed  {', '.join(plan.stale)}")
     card = "the one that is there stays: edgec did not write it (--force replaces it)"
     print(f"card     {CARD}, {card if plan.card is None else f'{len(plan.card.encode()):,} bytes'}")
-    source = plan.bundle.manifest.model.source
+    source = on_one_line(plan.bundle.manifest.model.source)
     if Path(source).is_absolute():
-        print(
-            f"note     the manifest names the folder that the model lay in, and will be public: {on_one_line(source)}"
-        )
+        print(f"note     the manifest names the folder that the model lay in, and will be public: {source}")
 
 
 def _there(plan: PushPlan) -> str:

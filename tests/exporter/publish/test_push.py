@@ -273,6 +273,16 @@ def test_the_command_refuses_what_is_not_an_address(
     assert code == 1 and "E873" in err and not hub.asked
 
 
+def test_names_from_manifests_do_nothing_to_a_terminal(
+    hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nasty = tmp_path / "x.edgec"
+    write_bundle(nasty, sample_manifest(name="a\x1b[2Jb\nc"), FILES)
+    pushed(nasty)
+    code, out, _ = run(capsys, "push", str(nasty), "max/tiny")
+    assert code == 0 and "\x1b" not in out and out.count("a [2Jb c") == 2
+
+
 def test_the_folder_of_the_model_is_told_before_it_is_public(
     hub: HubServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
