@@ -1,4 +1,4 @@
-"""``edgec cache`` shows, lists or cleans the folder of finished stages, compiled engines, packed weights and bundles from the hub."""
+"""``edgec cache`` shows, lists or cleans what edgec keeps: finished stages, compiled engines, bundles from the hub."""
 
 from __future__ import annotations
 

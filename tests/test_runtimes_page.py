@@ -1,4 +1,4 @@
-"""docs/runtimes.md is true: a runtime that was run here has a test that exists, and the others say that they were not."""
+"""docs/runtimes.md is true: a runtime that was run here has a test that exists, and others say that they were not."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from edgec.exporter.publish.markdown import code, plain, table
 from edgec.exporter.publish.ways import system_of, ways
 
 MARK: Final = "<!-- Written by edgec push, which replaces this page as long as this line is in it. -->"
-_MOST_RUNGS: Final = 60
+_MOST_RUNGS: Final = 200
 _MOST_FINDINGS: Final = 8
 _WORTH_TELLING: Final = 0.01
 
@@ -40,9 +40,9 @@ def model_card_of(manifest: Manifest, address: HubAddress, base_model: str | Non
         f"{header(manifest, base)}\n{MARK}\n\n# {plain(address.name)}",
         _about(manifest),
         table(("", ""), _facts(manifest, base)),
+        f"## How to run it\n\n{ways(manifest, address)}",
         _ladder(manifest),
         _executed(manifest),
-        f"## How to run it\n\n{ways(manifest, address)}",
         _limits(manifest),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -106,7 +106,9 @@ def _ladder(manifest: Manifest) -> str:
         "KL divergence is in nats per position; the largest difference is of a logit or an output."
     )
     heads = ("stage", "against", "largest difference", "KL", "same top-1", "positions", "result")
-    return f"## Parity ladder\n\n{about}\n\n" + table(heads, [_rung(rung) for rung in manifest.parity[:_MOST_RUNGS]])
+    shown = table(heads, [_rung(rung) for rung in manifest.parity[:_MOST_RUNGS]])
+    more = len(manifest.parity) - _MOST_RUNGS
+    return f"## Parity ladder\n\n{about}\n\n{shown}" + (f"\n\n{more:,} more are in the manifest." if more > 0 else "")
 
 
 def _rung(rung: Rung) -> tuple[str, ...]:

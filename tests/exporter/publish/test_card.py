@@ -126,6 +126,7 @@ def test_a_missed_rung_and_random_weights_stand_out() -> None:
     missed = PARITY[3].model_copy(update={"passed": False})
     text = model_card_of(sample_manifest(parity=[missed], model=model(trained=False)), ADDRESS)
     assert "quality: **missed**" in text and "weights are random" in text
+    assert "50 more are in the manifest" in model_card_of(sample_manifest(parity=[missed] * 250), ADDRESS)
     assert "Nothing was compared" in model_card_of(sample_manifest(parity=[]), ADDRESS)
 
 
