@@ -14,7 +14,15 @@ from typing import IO, Any, Final
 from edgec.bundle.atomic import typed_os_errors
 from edgec.bundle.checked_files import file_sha256
 from edgec.bundle.hub.address import HubAddress
-from edgec.bundle.hub.failures import http_error, hub_failure, in_short, page_of, status_of, too_many_requests
+from edgec.bundle.hub.failures import (
+    NOT_LET_IN,
+    http_error,
+    hub_failure,
+    in_short,
+    page_of,
+    status_of,
+    too_many_requests,
+)
 from edgec.bundle.manifest import FileInfo
 from edgec.errors import InputError
 
@@ -138,7 +146,8 @@ def _failure(address: HubAddress, commit: str, name: str, error: Exception, path
     """Why a file did not come whole: the hub refuses, the disk is full, or the connection ended."""
     from huggingface_hub import errors
 
-    if isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError | errors.OfflineModeIsEnabled):
+    refused = (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.OfflineModeIsEnabled)
+    if isinstance(error, refused) or status_of(error) in NOT_LET_IN:
         return hub_failure("bundle", address.repository, commit, error)
     if isinstance(error, errors.EntryNotFoundError):
         return not_as_listed(address, f"{name!r} is listed and not there")

@@ -9,6 +9,8 @@ from typing import Any, Final
 from edgec.errors import InputError
 
 _TOO_MANY: Final = 429
+NOT_LET_IN: Final = (401, 403)
+"""The statuses of answers to a login that is wrong, has ended or may not do this."""
 _MOST_WHY: Final = 200
 # The query of an address may be what opens it.
 _QUERY = re.compile(r"\?[^\s'\"]+")
@@ -29,8 +31,8 @@ def hub_failure(kind: str, repository: str, revision: str | None, error: Excepti
         error: what was raised.
 
     Returns:
-        E101 no such repository or revision, E102 gated, E103 out of reach, E148 not to be stored, E875 too many
-        requests.
+        E101 no such repository or revision, or the login is not accepted; E102 gated; E103 out of reach; E148 not to
+        be stored; E875 too many requests.
     """
     from huggingface_hub import errors
 
@@ -46,8 +48,11 @@ def hub_failure(kind: str, repository: str, revision: str | None, error: Excepti
         (errors.XetDownloadError, _offline),
         (OSError, _cache_unwritable),
     )
-    if status_of(error) == _TOO_MANY:
+    status = status_of(error)
+    if status == _TOO_MANY:
         return too_many_requests(repository, error)
+    if status in NOT_LET_IN and not isinstance(error, errors.RepositoryNotFoundError):
+        return _not_let_in(repository, error)
     return next((make(kind, repository, revision, error) for each, make in table if isinstance(error, each)), error)
 
 
@@ -96,6 +101,16 @@ def _gated(kind: str, repository: str, _revision: str | None, error: Exception) 
         why=in_short(error),
         fix="Accept the licence on that page, then log in with `hf auth login` (or set HF_TOKEN) and try again.",
         code="E102",
+    )
+
+
+def _not_let_in(repository: str, error: Exception) -> InputError:
+    return InputError(
+        what="The hub does not accept this login.",
+        where=page_of(repository),
+        why=in_short(error),
+        fix="Log in again with `hf auth login`, or correct or unset HF_TOKEN.",
+        code="E101",
     )
 
 

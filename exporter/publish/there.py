@@ -99,9 +99,12 @@ def _state(address: HubAddress) -> RepositoryState | None:
     try:
         return state_of(address)
     except InputError as error:
-        if error.code != "E101":
-            raise
-        return None
+        if error.code == "E101":
+            return None
+        if error.code == "E103":
+            fix = "Go online, or unset HF_HUB_OFFLINE, and call again."
+            raise replace(error, what="The hub cannot be reached.", fix=fix) from error
+        raise
 
 
 def _manifest(address: HubAddress, state: RepositoryState, folder: Path) -> tuple[Manifest | None, str]:

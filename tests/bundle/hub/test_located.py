@@ -196,10 +196,13 @@ def test_what_somebody_else_laid_out_is_not_written_through(hub: HubServer, tmp_
     assert target.read_text() == "precious"
 
 
+ENDED = {"X-Error-Message": "Invalid credentials in Authorization header"}
 FAILURES = {
     "no such repository": ("hub:max/absent", None, "E101", "spelling"),
     "no such revision": (f"{ADDRESS}@v9", None, "E101", "@REVISION"),
     "gated": (ADDRESS, Fault("resolve", 9, 403, headers={"X-Error-Code": "GatedRepo"}), "E102", "hf auth login"),
+    "a login that has ended": (ADDRESS, Fault("revision/main", 9, 401, headers=ENDED), "E101", "HF_TOKEN"),
+    "a login that ends on the way": (ADDRESS, Fault("GET /objects", 9, status=403), "E101", "HF_TOKEN"),
     "server error": (ADDRESS, Fault("revision/main", 9, status=500), "E103", "local folder"),
     "too many requests": (ADDRESS, Fault("revision/main", 9, status=429), "E875", "minutes"),
     "too many on the way": (ADDRESS, Fault("GET /objects", 99, status=429), "E875", "minutes"),

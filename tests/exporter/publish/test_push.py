@@ -180,7 +180,7 @@ FAILURES = {
     "somebody was faster": (TINY, Fault("POST /api/models/max/tiny/commit", 9, status=412), "E875", "Call again"),
     "garbage": (TINY, Fault("preupload", 9, body=b"<html>"), "E875", "Call again"),
     "garbage for a batch": (TINY, Fault("objects/batch", 9, body=b"{}"), "E875", "Call again"),
-    "the state cannot be asked": (TINY, Fault("GET /api/models", 9, status=500), "E103", ""),
+    "the state cannot be asked": (TINY, Fault("GET /api/models", 9, status=500), "E103", "Go online"),
     "a connection that ends": (TINY, Fault("POST /api/models/max/tiny/commit", 9, body=b"{}", cut=1), "E875", "again"),
 }
 
