@@ -9,7 +9,7 @@ import typer
 
 
 def adapter(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
     peft_folder: Annotated[Path, typer.Argument(help="What PEFT's save_pretrained wrote.")],
     *,
     out: Annotated[Path | None, typer.Option(help="File to write; FOLDER.adapter by default.")] = None,

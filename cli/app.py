@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": "Check a bundle and replay its golden vectors.",
     "sign": "Sign a bundle with a key.",
     "split": "Cut a bundle into parts for a download, or join them.",
+    "push": "Publish a bundle on the Hugging Face hub.",
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
     "cache": "Show, list or clean what edgec keeps between calls.",

@@ -9,7 +9,7 @@ import typer
 
 
 def bench(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
     *,
     device: Annotated[
         list[str] | None, typer.Option(help="host (default), adb:SERIAL, ios:UDID, sim:UDID or qemu; may be repeated.")

@@ -1,4 +1,4 @@
-"""``edgec cache`` shows, lists or cleans the folder of finished stages, compiled engines and packed weights."""
+"""``edgec cache`` shows, lists or cleans what edgec keeps: finished stages, compiled engines, bundles from the hub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cache(
 ) -> None:
     """Show how much edgec keeps between calls, list it or delete it.
 
-    All but what edgec bench measured is made again when needed.
+    All but what edgec bench measured is made, or fetched, again when needed.
 
     EDGEC_CACHE_DIR moves the folder.
 

@@ -9,7 +9,7 @@ import typer
 
 
 def inspect(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
     *,
     json: Annotated[bool, typer.Option("--json", help="The manifest as JSON on stdout.")] = False,
 ) -> None:

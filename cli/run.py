@@ -10,7 +10,7 @@ import typer
 
 
 def run(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
     *,
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-p", help="Text to continue or answer; - reads stdin.")

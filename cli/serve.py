@@ -9,7 +9,7 @@ import typer
 
 
 def serve(
-    bundles: Annotated[list[Path], typer.Argument(help="Bundle folders, NAME.edgec; requests name one of them.")],
+    bundles: Annotated[list[Path], typer.Argument(help="Bundles, NAME.edgec or hub:OWNER/NAME; requests name one.")],
     *,
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default is reached from here alone.")

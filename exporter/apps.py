@@ -25,7 +25,7 @@ def embed(
     """Write the source package of a bundle.
 
     Args:
-        bundle: the bundle's folder; every file of it is checked.
+        bundle: the bundle's folder, or its address on the hub; every file of it is checked.
         platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
         out: the path of the package itself; by default NAME-PLATFORM in the current folder.
         target_sdk: for Android; by default the oldest that Google Play accepts.

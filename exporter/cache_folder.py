@@ -21,6 +21,7 @@ KINDS: Mapping[str, str] = {
     "runner": "compiled engines",
     "executed": "notes that an artifact ran here",
     "fingerprints": "checksums of model files",
+    "hub": "bundles from the Hugging Face hub",
     "gguf": "configs and tokenizers of GGUF files",
     "measured": "speeds that edgec bench measured, for edgec plan",
 }

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.encoding import check_unicode, token_ids
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import read_public_key
 from edgec.errors import InputError
@@ -59,18 +60,20 @@ def load(bundle: Path | str | Bundle, threads: int | None = None, *, public_key:
     """Open a bundle (every file's checksum is verified) and load its artifact.
 
     Args:
-        bundle: the folder NAME.edgec, or a Bundle opened before.
+        bundle: the folder NAME.edgec, an address on the hub (``hub:OWNER/NAME``, ``hub:OWNER/NAME@REVISION``), or a
+            Bundle opened before.
         threads: CPU threads of the runtime, process-wide; None leaves the choice to the runtime.
         public_key: of whoever signed the bundle, a PEM file; the signature is checked before anything else is read.
 
     Raises:
         InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E168 or E169 as `try_first`;
-            E601 to E605, the key or the signature is refused.
+            of an address what `edgec.bundle.hub.located.bundle_folder` raises; E601 to E605, the key or the signature
+            is refused.
         ToolError: E301 without ExecuTorch; E600, a key is given and model-signing is not installed.
     """
+    bundle = bundle_folder(bundle) if isinstance(bundle, Path | str) else bundle
     if public_key is not None:
-        folder = Path(bundle) if isinstance(bundle, Path | str) else bundle.path
-        check_signature(folder, read_public_key(Path(public_key)))
+        check_signature(bundle if isinstance(bundle, Path) else bundle.path, read_public_key(Path(public_key)))
     return Model(opened(bundle), threads)
 
 

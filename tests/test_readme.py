@@ -54,8 +54,8 @@ def edgec_lines(*names: str, text: str = PAGES) -> list[Words]:
 
 
 def local(lines: list[Words]) -> list[Words]:
-    """The command lines that need no network: none names a hub id."""
-    return [words for words in lines if not any(word.startswith("Qwen/") for word in words)]
+    """The command lines that need no network: none names a hub id, or an address on the hub."""
+    return [words for words in lines if not any(word.startswith(("Qwen/", "hub:")) for word in words)]
 
 
 @cache

@@ -14,6 +14,7 @@ from edgec.apps.embed.swift_package import swift_package
 from edgec.apps.embed.vision_facts import decoder_limits
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
 from edgec.bundle.tokenizer_folder import check_tokenizer
@@ -50,7 +51,7 @@ def embed(
     """Write the source package of a bundle.
 
     Args:
-        bundle: the bundle's folder; every file of it is checked.
+        bundle: the bundle's folder, or its address on the hub; every file of it is checked.
         platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
         out: the path of the package itself; by default NAME-PLATFORM in the current folder.
         target_sdk: for Android; by default the oldest that Google Play accepts.
@@ -76,9 +77,10 @@ def embed(
         fix = f"use one of {', '.join(_PLATFORMS)}"
         raise InputError(f"unknown platform {platform!r}", "--platform", fix=fix, code="E466")
     key = read_public_key(Path(public_key)) if public_key is not None else None
+    folder = bundle_folder(bundle)
     if key is not None:
-        check_signature(Path(bundle), key)
-    opened = open_bundle(Path(bundle))
+        check_signature(folder, key)
+    opened = open_bundle(folder)
     _refuse_several_methods(opened)
     if opened.tokenizer_dir is not None:
         check_tokenizer(opened.tokenizer_dir)

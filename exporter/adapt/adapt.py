@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.folder import open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.devices.targets import load_target
 from edgec.exporter.adapt.job import AdaptJob, check_job
 from edgec.exporter.adapt.settings import Settings
@@ -97,7 +98,7 @@ def adapt(
     trained = trained if settings.adapter else with_trained_grids(trained)
     path = Path(out or f"{source.name}-{trained.name}{'-lora' if settings.adapter else ''}")
     job = AdaptJob(source, original, trained, file, tuple(map(str, text)), settings, path, force)
-    job = job if bundle is None else replace(job, bundle=open_bundle(Path(bundle)))
+    job = job if bundle is None else replace(job, bundle=open_bundle(bundle_folder(bundle)))
     check_job(job, has_teacher=teacher is not None)
     if restart:
         forget(_checkpoint(path))

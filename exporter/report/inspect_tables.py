@@ -11,6 +11,7 @@ from edgec.bundle.canonical import canonical_json
 from edgec.bundle.entry_points import TensorInfo
 from edgec.bundle.findings import Rung
 from edgec.bundle.folder import open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.signature_file import is_signed
 from edgec.terminal import WordTable, make_console
@@ -23,18 +24,19 @@ def print_bundle(path: Path, as_json: bool) -> None:
     """Print a bundle's manifest after checking that every file is as listed.
 
     Args:
-        path: the bundle's folder.
+        path: the bundle's folder, or its address on the hub.
         as_json: the manifest itself instead of tables.
 
     Raises:
         InputError: E130 to E137, the bundle is not intact.
     """
-    manifest = open_bundle(path).manifest
+    folder = bundle_folder(path)
+    manifest = open_bundle(folder).manifest
     if as_json:
         print(canonical_json(manifest).decode(), end="")
         return
     console = make_console()
-    for table in manifest_tables(manifest, signed=is_signed(path)):
+    for table in manifest_tables(manifest, signed=is_signed(folder)):
         console.print(table)
         console.print()
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from edgec.bundle.hub.failures import hub_failure
 from edgec.bundle.limited_json import limited_bytes, parse_json
-from edgec.errors import InputError
 from edgec.exporter.sources.files.model_folder import CONFIG
 from edgec.exporter.sources.files.model_forms import ADAPTER_CONFIG
 
@@ -30,7 +30,8 @@ def fetch_snapshot(
     ``HF_HUB_OFFLINE``, ``HF_HOME`` and the stored login are honoured; pickles and code are fetched only when allowed.
 
     Raises:
-        InputError: E101 (no such model or revision), E102 (gated) or E103 (hub out of reach and not in the cache).
+        InputError: E101 (no such model or revision), E102 (gated), E103 (hub out of reach and not in the cache) or
+            E875 (too many requests).
     """
     patterns = [*_DATA, *(_PICKLES if allow_pickle else ()), *(_CODE if trust_remote_code else ())]
     folder = fetch_files(repo, revision, patterns, _IGNORED)
@@ -53,8 +54,8 @@ def fetch_files(repo: str, revision: str | None, patterns: Sequence[str], ignore
         folder = snapshot_download(
             repo, revision=revision, allow_patterns=list(patterns), ignore_patterns=list(ignored)
         )
-    except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
-        raise _hub_error(repo, revision, error) from error
+    except Exception as error:  # Sorted by type there; anything unknown is re-raised.
+        raise hub_failure("model", repo, revision, error) from error
     return Path(str(folder))
 
 
@@ -78,8 +79,8 @@ def listed_files(repo: str, revision: str | None = None) -> list[str]:
 
     try:
         return list(HfApi().list_repo_files(repo, revision=revision))
-    except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
-        raise _hub_error(repo, revision, error) from error
+    except Exception as error:  # Sorted by type there; anything unknown is re-raised.
+        raise hub_failure("model", repo, revision, error) from error
 
 
 def fetch_config(repo: str, revision: str | None = None) -> Path:
@@ -92,79 +93,5 @@ def fetch_config(repo: str, revision: str | None = None) -> Path:
 
     try:
         return Path(hf_hub_download(repo, "config.json", revision=revision))
-    except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
-        raise _hub_error(repo, revision, error) from error
-
-
-def _hub_error(repo: str, revision: str | None, error: Exception) -> Exception:
-    from huggingface_hub import errors
-
-    # The base class of the HTTP client that the hub's library uses, whichever that is.
-    http_error: type[Exception] = errors.HfHubHTTPError.__bases__[0]
-    # The first match wins: a gated repository is also a repository that was not found.
-    table: tuple[tuple[type[Exception], Callable[[str, str | None, Exception], InputError]], ...] = (
-        (errors.GatedRepoError, _gated),
-        (errors.RepositoryNotFoundError, _not_found),
-        (errors.RevisionNotFoundError, _no_revision),
-        (errors.HFValidationError, _not_found),
-        (http_error, _offline),
-        (errors.LocalEntryNotFoundError, _offline),
-        (ConnectionError, _offline),
-        (errors.XetDownloadError, _offline),
-        (OSError, _cache_unwritable),
-    )
-    return next((make(repo, revision, error) for kind, make in table if isinstance(error, kind)), error)
-
-
-def _gated(repo: str, _revision: str | None, error: Exception) -> InputError:
-    return InputError(
-        what=f"The model {repo} is gated: its owner asks you to accept a licence first.",
-        where=f"https://huggingface.co/{repo}",
-        why=_first_line(error),
-        fix="Accept the licence on that page, then log in with `hf auth login` (or set HF_TOKEN) and try again.",
-        code="E102",
-    )
-
-
-def _not_found(repo: str, _revision: str | None, error: Exception) -> InputError:
-    return InputError(
-        what=f"There is no model {repo!r} on the Hugging Face hub, and no such local folder.",
-        where=repo,
-        why=_first_line(error),
-        fix="Check the spelling; for a private model log in with `hf auth login`.",
-        code="E101",
-    )
-
-
-def _no_revision(repo: str, revision: str | None, error: Exception) -> InputError:
-    return InputError(
-        what=f"The model {repo} has no revision {revision!r}.",
-        where=f"https://huggingface.co/{repo}",
-        why=_first_line(error),
-        fix="Name a branch, tag or commit of that repository, or leave --revision out.",
-        code="E101",
-    )
-
-
-def _offline(repo: str, revision: str | None, error: Exception) -> InputError:
-    return InputError(
-        what=f"The model {repo} is not in the local cache, and the Hugging Face hub could not be reached.",
-        where=f"https://huggingface.co/{repo}" + (f" (revision {revision})" if revision else ""),
-        why=_first_line(error),
-        fix="Unset HF_HUB_OFFLINE or go online once to fetch it, or pass the path of a local folder.",
-        code="E103",
-    )
-
-
-def _cache_unwritable(repo: str, _revision: str | None, error: Exception) -> InputError:
-    return InputError(
-        what=f"The model {repo} could not be stored in the local cache.",
-        where=str(getattr(error, "filename", None) or "HF_HOME"),
-        why=_first_line(error),
-        fix="Free some disk space, or point HF_HOME to a writable folder on a larger disk.",
-        code="E148",
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    except Exception as error:  # Sorted by type there; anything unknown is re-raised.
+        raise hub_failure("model", repo, revision, error) from error

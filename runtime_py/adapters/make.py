@@ -11,6 +11,7 @@ import numpy as np
 
 from edgec.bundle.adapter_targets import AdapterTarget, AdapterTargets, targets_of
 from edgec.bundle.folder import Bundle, existing_output, open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.tensor_file import FloatTensor
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import MOST_RANK, Adapter, AdapterModule, adapter, write_adapter
@@ -33,7 +34,7 @@ def make_adapter(bundle: Path, folder: Path, out: Path | None = None, force: boo
     """Make an adapter's file for a bundle of a LoRA that PEFT trained.
 
     Args:
-        bundle: the bundle folder, NAME.edgec, which is not changed.
+        bundle: the bundle folder, NAME.edgec, or its address on the hub; it is not changed.
         folder: PEFT's, with adapter_config.json and adapter_model.safetensors.
         out: the file; None: ``FOLDER.adapter`` in the working directory.
         force: replace an existing file.
@@ -46,7 +47,7 @@ def make_adapter(bundle: Path, folder: Path, out: Path | None = None, force: boo
     path = out or Path(f"{folder.resolve().name}.adapter")
     if os.path.lexists(path) and not force:
         raise existing_output(path)
-    made = bind(read_peft(folder), open_bundle(bundle))
+    made = bind(read_peft(folder), open_bundle(bundle_folder(bundle)))
     return MadeAdapter(path, write_adapter(made, path), made)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgec.bundle.atomic import typed_os_errors
 from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.replaceable import check_replaceable_files
 from edgec.devices.job import Job, core_numbers
 from edgec.devices.transport import Conditions, Say, Transport, connect
@@ -105,7 +106,7 @@ def bench(
     """Measure a decoder's bundle on one device; with vision or audio, each prompt has one tile or one window of sound.
 
     Args:
-        bundle: the bundle folder.
+        bundle: the bundle folder, or its address on the hub.
         device: host, adb:SERIAL, ios:UDID, sim:UDID or qemu.
         conditions: heat, silence and what stays on a phone.
         out: where to write the JSONL records; a plot goes next to it as .svg.
@@ -119,7 +120,7 @@ def bench(
             E559 the device cannot be used; E695, E696 or E701, the adapter is at fault or an app measures.
         ToolError: E320 or E54x, the device cannot be reached; E350, profiling needs edgec's engine.
     """
-    opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
+    opened, asked, say = open_bundle(bundle_folder(bundle)), BenchPlan(**plan), say or (lambda _: None)
     with closing(connect(device, conditions, say)) as transport:
         return bench_on(transport, opened, asked, out, say)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.devices.transport import Conditions, Say, Transport, connect, parse_address
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench.bench import BenchPlan, BenchResult, bench_on
@@ -40,7 +41,7 @@ def bench_devices(
     """Measure a bundle on each device; one that fails does not stop the others.
 
     Args:
-        bundle: the bundle folder.
+        bundle: the bundle folder, or its address on the hub.
         devices: addresses, see ``edgec.bench``.
         conditions: heat, silence and what stays on a phone.
         out: as for ``bench``; with several devices each one's name is added to it.
@@ -53,7 +54,7 @@ def bench_devices(
     Raises:
         InputError: the bundle or an address is at fault.
     """
-    opened, asked = open_bundle(Path(bundle)), BenchPlan(**plan)
+    opened, asked = open_bundle(bundle_folder(bundle)), BenchPlan(**plan)
     kinds = {device: parse_address(device).kind for device in devices}
     paths = {device: _path(out, device, len(kinds) > 1) for device in kinds}
     told = say or (lambda _: None)

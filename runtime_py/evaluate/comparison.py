@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgec.bundle.hub.located import bundle_folder
 from edgec.errors import InputError
 from edgec.runtime_py.bench import compare as runs
 from edgec.runtime_py.evaluate import side_by_side as bundles
@@ -28,6 +29,7 @@ def compare_runs_or_bundles(
     Raises:
         InputError: E160, neither two records of runs nor two or more bundles; else as either comparison.
     """
+    subjects = [bundle_folder(subject) for subject in subjects]
     if len(subjects) >= 2 and all(path.is_dir() for path in subjects):
         say = _silent if as_json else _said
         rows = bundles.side_by_side(

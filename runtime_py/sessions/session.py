@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.hub.located import bundle_folder
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.use import UsedAdapter, opened_adapter, use_adapter
 from edgec.runtime_py.decoding.stepper import Logits, check_context, prefill_in_chunks
@@ -24,13 +25,13 @@ from edgec.runtime_py.sessions.hidden_rows import HiddenRows
 
 
 def opened(bundle: Path | str | Bundle) -> Bundle:
-    """Open a bundle given as a path, checking every file's checksum; an open bundle is returned as it is.
+    """Open a bundle, given by its path or its address on the hub, checking every file; an open one is returned.
 
     Raises:
-        InputError: E130 to E137.
+        InputError: E130 to E137; of an address what `bundle_folder` raises.
     """
     if isinstance(bundle, str | Path):
-        return open_bundle(Path(bundle))
+        return open_bundle(bundle_folder(bundle))
     if not isinstance(bundle, Bundle):
         raise InputError("Not an edgec bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
     return bundle

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.predictor import DRAFT, EAGLE3, MTP
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.errors import InputError
@@ -95,7 +96,8 @@ def _predictor(session: Session) -> PredictorDrafts:
 
 
 def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:
-    if isinstance(choice, str | Path) and not os.path.lexists(os.fspath(choice).replace("\0", "")):
+    choice = bundle_folder(choice) if isinstance(choice, str | Path) else choice
+    if isinstance(choice, Path) and not os.path.lexists(os.fspath(choice).replace("\0", "")):
         raise _no_such(str(choice))
     bundle = opened(choice)
     check_same_vocabulary(session.bundle, bundle)

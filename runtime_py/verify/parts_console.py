@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.join import join_parts
 from edgec.bundle.parts_list import PARTS_LIST, PartsList
 from edgec.bundle.split import split_bundle
@@ -22,6 +23,7 @@ def split_and_print(bundle: Path, out: Path | None, part_mb: int, digest: str | 
     """
     if digest is not None:
         raise InputError("--digest is for --join", "--digest", fix="omit it, or add --join", code="E100")
+    bundle = bundle_folder(bundle)
     folder = out or _beside(bundle, ".edgec", ".parts")
     parts = split_bundle(bundle, folder, part_mb * _MB)
     if as_json:

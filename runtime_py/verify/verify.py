@@ -23,6 +23,7 @@ from edgec.bundle.golden import (
     read_golden,
 )
 from edgec.bundle.golden_texts import ChatVector, TextVector
+from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.manifest import Runtime
 from edgec.devices.simulators import simulator_of
 from edgec.devices.transport import parse_address
@@ -50,7 +51,7 @@ def verify(
     """Check every file, the runtime, and replay the golden vectors by executing the artifact.
 
     Args:
-        bundle: the folder NAME.edgec.
+        bundle: the folder NAME.edgec, or its address on the hub.
         threads: CPU threads of the runtime; None leaves the choice to the runtime.
         device: ``host``, or ``qemu``: Android's arm64 runner executes the artifact.
         public_key: of whoever signed the bundle; the signature is checked before anything else of it is used.
@@ -61,8 +62,9 @@ def verify(
         ToolError: E600, there is a key, and the library that checks signatures is not installed.
     """
     replayed_on = _device(device)
-    signature = signature_check(Path(bundle), public_key)
-    opened = open_bundle(Path(bundle))
+    folder = bundle_folder(bundle)
+    signature = signature_check(folder, public_key)
+    opened = open_bundle(folder)
     golden = read_golden(opened.golden_path) if opened.golden_path else Golden()
     files = opened.manifest.files
     intact = BundleCheck(

@@ -1,0 +1,1 @@
+"""Publishing a bundle on the Hugging Face hub: its model card, and the push."""
