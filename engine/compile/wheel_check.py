@@ -136,14 +136,14 @@ def _read_apple(binary: lief.MachO.Binary) -> ReadBinary:
 def _read_linux(binary: lief.ELF.Binary) -> ReadBinary:
     import lief
 
-    symbols = list(binary.dynamic_symbols)  # without those that only a debugger reads
-    wanted = [each for each in symbols if each.imported and each.binding != lief.ELF.Symbol.BINDING.WEAK]
+    symbols = [each for each in binary.dynamic_symbols if each.binding != lief.ELF.Symbol.BINDING.LOCAL]
+    wanted = [each for each in symbols if not each.shndx and each.binding != lief.ELF.Symbol.BINDING.WEAK]
     versions = [part.name for each in binary.symbols_version_requirement for part in each.get_auxiliary_symbols()]
     run_paths = [each for each in binary.dynamic_entries if isinstance(each, lief.ELF.DynamicEntryRunPath)]
     return ReadBinary(
         tuple(map(str, binary.libraries)),
         tuple(path for each in run_paths for path in each.paths),
-        frozenset(str(each.name) for each in symbols if each.exported),
+        frozenset(str(each.name) for each in symbols if each.shndx),
         frozenset(str(each.name) for each in wanted if not _is_versioned(each)),
         tuple(tuple(map(int, name[len(_GLIBC) :].split("."))) for name in versions if name.startswith(_GLIBC)),
         {lief.ELF.ARCH.AARCH64: "aarch64", lief.ELF.ARCH.X86_64: "x86_64"}.get(binary.header.machine_type, "other"),
