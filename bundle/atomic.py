@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -31,7 +32,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SIBLING = re.compile(rf"\.(?P<final>.+)~edgec~(?P<kind>new|old)~(?P<host>[^~]*)~{OWNER}~[0-9a-f]+")
 _SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 _AT_FDCWD = -100
-_EXCHANGE = 2
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS
 
 
 class NameTaken(Exception):
@@ -201,16 +202,17 @@ def _swap(aside: Path, path: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Linux ``renameat2(RENAME_EXCHANGE)``; False where the libc or the file system lacks it."""
-    rename = _renameat2()
-    return rename is not None and rename(_AT_FDCWD, bytes(first), _AT_FDCWD, bytes(second), _EXCHANGE) == 0
+    """Linux: ``renameat2(RENAME_EXCHANGE)``, macOS: ``renamex_np(RENAME_SWAP)``; False where one cannot."""
+    if sys.platform == "darwin":
+        rename, paths = _of_c_library("renamex_np"), (bytes(first), bytes(second))
+    else:
+        rename, paths = _of_c_library("renameat2"), (_AT_FDCWD, bytes(first), _AT_FDCWD, bytes(second))
+    return rename is not None and rename(*paths, _EXCHANGE) == 0
 
 
 @cache
-def _renameat2() -> ctypes._NamedFuncPointer | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+def _of_c_library(name: str) -> Any:
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None)
 
 
 def remove_folder(path: Path) -> None:

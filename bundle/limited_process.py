@@ -20,11 +20,14 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any, Final
 
+from edgec.bundle.limited_worker import MEMORY_BYTES, too_much_memory
 from edgec.errors import ToolError
+from edgec.memory_use import exceeds_memory
 
 _START_S: Final = 120.0
 _WALL_FACTOR: Final = 12
 _PIECE: Final = 1 << 16
+_LOOK_S: Final = 0.1
 _ALL: Final = weakref.WeakSet["LimitedProcess"]()
 
 
@@ -80,7 +83,7 @@ class LimitedProcess:
             process = self._started()
             whole = job if self._answered else {**first(), **job}
             try:
-                return self._exchange(process, json.dumps(whole, default=str).encode() + b"\n", job["seconds"])
+                return self._exchange(process, whole)
             except BaseException:  # an answer that nobody read would be taken for the next job's
                 self.close()
                 raise
@@ -99,19 +102,24 @@ class LimitedProcess:
                 raise self._no_process(str(cause)) from cause
         return self._running[0]
 
-    def _exchange(self, process: subprocess.Popen[bytes], line: bytes, seconds: float) -> Mapping[str, Any]:
+    def _exchange(self, process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> Mapping[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
+        line, seconds = json.dumps(job, default=str).encode() + b"\n", job["seconds"]
+        memory = job.get("memory_bytes", MEMORY_BYTES)
         patience = _WALL_FACTOR * seconds + (0.0 if self._answered else _START_S)
         try:
             process.stdin.write(line)
             process.stdin.flush()
-            said = _read_line(process.stdout.fileno(), patience)
+            said = _read_line(process.stdout.fileno(), patience, lambda: exceeds_memory(process.pid, memory))
         except BrokenPipeError:
             said = b""
         except TimeoutError:
             self.close()
             return {"limit": "it gave no answer in time"}
+        except MemoryError:
+            self.close()
+            return too_much_memory(memory)
         if said:
             self._answered = True
             return dict(json.loads(said))
@@ -167,13 +175,18 @@ def _worker(module: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _read_line(descriptor: int, seconds: float) -> bytes:
-    """Read one line; empty where the other end closed. Raises TimeoutError."""
+def _read_line(descriptor: int, seconds: float, exceeds: Callable[[], bool]) -> bytes:
+    """Read one line; empty where the other end closed. Raises TimeoutError; MemoryError, the other end takes more."""
     deadline, pieces = time.monotonic() + seconds, [b""]
     with selectors.DefaultSelector() as waiting:
         waiting.register(descriptor, selectors.EVENT_READ)
         while not pieces[-1].endswith(b"\n"):
-            if not waiting.select(max(0.0, deadline - time.monotonic())):
+            left = deadline - time.monotonic()
+            if not waiting.select(max(0.0, min(left, _LOOK_S))):
+                if exceeds():
+                    raise MemoryError
+                if left > 0:
+                    continue
                 raise TimeoutError
             pieces.append(os.read(descriptor, _PIECE))
             if not pieces[-1]:

@@ -34,10 +34,15 @@ def _limited(answer: JobAnswer, job: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         return answer(job)
     except MemoryError:
-        return {"limit": f"it needed more than {job.get('memory_bytes', MEMORY_BYTES) >> 20:,} MiB of memory"}
+        return too_much_memory(job.get("memory_bytes", MEMORY_BYTES))
+
+
+def too_much_memory(most: int) -> Mapping[str, str]:
+    """The answer to a job that needed more than ``most`` bytes."""
+    return {"limit": f"it needed more than {most >> 20:,} MiB of memory"}
 
 
 def _limit(kind: int, value: int) -> None:
-    """Set a soft limit; macOS has all of them but that of address space."""
+    """Set a soft limit; macOS has all of them but that of address space, which `limited_process` looks after there."""
     with suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))

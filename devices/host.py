@@ -16,6 +16,7 @@ import psutil
 
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import BudgetError, EdgecError, InputError, ToolError
+from edgec.processor import CPUINFO, processor_name
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -43,7 +44,7 @@ class HostTransport:
         """Read the machine's facts now."""
         return DeviceFacts(
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
-            cpu=_cpu_model(),
+            cpu=processor_name(),
             cores=os.cpu_count() or 1,
             memory_bytes=psutil.virtual_memory().total,
             governor=_text(CPU0),
@@ -87,13 +88,8 @@ def died(process: str, job: Mapping[str, Any], done: subprocess.CompletedProcess
     )
 
 
-def _cpu_model() -> str:
-    match = re.search(r"^model name\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
-    return match.group(1).strip() if match else platform.processor() or platform.machine()
-
-
 def _clock_mhz() -> float | None:
-    clocks = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    clocks = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", _text(CPUINFO) or "", re.MULTILINE)
     return max(map(float, clocks)) if clocks else None
 
 

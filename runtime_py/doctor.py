@@ -20,6 +20,8 @@ from edgec.engine.compile.build import find_build
 from edgec.engine.compile.cmake import find_tool
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.installation import CACHE_FIX, cache_root
+from edgec.platform_parts import here, lacking_parts
+from edgec.processor import is_translated
 from edgec.runtime_py.engines.executorch_binding import runtime
 from edgec.terminal import make_console
 
@@ -66,7 +68,9 @@ class DoctorCheck:
 
 def diagnose() -> tuple[DoctorCheck, ...]:
     """Run all checks; nothing is changed or downloaded."""
-    parts: tuple[Callable[[], Iterator[DoctorCheck]], ...] = (_python, _packages, _kernels, _engine, _resources, _tools)
+    parts: tuple[Callable[[], Iterator[DoctorCheck]], ...] = (
+        *(_python, _packages, _elsewhere, _kernels, _engine, _resources, _tools),
+    )
     return tuple(check for part in parts for check in part())
 
 
@@ -74,6 +78,15 @@ def _python() -> Iterator[DoctorCheck]:
     running = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] < (3, 14)
     yield DoctorCheck("python", "ok" if fits else "missing", running, "" if fits else "use Python 3.11, 3.12 or 3.13")
+    if is_translated():
+        fix = "install a Python for arm64, as that of python.org or Homebrew in /opt/homebrew"
+        yield DoctorCheck("processor", "missing", "this Python is for x86-64, and Rosetta translates it", fix)
+
+
+def _elsewhere() -> Iterator[DoctorCheck]:
+    """Name what other systems have and this one cannot."""
+    for part in lacking_parts(here()):
+        yield DoctorCheck(part.package, "absent", f"{part.lacks(here())}: no {part.purpose}", part.instead)
 
 
 def _packages() -> Iterator[DoctorCheck]:

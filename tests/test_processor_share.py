@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgec.processor_share import THREADS, WAIT, available_cores, quota_cores, take_share
+from edgec.errors import InputError
+from edgec.processor_share import THREADS, WAIT, available_cores, quota_cores, stay_on, take_share
 
 
 @pytest.mark.parametrize(("own", "wanted"), [({}, "passive"), ({WAIT: "active"}, "active")])
@@ -58,3 +59,15 @@ def test_threads_follow_the_quota(monkeypatch: pytest.MonkeyPatch, quota: float 
 
 def test_there_are_cores() -> None:
     assert 1 <= available_cores() <= (os.cpu_count() or 1)
+
+
+def test_cores_are_chosen_on_linux_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = list[tuple[int, list[int]]]()
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.append((process, list(cores))))
+    stay_on((0,))
+    assert chosen == [(0, [0])]
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(InputError) as refused:
+        stay_on((0,))
+    assert refused.value.code == "E156" and "macOS" in refused.value.why
+    assert available_cores() == os.cpu_count()

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from edgec.backends.coreml.interpreter.features import Feature
 from edgec.errors import InputError, ToolError
+from edgec.platform_parts import require_parts
 
 CoreAIState = dict[str, Tensor]
 
@@ -143,10 +144,11 @@ def load_model(path: Path) -> CoreAIModel:
 
 def _check_runtime() -> None:
     if find_spec("coreai") is None:
+        require_parts(("coreai-core",), "coreai-core")
         raise ToolError(
             "Apple's Core AI runtime is not installed.",
             where="coreai-core",
-            fix='pip install "edgec[coreai]" (Linux x86-64 or macOS)',
+            fix='pip install "edgec[coreai]" (Linux x86-64, or macOS 26)',
             code="E431",
         )
 

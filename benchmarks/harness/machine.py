@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 from importlib.metadata import version
@@ -15,6 +14,7 @@ from pathlib import Path
 from benchmarks.harness.results import Machine
 from benchmarks.peers.environment import REQUIREMENTS
 from edgec.devices.transport import DeviceFacts
+from edgec.processor import processor_features
 
 _PACKAGES = ("torch", "executorch", "torchao", "transformers", "numpy")
 _FEATURES = ("avx2", "fma", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "asimddp", "i8mm", "sve")
@@ -43,10 +43,7 @@ def host_facts() -> DeviceFacts:
 
 
 def _features() -> list[str]:
-    path = Path("/proc/cpuinfo")
-    text = path.read_text() if path.is_file() else ""
-    flags = set(re.findall(r"\S+", " ".join(re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE))))
-    return [name for name in _FEATURES if name in flags]
+    return [name for name in _FEATURES if name in processor_features()]
 
 
 def versions() -> dict[str, str]:

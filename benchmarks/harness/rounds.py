@@ -17,7 +17,7 @@ from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import TIME, ContextCurve, Failure, Speed, Spread
 from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import Subject
-from edgec.runtime_py.bench.job import warm_pages
+from edgec.page_cache import warm_pages
 
 _TIMEOUT_S = 900.0
 _REASON = 300

@@ -1,14 +1,17 @@
-"""The ABIs that the engine is compiled for (this machine, or the 64-bit Arm of Android phones), and their compilers."""
+"""The ABIs that the engine is compiled for, and their compilers: this machine, Android phones, and edgec's wheels."""
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from edgec.errors import InputError, ToolError
 
@@ -26,9 +29,15 @@ class Abi:
         flags: compiler flags for the processor.
         further_flags: compiler flags of every file, such as a sanitizer's.
         link_flags: flags for the linker.
+        system: CMake's name of the system where it is compiled for another machine than this.
         processor: the processor's name where it is not this machine's.
         wheel_platform: platform tag of the ExecuTorch wheel to link with; None: the installed one.
         system_libraries: files of the C and C++ libraries that a device lacks and that are copied with the runner.
+        package: the Python package that brings the compiler, where one does.
+        target: what zig compiles for.
+        executorch_place: where ExecuTorch's libraries lie at run time, from the folder of the engine; empty: where they
+            lay when it was compiled.
+        needs: instructions that the processor must have, by Linux's names.
         install: how to install a compiler.
     """
 
@@ -38,9 +47,14 @@ class Abi:
     flags: tuple[str, ...] = ()
     further_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    system: str = ""
     processor: str = ""
     wheel_platform: str | None = None
     system_libraries: tuple[str, ...] = ()
+    package: str = ""
+    target: str = ""
+    executorch_place: str = ""
+    needs: tuple[str, ...] = ()
     install: str = ""
 
     @property
@@ -48,14 +62,40 @@ class Abi:
         """Whether its build runs wherever the folder is copied, without anything installed there."""
         return bool(self.system_libraries)
 
+    @property
+    def compiler_words(self) -> tuple[str, ...]:
+        """What stands between the compiler's path and its flags."""
+        return ("c++", "-target", self.target) if self.target else ()
 
-NATIVE: Final = Abi(
-    "native",
-    ("c++", "g++", "clang++"),
-    "CXX",
-    ("-march=native",),
-    install="install one (Debian: apt install g++), or export with --kernels standard to run without the engine",
-)
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The variables of CMake that name another machine than this one."""
+        if not self.system:
+            return {}
+        named = {"CMAKE_SYSTEM_NAME": self.system, "CMAKE_SYSTEM_PROCESSOR": self.processor}
+        # CMake asks for Apple's SDK and this tool of it, and uses neither here: zig brings headers, the linker paths.
+        apple = {"CMAKE_OSX_SYSROOT": "", "CMAKE_INSTALL_NAME_TOOL": "not-needed"}
+        return named | (apple if self.system == "Darwin" else {})
+
+
+def native_abi(system: str, machine: str) -> Abi:
+    """The ABI of this machine.
+
+    Args:
+        system: as `sys.platform`.
+        machine: as `platform.machine()`. GCC and Clang call a processor's own instructions -mcpu on Arm.
+    """
+    install = "run: xcode-select --install" if system == "darwin" else "install one (Debian: apt install g++)"
+    return Abi(
+        "native",
+        ("c++", "g++", "clang++"),
+        "CXX",
+        ("-mcpu=native" if machine in ("arm64", "aarch64") else "-march=native",),
+        install=f"{install}, or export with --kernels standard to run without the engine",
+    )
+
+
+NATIVE: Final = native_abi(sys.platform, platform.machine())
 ARM64: Final = Abi(
     "arm64",
     ("aarch64-linux-gnu-g++",),
@@ -64,14 +104,63 @@ ARM64: Final = Abi(
     ("-march=armv8-a",),
     # Phones with pages of 16 KiB load no segment that is aligned to less.
     link_flags=("-Wl,-z,max-page-size=65536",),
+    system="Linux",
     processor="aarch64",
     wheel_platform="manylinux_2_28_aarch64",
+    executorch_place=".",
     system_libraries=(
         *(LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1"),
     ),
     install="install one (Debian: apt install g++-aarch64-linux-gnu)",
 )
-ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NATIVE, ARM64)})
+
+
+def _portable(name: str, target: str, wheel_platform: str, *flags: str, **others: Any) -> Abi:
+    """An ABI of edgec's own wheels, in whose folder ``engine/built/NAME`` the engine lies beside ExecuTorch's package.
+
+    One compiler makes all of them: zig has each system's C library, in the version that the wheel's platform promises,
+    and links its C++ library in, whose types do not cross the border to ExecuTorch.
+    """
+    return Abi(
+        name,
+        ("zig",),
+        "EDGEC_ZIG",
+        flags,
+        wheel_platform=wheel_platform,
+        package="ziglang",
+        target=target,
+        executorch_place="../../../../executorch/lib",
+        install='pip install "edgec[wheels]"',
+        **others,
+    )
+
+
+_V3: Final = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
+_V4: Final = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_X86: Final = ("x86_64-linux-gnu.2.28", "manylinux_2_28_x86_64")
+_LINUX_LINK: Final = ("-s", "-Wl,-z,max-page-size=65536")
+
+# Every Mac with Apple's chip has M1's instructions; matrices of few bits use those of later ones where they are.
+MACOS_ARM64: Final = _portable(
+    *("macos-arm64", "aarch64-macos.14.0", "macosx_14_0_arm64", "-mcpu=apple_m1"), system="Darwin", processor="arm64"
+)
+LINUX_ARM64: Final = _portable(
+    *("linux-arm64", "aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64", "-mcpu=generic"),
+    system="Linux",
+    processor="aarch64",
+    link_flags=_LINUX_LINK,
+)
+LINUX_X86_64_V3: Final = _portable(
+    *("linux-x86-64-v3", *_X86, "-march=x86_64_v3"),
+    system="Linux",
+    processor="x86_64",
+    link_flags=_LINUX_LINK,
+    needs=_V3,
+)
+LINUX_X86_64_V4: Final = replace(LINUX_X86_64_V3, name="linux-x86-64-v4", flags=("-march=x86_64_v4",), needs=_V4)
+PORTABLE: Final = (MACOS_ARM64, LINUX_ARM64, LINUX_X86_64_V4, LINUX_X86_64_V3)
+"""What edgec's wheels bring; where a processor has several, the first is the best."""
+ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NATIVE, ARM64, *PORTABLE)})
 
 
 def abi_named(name: str) -> Abi:
@@ -85,8 +174,8 @@ def abi_named(name: str) -> Abi:
     raise InputError(
         f"The runner is not built for {name!r}.",
         where="--abi",
-        why="32-bit Arm and x86 phones have no ExecuTorch wheel to link with",
-        fix=f"use --abi {' or '.join(ABIS)}",
+        why="ExecuTorch has no wheel to link with for other systems, and none for 32-bit Arm",
+        fix=f"use --abi {', '.join(ABIS)}",
         code="E570",
     )
 
@@ -99,7 +188,7 @@ def find_compiler(abi: Abi = NATIVE) -> Path:
     """
     given = os.environ.get(abi.variable)
     names = (given,) if given else abi.compilers
-    compiler = next(filter(None, map(shutil.which, names)), None)
+    compiler = next(filter(None, map(shutil.which, (*_packaged(abi.package, names), *names))), None)
     if compiler is not None:
         return Path(compiler)
     raise ToolError(
@@ -109,3 +198,9 @@ def find_compiler(abi: Abi = NATIVE) -> Path:
         fix=abi.install,
         code="E311",
     )
+
+
+def _packaged(package: str, names: Sequence[str]) -> list[str]:
+    """Where a Python package would have programs of these names."""
+    spec = find_spec(package) if package else None
+    return [str(Path(folder, name)) for folder in (spec and spec.submodule_search_locations) or () for name in names]

@@ -1,9 +1,10 @@
 """The engine and the runner, compiled from ``engine`` on first use and kept in the cache folder.
 
 A build lies in ``runner/SOURCES-COMPILER/`` of the cache. SOURCES is a hash of the sources, the flags, ExecuTorch's
-version and, for this machine's own build, its CPU (``-march=native``) and the folder of the ExecuTorch package that it
-is linked with, since a build breaks when that folder is deleted. COMPILER is a hash of the compiler, apart from the
-first so that a machine that lost its compiler still finds its build. A build for phones holds every library it needs.
+version and, for this machine's own build, its CPU (``-march=native``, on Arm ``-mcpu=native``) and the folder of the
+ExecuTorch package that it is linked with, since a build breaks when that folder is deleted. COMPILER is a hash of the
+compiler, apart from the first so that a machine that lost its compiler still finds its build. A build for phones holds
+every library that it needs; one for edgec's wheels is used where it was installed beside ExecuTorch (``shipped``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import time
@@ -26,10 +26,12 @@ from typing import Final
 
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.engine.compile.abi import LOADER, NATIVE, Abi, find_compiler
-from edgec.engine.compile.arm64_wheel import unpack_wheel
 from edgec.engine.compile.cmake import CMakeProject
+from edgec.engine.compile.executorch_wheel import unpack_wheel
+from edgec.engine.compile.shipped import shipped_folder
 from edgec.errors import ToolError
 from edgec.installation import cache_root
+from edgec.processor import processor_identity
 
 SOURCES: Final = Path(__file__).resolve().parents[1]
 LIBRARY, RUNNER, FACTS = "libedgec.so", "edgec-runner", "build.json"
@@ -90,16 +92,15 @@ class Toolchain:
 
     def definitions(self) -> dict[str, str]:
         """The values of the variables of ``engine/CMakeLists.txt``."""
-        cross = {"CMAKE_SYSTEM_NAME": "Linux", "CMAKE_SYSTEM_PROCESSOR": self.abi.processor}
         return {
-            "CMAKE_CXX_COMPILER": str(self.compiler),
+            "CMAKE_CXX_COMPILER": ";".join((str(self.compiler), *self.abi.compiler_words)),
             "EXECUTORCH_ROOT": str(self.executorch),
             "EDGEC_EXECUTORCH_VERSION": self.version,
             "EDGEC_PROCESSOR_FLAGS": ";".join(self.abi.flags),
             "EDGEC_FLAGS": ";".join(self.abi.further_flags),
             "EDGEC_LINK_FLAGS": ";".join(self.abi.link_flags),
-            "EDGEC_TRAVELS": "ON" if self.abi.travels else "OFF",
-            **(cross if self.abi.processor else {}),
+            "EDGEC_EXECUTORCH_PLACE": self.abi.executorch_place,
+            **self.abi.definitions,
         }
 
 
@@ -117,6 +118,8 @@ def find_toolchain(abi: Abi = NATIVE, root: Path | None = None, wheel: Path | No
 def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | None:
     """Find an existing build of these sources for this machine or ``abi``; nothing is compiled.
 
+    For this machine the engine that came with edgec's wheel is first.
+
     Args:
         root: the cache folder; None: ``EDGEC_CACHE_DIR``.
         abi: the ABI that it runs on.
@@ -125,7 +128,10 @@ def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | Non
         InputError: E121, the cache cannot be read.
     """
     with suppress(ToolError), typed_os_errors(_folder(root)):
-        libraries = sorted(_folder(root).glob(f"{_source_key(*_executorch(), abi)}-*/{LIBRARY}"))
+        installed = _executorch()
+        if abi is NATIVE and (shipped := shipped_folder(SOURCES, sources_digest(), *installed)) is not None:
+            return RunnerBuild(shipped, abi=abi)
+        libraries = sorted(_folder(root).glob(f"{_source_key(*installed, abi)}-*/{LIBRARY}"))
         return RunnerBuild(libraries[0].parent, abi=abi) if libraries else None
     return None
 
@@ -154,7 +160,7 @@ def build_runner(
     if (known := find_build(root, abi)) is not None:
         return known
     compiler, (installed, version) = find_compiler(abi), _executorch()
-    target = _folder(root) / f"{_source_key(installed, version, abi)}-{_compiler_key(compiler)}"
+    target = _folder(root) / f"{_source_key(installed, version, abi)}-{_compiler_key(compiler, abi)}"
     with _turn(target):
         if (known := find_build(root, abi)) is not None:
             return known
@@ -197,25 +203,23 @@ def _executorch() -> tuple[Path, str]:
 
 @cache
 def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) -> str:
-    machine = [] if abi.travels else [*_cpu(), f"linked with {executorch}"]
-    digest = hashlib.sha256(repr((abi, executorch_version, machine)).encode())
+    machine = [] if abi.system else [*processor_identity(), f"linked with {executorch}"]
+    digest = hashlib.sha256(repr((abi, executorch_version, machine, sources_digest())).encode())
+    return digest.hexdigest()[:_KEY_LETTERS]
+
+
+def sources_digest() -> str:
+    """A hash of everything that the engine is compiled from."""
+    digest = hashlib.sha256()
     sources = (path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h"))
     for path in sorted((*sources, SOURCES / _PROJECT)):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:_KEY_LETTERS]
 
 
-def _cpu() -> list[str]:
-    """The facts about this CPU that ``-march=native`` depends on."""
-    fields = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-        return [line for line in lines if line.startswith(fields)]
-    return list(os.uname())
-
-
-def _compiler_key(compiler: Path) -> str:
-    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+def _compiler_key(compiler: Path, abi: Abi) -> str:
+    line = [str(compiler), *abi.compiler_words, "--version"]
+    said = subprocess.run(line, capture_output=True, text=True, check=False).stdout
     return hashlib.sha256(f"{compiler.resolve()}\n{said}".encode()).hexdigest()[:_KEY_LETTERS]
 
 
@@ -228,7 +232,7 @@ def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], 
     if tools.abi.travels:
         _copy_libraries(tools, folder)
     flags = (*tools.abi.flags, *tools.abi.further_flags)
-    facts = {"compiler": str(tools.compiler), "flags": flags, "executorch": tools.version}
+    facts = {"compiler": str(tools.compiler), "flags": flags, "executorch": tools.version, "sources": sources_digest()}
     (folder / FACTS).write_text(json.dumps(facts, indent=1))
 
 

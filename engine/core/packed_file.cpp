@@ -22,6 +22,8 @@
 
 #include <executorch/runtime/backend/options.h>
 
+#include "kernels/apple_system.h"
+
 #ifndef EDGEC_EXECUTORCH_VERSION
 #error "the build states ExecuTorch's version: packed weights of another version are not read"
 #endif
@@ -35,10 +37,19 @@ namespace {
 constexpr size_t kDigestLetters = 32;
 constexpr uint64_t kFnvBasis = 14695981039346656037ull;
 constexpr uint64_t kFnvPrime = 1099511628211ull;
+#if defined(__APPLE__)
+constexpr const char* kOwnDescriptors = "/dev/fd";
+#else
+constexpr const char* kOwnDescriptors = "/proc/self/fd";
+#endif
 
 // The kernels that XNNPACK chooses, and with them the packing, depend on the instruction sets and the
 // microarchitecture.
 std::string cpu_description() {
+#if defined(__APPLE__)
+  // The chip's name settles its instructions: M1, M2, ...
+  return system_text("machdep.cpu.brand_string");
+#else
   std::ifstream file("/proc/cpuinfo");
   std::string line, description;
   while (std::getline(file, line) && !line.empty()) {
@@ -51,6 +62,7 @@ std::string cpu_description() {
   description += "|" + std::to_string(getauxval(AT_HWCAP)) + "|" + std::to_string(getauxval(AT_HWCAP2));
 #endif
   return description;
+#endif
 }
 
 uint64_t fnv(const std::string& text) {
@@ -159,7 +171,7 @@ void PackedFile::drop_aside() const {
 // A lock belongs to an open file description, so the descriptors of this process that lead to the file are looked up.
 void PackedFile::unlock_backend() const {
   struct stat wanted {};
-  DIR* folder = stat(path_.c_str(), &wanted) == 0 ? opendir("/proc/self/fd") : nullptr;
+  DIR* folder = stat(path_.c_str(), &wanted) == 0 ? opendir(kOwnDescriptors) : nullptr;
   if (folder == nullptr) {
     return;
   }

@@ -3,7 +3,13 @@
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
+#include <utility>
 
+#if defined(__APPLE__)
+#include <TargetConditionals.h>
+#endif
+
+#include "kernels/apple_system.h"
 #include "kernels/parallel.h"
 
 struct pthreadpool;
@@ -20,6 +26,20 @@ std::condition_variable gate_moved;
 int users = 0;
 int waiting_to_change = 0;
 uint64_t changes = 0;
+
+// The pool's size until somebody chooses one; 0: as ExecuTorch makes it. A step waits for its slowest thread, and on a
+// Mac that would be one on an efficiency core.
+int first_size() {
+#if defined(__APPLE__) && TARGET_OS_OSX
+  return system_number("hw.perflevel0.physicalcpu");
+#else
+  return 0;
+#endif
+}
+
+bool chosen(int size) {
+  return size >= 1 && size <= kMostThreads;
+}
 
 }  // namespace
 
@@ -41,11 +61,13 @@ int pool_threads(int wanted) {
   if (pool == nullptr) {
     return 1;
   }
-  const bool known = wanted >= 1 && wanted <= kMostThreads;
-  if (known && static_cast<size_t>(wanted) != pool->get_thread_count()) {
+  static int sized = first_size();
+  const int size = chosen(wanted) ? wanted : std::exchange(sized, 0);
+  sized = 0;
+  if (chosen(size) && static_cast<size_t>(size) != pool->get_thread_count()) {
     waiting_to_change += 1;
     gate_moved.wait(lock, [] { return users == 0; });
-    pool->_unsafe_reset_threadpool(static_cast<uint32_t>(wanted));
+    pool->_unsafe_reset_threadpool(static_cast<uint32_t>(size));
     changes += 1;
     waiting_to_change -= 1;
     gate_moved.notify_all();

@@ -1,9 +1,43 @@
 #include "memory_use.h"
 
+#if defined(__APPLE__)
+#include <mach/mach.h>
+#else
 #include <fstream>
 #include <string>
+#endif
 
 namespace edgec::runner {
+
+#if defined(__APPLE__)
+
+namespace {
+
+task_vm_info_data_t own_memory() {
+  task_vm_info_data_t facts{};
+  mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
+  if (task_info(mach_task_self(), TASK_VM_INFO, reinterpret_cast<task_info_t>(&facts), &count) != KERN_SUCCESS) {
+    facts.resident_size_peak = facts.resident_size = facts.internal = static_cast<mach_vm_size_t>(-1);
+  }
+  return facts;
+}
+
+}  // namespace
+
+int64_t peak_rss_bytes() {
+  return static_cast<int64_t>(own_memory().resident_size_peak);
+}
+
+int64_t rss_bytes() {
+  return static_cast<int64_t>(own_memory().resident_size);
+}
+
+int64_t anonymous_bytes() {
+  return static_cast<int64_t>(own_memory().internal);
+}
+
+#else
+
 namespace {
 
 constexpr int64_t kKib = 1024;
@@ -33,5 +67,7 @@ int64_t rss_bytes() {
 int64_t anonymous_bytes() {
   return field("/proc/self/smaps_rollup", "Anonymous:");
 }
+
+#endif
 
 }  // namespace edgec::runner

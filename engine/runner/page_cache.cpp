@@ -27,14 +27,51 @@ class OpenFile {
   const int descriptor;
 };
 
+#if defined(__APPLE__)
+using PageState = char;
+#else
+using PageState = unsigned char;
+#endif
+
+// A whole file in memory; `data` is null where it cannot be mapped.
+class MappedFile {
+ public:
+  explicit MappedFile(const OpenFile& file) {
+    struct stat facts {};
+    if (file.descriptor >= 0 && fstat(file.descriptor, &facts) == 0 && facts.st_size > 0) {
+      bytes = static_cast<size_t>(facts.st_size);
+      void* view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor, 0);
+      data = view == MAP_FAILED ? nullptr : view;
+    }
+  }
+  ~MappedFile() {
+    if (data != nullptr) {
+      munmap(data, bytes);
+    }
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
 }  // namespace
 
 void drop_pages(const std::string& path) {
   const OpenFile file(path);
-  if (file.descriptor >= 0) {
-    fsync(file.descriptor);  // Dirty pages cannot be dropped.
-    posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  if (file.descriptor < 0) {
+    return;
   }
+  fsync(file.descriptor);  // Dirty pages cannot be dropped.
+#if defined(__APPLE__)
+  const MappedFile mapped(file);
+  if (mapped.data != nullptr) {
+    msync(mapped.data, mapped.bytes, MS_INVALIDATE);
+  }
+#else
+  posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_DONTNEED);
+#endif
 }
 
 void fill_pages(const std::string& path) {
@@ -46,21 +83,17 @@ void fill_pages(const std::string& path) {
 
 double resident_share(const std::string& path) {
   const OpenFile file(path);
-  struct stat facts {};
-  if (file.descriptor < 0 || fstat(file.descriptor, &facts) != 0 || facts.st_size == 0) {
+  const MappedFile mapped(file);
+  if (mapped.data == nullptr) {
     return -1;
   }
-  const auto bytes = static_cast<size_t>(facts.st_size);
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* view = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor, 0);
-  if (view == MAP_FAILED) {
+  std::vector<PageState> resident((mapped.bytes + page - 1) / page);
+  if (mincore(mapped.data, mapped.bytes, resident.data()) != 0) {
     return -1;
   }
-  std::vector<unsigned char> resident((bytes + page - 1) / page);
-  const int status = mincore(view, bytes, resident.data());
-  munmap(view, bytes);
-  const auto count = std::count_if(resident.begin(), resident.end(), [](unsigned char flags) { return flags & 1; });
-  return status != 0 ? -1 : static_cast<double>(count) / static_cast<double>(resident.size());
+  const auto count = std::count_if(resident.begin(), resident.end(), [](PageState flags) { return (flags & 1) != 0; });
+  return static_cast<double>(count) / static_cast<double>(resident.size());
 }
 
 }  // namespace edgec::runner

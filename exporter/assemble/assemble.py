@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import resource
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +46,7 @@ from edgec.exporter.stages.adapted_methods import shipped_adapters
 from edgec.exporter.stages.artifact import artifact_layout, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
+from edgec.memory_use import peak_bytes
 from edgec.runtime_py.decoding.text_stream import streamed_text
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
@@ -214,10 +214,9 @@ def _runtime(compiled: CompiledModel, form: Form) -> Runtime:
 
 
 def _build(request: ExportRequest, seconds: Mapping[str, float]) -> Build:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     host = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
     created, skipped = datetime.now(UTC).isoformat(timespec="seconds"), request.emulation.why_not
-    return Build(created=created, seconds=dict(seconds), peak_bytes=peak, host=host, not_emulated=skipped)
+    return Build(created=created, seconds=dict(seconds), peak_bytes=peak_bytes(), host=host, not_emulated=skipped)
 
 
 def _device_checks(request: ExportRequest, compiled: CompiledModel) -> list[DeviceCheck]:

@@ -48,6 +48,7 @@ from edgec.exporter.sources.multimodal.image_patches import parsed_size, refuse_
 from edgec.exporter.sources.multimodal.sound_template import teach_sounds
 from edgec.exporter.sources.resolve import resolve
 from edgec.passes.draft.head_weights import check_fit
+from edgec.platform_parts import require_parts
 
 if TYPE_CHECKING:
     from edgec.passes.draft.head_weights import StoredHeads
@@ -81,13 +82,14 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
 
     Raises:
         InputError: the model, an option or the output is at fault.
-        ToolError: what the target needs is not installed.
+        ToolError: what the target needs is not installed; E889, it cannot be on this system.
     """
     options.check()
     name = known_name(options.target or DEFAULT_TARGET)
     if options.out is not None:
         check_output(Path(options.out), options.force)
     asked = _load_target(name, options.format)
+    require_parts((form_of(asked).runtime, *form_of(asked).tools), f"--target {name}")
     recipe = load_asked_recipe(options, asked)
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
         compile_engine(progress)

@@ -6,11 +6,7 @@ A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dic
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
-import os
-import resource
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -22,6 +18,9 @@ from typing import Any
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.devices.job import Job, core_numbers, job_from_json
 from edgec.errors import EdgecError, InputError
+from edgec.memory_use import begin_peak, peak_bytes, peak_since_begun, resident_bytes
+from edgec.page_cache import drop_pages, resident_share, warm_pages
+from edgec.processor_share import stay_on
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.decoding.stepper import Stepper
@@ -32,7 +31,6 @@ from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.generation.generate import stream_tokens
 from edgec.runtime_py.sessions.session import Session
 
-CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 WINDOW_S = 1.0
 
 
@@ -73,21 +71,11 @@ def run_job(job: Job) -> dict[str, Any]:
         "sustained": _sustained,
     }
     if job.cores:
-        _stay_on(job.cores)
+        stay_on(core_numbers(job.cores))
     # Neither an import nor an artifact's first execution is part of a load.
     bundle = _bundle(job)
     try_first(bundle, choose_engine(bundle.manifest.runtime.operators))
     return jobs[job.kind](job)
-
-
-def _stay_on(cores: str) -> None:
-    if not hasattr(os, "sched_setaffinity"):
-        raise InputError("Cores cannot be chosen on this system.", where="--cores", fix="leave it out", code="E156")
-    try:
-        os.sched_setaffinity(0, core_numbers(cores))
-    except OSError as cause:
-        fix = f"this machine has the cores {sorted(os.sched_getaffinity(0))}"
-        raise InputError(f"{cores!r} names cores that do not exist.", "--cores", str(cause), fix, "E156") from cause
 
 
 def _bundle(job: Job) -> Bundle:
@@ -110,59 +98,14 @@ def _load(job: Job) -> dict[str, Any]:
     return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
 
 
-def drop_pages(path: Path) -> None:
-    """Ask the kernel to forget a file's pages (posix_fadvise DONTNEED); needs no privileges."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def warm_pages(path: Path) -> None:
-    """Read a file once, so that its pages are in memory."""
-    with path.open("rb", buffering=0) as file:
-        while file.read(1 << 20):
-            pass
-
-
-def resident_share(path: Path) -> float | None:
-    """Share of a file's pages in memory, 0..1, by mincore; None where that is unavailable."""
-    size = path.stat().st_size
-    mincore = getattr(ctypes.CDLL(None), "mincore", None)
-    if mincore is None or size == 0:
-        return None
-    with path.open("rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as view:
-        pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
-        first = ctypes.c_char.from_buffer(view)
-        failed = mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), pages)
-        del first
-    return None if failed else sum(page & 1 for page in pages) / len(pages)
-
-
 def _memory(job: Job) -> dict[str, Any]:
-    resettable = _reset_peak()
-    baseline = _status_bytes("VmRSS") if resettable else _peak_of_process()
+    resettable = begin_peak()
+    baseline = resident_bytes() if resettable else peak_bytes()
     session = _session(job)
     lap(session, prompt_of(session.bundle, job.prompt_tokens), job.new_tokens)
-    peak = _status_bytes("VmHWM") if resettable else _peak_of_process()
+    peak = peak_since_begun() if resettable else peak_bytes()
     how = "VmHWM of /proc, reset before the load" if resettable else "ru_maxrss of the whole process"
     return {"peak_rss_bytes": peak, "baseline_rss_bytes": baseline, "obtained": how}
-
-
-def _reset_peak() -> bool:
-    try:
-        CLEAR_REFS.write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def _status_bytes(field: str) -> int:
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
-    return int(line.split()[1]) * 1024
-
-
-def _peak_of_process() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _profile(job: Job) -> dict[str, Any]:

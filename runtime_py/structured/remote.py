@@ -41,7 +41,7 @@ class RemoteStructure:
         except BaseException:
             worker.close()
             raise
-        self.grown_bytes = int(answer["grown"]) << 10
+        self.grown_bytes = int(answer["grown"])
         self._numbers, self._dropped = count(), deque[int]()
 
     @property

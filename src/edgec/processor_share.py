@@ -8,8 +8,11 @@ processes on two cores, `edgec export examples/tiny-stories` took 186 s, and 36 
 from __future__ import annotations
 
 import os
-from collections.abc import MutableMapping
+import sys
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
+
+from edgec.errors import InputError
 
 WAIT, THREADS = "OMP_WAIT_POLICY", "OMP_NUM_THREADS"
 _GROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -25,7 +28,23 @@ def take_share(variables: MutableMapping[str, str] = os.environ) -> None:
 
 def available_cores() -> int:
     """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (os.cpu_count() or 1) if sys.platform == "darwin" else len(os.sched_getaffinity(0))
+
+
+def stay_on(cores: Sequence[int]) -> None:
+    """Let this process run on some cores alone.
+
+    Raises:
+        InputError: E156, the system cannot, or a core does not exist.
+    """
+    if sys.platform == "darwin":
+        why = "macOS moves threads between cores as it sees fit"
+        raise InputError("Cores cannot be chosen on this system.", "--cores", why, "leave it out", "E156")
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as cause:
+        fix = f"this machine has the cores {sorted(os.sched_getaffinity(0))}"
+        raise InputError(f"{list(cores)} names cores that do not exist.", "--cores", str(cause), fix, "E156") from cause
 
 
 def quota_cores(groups: Path = _GROUPS, own: Path = _OWN) -> float | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgec.bundle.folder import Bundle
 from edgec.devices.qemu.emulator import CPU
 from edgec.engine.compile.abi import ARM64
-from edgec.engine.compile.arm64_wheel import unpack_wheel
+from edgec.engine.compile.executorch_wheel import unpack_wheel
 from edgec.installation import cache_root
 
 SOURCE = Path(__file__).parent / "engine_calls.cpp"

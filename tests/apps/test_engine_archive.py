@@ -20,7 +20,7 @@ from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.page_sizes import PAGE_BYTES, load_alignment, unaligned_libraries
 from edgec.apps.embed.written_package import write_package
 from edgec.engine.compile.abi import ARM64
-from edgec.engine.compile.arm64_wheel import unpack_wheel
+from edgec.engine.compile.executorch_wheel import unpack_wheel
 from edgec.errors import EdgecError
 from edgec.installation import cache_root
 from tests.apps.android_bundles import CPU, android_bundle

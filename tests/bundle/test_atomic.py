@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors import SafetensorError
@@ -67,6 +68,28 @@ def test_replacing_works_without_an_exchanging_kernel(tmp_path: Path, monkeypatc
     _fill(tmp_path / "a", "old")
     _fill(tmp_path / "a", "new", replace=True)
     assert (tmp_path / "a/file").read_text() == "new" and os.listdir(tmp_path) == ["a"]
+
+
+def test_a_mac_exchanges_by_a_call_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`renamex_np(first, second, RENAME_SWAP)`, stood in by two renames."""
+    called = list[str]()
+
+    def renamex_np(first: bytes, second: bytes, flags: int) -> int:
+        assert flags == 2
+        os.rename(first, first + b".aside")
+        os.rename(second, first)
+        os.rename(first + b".aside", second)
+        return 0
+
+    def named(name: str) -> Any:
+        called.append(name)
+        return renamex_np
+
+    _fill(tmp_path / "a", "old")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(atomic, "_of_c_library", named)
+    _fill(tmp_path / "a", "new", replace=True)
+    assert (tmp_path / "a/file").read_text() == "new" and os.listdir(tmp_path) == ["a"] and called == ["renamex_np"]
 
 
 def test_a_killed_writer_leaves_the_old_folder_and_its_leftovers_go_with_the_next(tmp_path: Path) -> None:

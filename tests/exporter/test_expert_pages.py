@@ -12,7 +12,7 @@ import pytest
 import edgec
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.pte_layout import NAMED, read_layout
-from edgec.runtime_py.bench.job import drop_pages, resident_share
+from edgec.page_cache import drop_pages, resident_share
 from edgec.runtime_py.sessions.session import Session
 from tests.families import Family, save
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError, ToolError
+from edgec.platform_parts import require_parts
 
 _ALIAS = "_edgec_coreml_proto"
 SPEC_FILE = "Data/com.apple.CoreML/model.mlmodel"
@@ -22,10 +23,11 @@ def messages(module: str = "Model_pb2") -> Any:
     """The messages of Core ML's format; importing them as ``coremltools.proto`` would import all of coremltools.
 
     Raises:
-        ToolError: E430, coremltools is not installed.
+        ToolError: E430, coremltools is not installed; E889, it cannot be on this system.
     """
     package = find_spec("coremltools")
     if package is None or not package.submodule_search_locations:
+        require_parts(("coremltools",), "coremltools")
         raise ToolError("coremltools is not installed.", fix="pip install coremltools==9.0", code="E430")
     folder = Path(next(iter(package.submodule_search_locations))) / "proto"
     spec: ModuleSpec | None = spec_from_file_location(

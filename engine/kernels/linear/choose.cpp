@@ -9,7 +9,7 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
-#include <sys/sysctl.h>
+#include "kernels/apple_system.h"
 #elif defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -37,12 +37,9 @@ struct Features {
 };
 
 #if defined(__APPLE__)
-bool has(const char* name) {
-  int value = 0;
-  size_t size = sizeof(value);
-  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+Features features() {
+  return {system_number("hw.optional.arm.FEAT_DotProd") != 0, system_number("hw.optional.arm.FEAT_I8MM") != 0};
 }
-Features features() { return {has("hw.optional.arm.FEAT_DotProd"), has("hw.optional.arm.FEAT_I8MM")}; }
 #else
 // Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h).
 Features features() { return {(getauxval(AT_HWCAP) >> 20 & 1) != 0, (getauxval(AT_HWCAP2) >> 13 & 1) != 0}; }

@@ -21,11 +21,12 @@ STACK_BYTES: Final = 256 << 20
 JOB_S: Final = 60.0
 START_S: Final = 120.0
 
+TOO_MUCH_MEMORY: Final = f"it needed more than {MEMORY_BYTES >> 20:,} MiB of memory"
 _ENDED_BY: Final[Mapping[int, str]] = {
     signal.SIGXCPU: f"it needed more than {CPU_SECONDS} s of processor time",
     signal.SIGSEGV: "it is nested too deeply for the library",
     signal.SIGBUS: "it is nested too deeply for the library",
-    signal.SIGABRT: f"it needed more than {MEMORY_BYTES >> 20:,} MiB of memory",
+    signal.SIGABRT: TOO_MUCH_MEMORY,
 }
 
 
@@ -48,6 +49,6 @@ def told_end(code: int) -> str:
 
 
 def _limit(kind: int, value: int) -> None:
-    """Set a soft limit; macOS has all of them but that of address space."""
+    """Set a soft limit; macOS has all of them but that of address space, which `processes` looks after there."""
     with suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))

@@ -12,15 +12,23 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
 from edgec.errors import InputError
+from edgec.memory_use import exceeds_memory
 from edgec.runtime_py.structured.patience import require_wanted
 from edgec.runtime_py.structured.refusals import no_process, too_much
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 from edgec.runtime_py.structured.worker.frames import ANSWER, END, FORK, ORDER, TEXT, TICK_S, MessageSocket
-from edgec.runtime_py.structured.worker.limits import JOB_S, START_S, told_end
+from edgec.runtime_py.structured.worker.limits import (
+    JOB_S,
+    MEMORY_BYTES,
+    START_S,
+    TOO_MUCH_MEMORY,
+    told_end,
+)
 
 _MODULE: Final = "edgec.runtime_py.structured.worker.main"
 
@@ -215,13 +223,21 @@ class Worker:
             if not self.alive:
                 raise ConnectionError
             self._channel.send(message, payload, JOB_S)
-            return self._channel.receive(JOB_S, waiting)
+            return self._channel.receive(JOB_S, partial(self._look, waiting))
+        except MemoryError as cause:
+            self._end(TOO_MUCH_MEMORY)
+            raise too_much(message.get("kind", TEXT), self._why) from cause
         except OSError as cause:
             self._end("it gave no answer in time" if isinstance(cause, TimeoutError) else "")
             raise too_much(message.get("kind", TEXT), self._why) from cause
         except BaseException:
             self._end("nobody waited for it any more")
             raise
+
+    def _look(self, waiting: Callable[[], None]) -> None:
+        if exceeds_memory(self._place[1], MEMORY_BYTES):
+            raise MemoryError
+        waiting()
 
     def close(self) -> None:
         """End the process."""

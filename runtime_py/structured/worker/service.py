@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edgec.errors import EdgecError
+from edgec.memory_use import peak_bytes
 from edgec.runtime_py.structured.closing import Closer
 from edgec.runtime_py.structured.constrained_text import ConstrainedText
 from edgec.runtime_py.structured.descriptions import (
@@ -97,11 +97,11 @@ class Service:
 
     def _compile(self, message: _Message, grammar: bytes) -> _Answer:
         assert self._engine is not None and self._closer is not None
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak_bytes()
         self._matcher = self._engine.compile(grammar.decode())
         hints = [self._shortest(sought) for sought in message["sought"]]
         self._closer = self._closer.hinted([hint for hint in hints if hint])
-        return {"grown": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before}, b""
+        return {"grown": peak_bytes() - before}, b""
 
     def _shortest(self, grammar: str) -> bytes:
         """A short text of a description as it stands within a JSON string; empty where none is found."""

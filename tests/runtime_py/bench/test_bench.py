@@ -15,12 +15,13 @@ from edgec.devices.host import HostTransport
 from edgec.devices.job import Job
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
+from edgec.page_cache import drop_pages, resident_share, warm_pages
 from edgec.runtime_py.bench import bench as bench_module
 from edgec.runtime_py.bench import run as run_module
 from edgec.runtime_py.bench.bench import BenchResult, bench
 from edgec.runtime_py.bench.console import report
 from edgec.runtime_py.bench.devices import Outcome
-from edgec.runtime_py.bench.job import drop_pages, lap, resident_share, run_job, warm_pages
+from edgec.runtime_py.bench.job import lap, run_job
 from edgec.runtime_py.bench.record import (
     LoadRecord,
     MemoryRecord,

@@ -32,7 +32,7 @@ def unpack_wheel(abi: Abi, version: str, folder: Path, wheel: Path | None = None
     target = folder / f"executorch-{version}-{abi.wheel_platform}"
     if not target.exists():
         with TemporaryDirectory() as scratch, suppress(NameTaken), new_folder(target) as made:
-            _unpack(wheel or _downloaded(abi, version, Path(scratch)), version, made)
+            _unpack(wheel or _downloaded(abi, version, Path(scratch)), abi, version, made)
     return target / "executorch"
 
 
@@ -42,25 +42,28 @@ def _downloaded(abi: Abi, version: str, folder: Path) -> Path:
     done = subprocess.run([*line, f"executorch=={version}"], capture_output=True, text=True, check=False)
     wheel = next(folder.glob("executorch-*.whl"), None)
     if done.returncode != 0 or wheel is None:
-        raise _unavailable(f"executorch {version} for {abi.wheel_platform}", done.stderr.strip()[-400:])
+        raise _unavailable(abi, f"executorch {version} for {abi.wheel_platform}", done.stderr.strip()[-400:])
     return wheel
 
 
-def _unpack(wheel: Path, version: str, folder: Path) -> None:
-    if not wheel.name.startswith(f"executorch-{version}-") or "aarch64" not in wheel.name:
-        raise _unavailable(str(wheel), f"its name is not that of executorch {version} for aarch64")
+def _unpack(wheel: Path, abi: Abi, version: str, folder: Path) -> None:
+    platform = wheel.stem.rpartition("-")[2]
+    fits = platform.endswith(abi.processor) and platform.startswith("macosx") == (abi.system == "Darwin")
+    if not wheel.name.startswith(f"executorch-{version}-") or not fits:
+        why = f"its name is not that of executorch {version} for {abi.system} on {abi.processor}"
+        raise _unavailable(abi, str(wheel), why)
     try:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder, [name for name in archive.namelist() if PurePosixPath(name).parts[:2] in WANTED])
     except (OSError, zipfile.BadZipFile) as error:
-        raise _unavailable(str(wheel), str(error)) from error
+        raise _unavailable(abi, str(wheel), str(error)) from error
 
 
-def _unavailable(where: str, why: str) -> ToolError:
+def _unavailable(abi: Abi, where: str, why: str) -> ToolError:
     return ToolError(
-        "The arm64 libraries of ExecuTorch are not available.",
+        f"ExecuTorch's libraries for {abi.name} are not available.",
         where=where,
         why=why or "pip found no such wheel",
-        fix="go online once, or give the file with: edgec runner build --abi arm64 --wheel FILE.whl",
+        fix=f"go online once, or give the file with: edgec runner build --abi {abi.name} --wheel FILE.whl",
         code="E571",
     )

@@ -1,0 +1,155 @@
+"""What a wheel's engine asks of the system that it is for, read from its binaries: nothing of it is executed."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from edgec.engine.compile.abi import Abi
+from edgec.engine.compile.shipped import BUILT
+from edgec.errors import InputError, ToolError
+
+if TYPE_CHECKING:
+    import lief
+
+OLDEST_MACOS: Final = (14, 0)
+NEWEST_GLIBC: Final = (2, 28)
+LIBRARY, RUNNER = "libedgec.so", "edgec-runner"
+_GLIBC: Final = "GLIBC_"
+# What every machine of a system has: of macOS its one library, of Linux the parts of glibc.
+_OF_THE_SYSTEM: Final[Mapping[str, tuple[str, ...]]] = {
+    "Darwin": ("libSystem.B.dylib",),
+    "Linux": ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux"),
+}
+
+
+@dataclass(frozen=True)
+class ReadBinary:
+    """What a library or program says of itself.
+
+    Attributes:
+        needed: file names of the libraries that it is linked with.
+        places: where these are looked for.
+        exported: symbols that others may use.
+        undefined: symbols of others that it cannot do without; those of the system's C library are left out.
+        oldest: versions of the system that it needs; the newest of them counts.
+        processor: CMake's name of the processor.
+    """
+
+    needed: tuple[str, ...]
+    places: tuple[str, ...]
+    exported: frozenset[str]
+    undefined: frozenset[str]
+    oldest: tuple[tuple[int, ...], ...]
+    processor: str
+
+
+def check_wheel(wheel: Path, abi: Abi, executorch: Path) -> None:
+    """Check the engine inside a wheel against ExecuTorch's package for the same system.
+
+    Raises:
+        InputError: E887, with everything that its system would not have.
+        ToolError: E886, the package lief is not installed.
+    """
+    with TemporaryDirectory() as scratch:
+        inside = f"edgec/engine/{BUILT}/{abi.name}"
+        with zipfile.ZipFile(wheel) as archive:
+            for name in (LIBRARY, RUNNER):
+                archive.extract(f"{inside}/{name}", scratch)
+        faults = list(engine_faults(Path(scratch, inside), abi, executorch))
+    if faults:
+        raise InputError(
+            f"The engine of {wheel.name} would not run on {abi.name}.",
+            where=str(wheel),
+            why="; ".join(faults),
+            fix="compile with the compiler that edgec[wheels] brings, and link ExecuTorch's wheel of the same system",
+            code="E887",
+        )
+
+
+def engine_faults(folder: Path, abi: Abi, executorch: Path) -> Iterator[str]:
+    """What is wrong with a compiled engine's library and program, one sentence each."""
+    origin = "@loader_path" if abi.system == "Darwin" else "$ORIGIN"
+    brought = {path.name: read_binary(path) for path in (executorch / "lib").glob("libexecutorch*")}
+    library = read_binary(folder / LIBRARY)
+    yield from _faults(LIBRARY, library, abi, f"{origin}/{abi.executorch_place}", brought)
+    yield from _faults(RUNNER, read_binary(folder / RUNNER), abi, origin, {**brought, LIBRARY: library})
+
+
+def _faults(name: str, read: ReadBinary, abi: Abi, place: str, brought: Mapping[str, ReadBinary]) -> Iterator[str]:
+    if read.processor != abi.processor:
+        yield f"{name} is for {read.processor}, not {abi.processor}"
+    for library in read.needed:
+        if library not in brought and not library.startswith(_OF_THE_SYSTEM[abi.system]):
+            yield f"{name} needs {library}, which neither the system nor ExecuTorch's wheel has"
+    there = frozenset[str]().union(*(brought[library].exported for library in read.needed if library in brought))
+    if lacking := sorted(read.undefined - there):
+        yield f"{name} uses {len(lacking)} symbols that nothing exports, such as {lacking[0]}"
+    most = OLDEST_MACOS if abi.system == "Darwin" else NEWEST_GLIBC
+    if too_new := [version for version in read.oldest if version[:2] > most]:
+        yield f"{name} needs version {'.'.join(map(str, max(too_new)))} of the system, more than {most[0]}.{most[1]}"
+    if read.places != (place,):
+        yield f"{name} looks for libraries in {', '.join(read.places) or 'no folder'}, not in {place}"
+
+
+def read_binary(path: Path) -> ReadBinary:
+    """Read a library or program of macOS or Linux.
+
+    Raises:
+        ToolError: E886, the package lief is not installed.
+        InputError: E887, the file is of another kind.
+    """
+    try:
+        import lief
+    except ModuleNotFoundError as cause:
+        fix = 'pip install "edgec[wheels]"'
+        raise ToolError("Binaries cannot be read.", str(path), "lief is not installed", fix, "E886") from cause
+    parsed = lief.parse(str(path))
+    if isinstance(parsed, lief.MachO.Binary):
+        return _read_apple(parsed)
+    if isinstance(parsed, lief.ELF.Binary):
+        return _read_linux(parsed)
+    raise InputError("This is neither a library nor a program.", str(path), "lief cannot read it", "build it", "E887")
+
+
+def _read_apple(binary: lief.MachO.Binary) -> ReadBinary:
+    import lief
+
+    own = lief.MachO.LoadCommand.TYPE.ID_DYLIB
+    needed = [each.name for each in binary.libraries if each.command != own]
+    bound = {each.symbol.name: each.library.name for each in binary.bindings if each.has_symbol and each.has_library}
+    version = binary.build_version
+    return ReadBinary(
+        tuple(Path(name).name for name in needed),
+        tuple(each.path for each in binary.rpaths),
+        frozenset(each.name for each in binary.exported_symbols),
+        frozenset(name for name, library in bound.items() if library.startswith("@")),
+        (tuple(version.minos),) if version is not None else (),
+        "arm64" if binary.header.cpu_type == lief.MachO.Header.CPU_TYPE.ARM64 else "x86_64",
+    )
+
+
+def _read_linux(binary: lief.ELF.Binary) -> ReadBinary:
+    import lief
+
+    symbols = [each for each in binary.dynamic_symbols if each.binding != lief.ELF.Symbol.BINDING.LOCAL]
+    wanted = [each for each in symbols if not each.shndx and each.binding != lief.ELF.Symbol.BINDING.WEAK]
+    versions = [part.name for each in binary.symbols_version_requirement for part in each.get_auxiliary_symbols()]
+    run_paths = [each for each in binary.dynamic_entries if isinstance(each, lief.ELF.DynamicEntryRunPath)]
+    return ReadBinary(
+        tuple(map(str, binary.libraries)),
+        tuple(path for each in run_paths for path in each.paths),
+        frozenset(str(each.name) for each in symbols if each.shndx),
+        frozenset(str(each.name) for each in wanted if not _is_versioned(each)),
+        tuple(tuple(map(int, name[len(_GLIBC) :].split("."))) for name in versions if name.startswith(_GLIBC)),
+        {lief.ELF.ARCH.AARCH64: "aarch64", lief.ELF.ARCH.X86_64: "x86_64"}.get(binary.header.machine_type, "other"),
+    )
+
+
+def _is_versioned(symbol: lief.ELF.Symbol) -> bool:
+    """Whether a library of glibc has it: ExecuTorch's symbols have no versions, for which 0 and 1 stand."""
+    return symbol.has_version and symbol.symbol_version.value > 1
