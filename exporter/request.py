@@ -153,6 +153,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "window": source.audio.sound.model_dump() if source.audio else None,
         "backend": request.target.backend,
         "format": request.target.format,
+        "layout": request.target.layout,
         "processor": request.target.processor if request.form.laid_out else None,
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),

@@ -180,7 +180,7 @@ def _manifest(
         files=[],
         build=_build(request, seconds),
     )
-    return manifest.model_copy(update={"format": request.target.format})
+    return manifest.model_copy(update={"format": request.target.format, "layout": request.target.layout})
 
 
 def _model(request: ExportRequest) -> ModelInfo:
