@@ -26,4 +26,6 @@ LAYOUTS: Mapping[str, RuntimeLayout] = {
         ("pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"), "edgec's own runtimes and apps"
     ),
     "genai": RuntimeLayout(("onnx",), "onnxruntime-genai"),
+    "swift-transformers": RuntimeLayout(("mlpackage",), "Hugging Face's swift-transformers"),
+    "coreai-models": RuntimeLayout(("aimodel",), "Apple's coreai-models"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from edgec.bundle.manifest import BitSearch, CalibrationText, MoreBits
 from edgec.bundle.prefix import Files, SystemPrompt
 from edgec.bundle.tried_recipe import TriedRecipe
 from edgec.devices.targets import Target
+from edgec.exporter.package_card import package_card
 from edgec.exporter.parity.emulated import Emulation
 from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.parity.sample import sample_start
@@ -154,6 +155,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "backend": request.target.backend,
         "format": request.target.format,
         "layout": request.target.layout,
+        "card": asdict(package_card(request)) if request.form.described else None,
         "processor": request.target.processor if request.form.laid_out else None,
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),

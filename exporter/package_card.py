@@ -1,0 +1,50 @@
+"""What a Core ML package says of the model that it holds, from the model's files and the request."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from edgec.backends.coreml.metadata import PackageCard
+from edgec.installation import __version__
+
+if TYPE_CHECKING:
+    from edgec.exporter.request import ExportRequest
+    from edgec.exporter.sources.model_source import ModelSource
+
+_HUB_ID = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+_UNKNOWN = "not stated"
+
+
+def package_card(request: ExportRequest) -> PackageCard:
+    """The card of a request's package. Local paths stay out of it: an app is given to others."""
+    source, name = request.source, hub_id(request.source)
+    decoder = source.kind == "decoder"
+    details = {
+        "edgec.version": __version__,
+        "edgec.recipe": request.recipe.name,
+        "edgec.source": name or source.name,
+        "edgec.layout": request.target.layout,
+        **({"edgec.context": str(request.limits.context)} if decoder else {}),
+        # swift-transformers loads the tokenizer of the model of this name, where an app gives none.
+        "co.huggingface.exporters.name": name or source.name,
+    }
+    parameters = f"{sum(source.weight_sizes):,} parameters, recipe {request.recipe.name}"
+    return PackageCard(
+        author=name.split("/")[0] or _UNKNOWN,
+        licence=source.licence or _UNKNOWN,
+        version=source.revision or _UNKNOWN,
+        description=f"{source.name}: {_kind(source)}, {parameters}. Made by edgec {__version__}.",
+        details=details,
+    )
+
+
+def hub_id(source: ModelSource) -> str:
+    """The model's name on the hub, as it was given or as its config has it; empty where neither is one."""
+    given = source.source if source.revision else str(source.config.get("_name_or_path", ""))
+    return given if _HUB_ID.fullmatch(given) else ""
+
+
+def _kind(source: ModelSource) -> str:
+    family = str(source.config.get("model_type", ""))
+    return " ".join(filter(None, [family, source.kind if source.kind != "module" else source.task or "model"]))
