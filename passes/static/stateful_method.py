@@ -44,8 +44,16 @@ class StatefulMethod:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """The inputs are tokens and positions."""
+        """The inputs are tokens and positions, and the runtime opens a context of this length."""
         names = [tensor.name for tensor in program.interface.inputs]
+        if self.context < self.names.least:
+            raise InputError(
+                what=f"a context of {self.context} tokens is too short for this layout",
+                where="--context",
+                why=f"the runtime that reads it opens no model of fewer than {self.names.least} positions",
+                fix=f"use --context {self.names.least} or more",
+                code="E857",
+            )
         if tuple(names) != _BEFORE:
             raise InputError(
                 what="this graph cannot be called by another runtime",
