@@ -18,7 +18,9 @@ def export(
     format: Annotated[
         str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
     ] = None,
-    layout: Annotated[str | None, typer.Option(help="Whose names: edgec; genai, with --format onnx.")] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="Whose names: edgec, genai, swift-transformers, coreai-models.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
     context: Annotated[int | None, typer.Option(help="Context length in tokens.")] = None,

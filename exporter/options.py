@@ -49,7 +49,8 @@ class ExportOptions:
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
             its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
         layout: whose names the artifact's functions, inputs and outputs have, so that another runtime finds them:
-            ``edgec``, the default, or, with the format ``onnx``, ``genai`` (onnxruntime-genai).
+            ``edgec``, the default; with the format ``onnx``, ``genai`` (onnxruntime-genai); with ``mlpackage``,
+            ``swift-transformers``; with ``aimodel``, ``coreai-models``.
         keep_float: layers of a network that compute in float32 where the target computes in float16: patterns on a
             module's path (``encoder.*.norm``), or on PATH:OPERATOR (``attention:softmax``). Layers that float16 does
             not hold are found and kept without it.

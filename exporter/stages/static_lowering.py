@@ -16,9 +16,9 @@ from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chi
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import LintFinding
 from edgec.errors import InputError
+from edgec.exporter.package_card import package_card
 from edgec.exporter.parity.half_range import Ranges, largest_value, refuse_overflow
 from edgec.exporter.parity.stored_tables import check_stored_tables
-from edgec.exporter.package_card import package_card
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, passes_of, save_facts, state_info

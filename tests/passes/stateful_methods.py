@@ -25,7 +25,12 @@ from tests.passes.static_methods import CHUNK, CONTEXT, applied, captured, token
 
 LAYOUTS = tuple(STATEFUL)
 # A whole prompt, single tokens, a second prompt over what is cached, and the end of the context; longer than a window.
-CALLS = (Call(0, 21, 1), *(Call(21 + i, 1, 1) for i in range(8)), Call(29, 16, 1), *(Call(45 + i, 1, 1) for i in range(19)))
+CALLS = (
+    Call(0, 21, 1),
+    *(Call(21 + i, 1, 1) for i in range(8)),
+    Call(29, 16, 1),
+    *(Call(45 + i, 1, 1) for i in range(19)),
+)
 
 
 @lru_cache(maxsize=2)
@@ -38,7 +43,13 @@ def cached(name: str) -> Program:
 def stateful(name: str, layout: str) -> Program:
     """The method in a layout."""
     names = STATEFUL[layout]
-    passes = (StatefulMethod(names, CONTEXT), PositionTables(CONTEXT), StackedCache(names), Fp16SafeNorm(), FiniteMask())
+    passes = (
+        StatefulMethod(names, CONTEXT),
+        PositionTables(CONTEXT),
+        StackedCache(names),
+        Fp16SafeNorm(),
+        FiniteMask(),
+    )
     return applied(cached(name), passes)
 
 

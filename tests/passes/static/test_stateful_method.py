@@ -16,8 +16,8 @@ from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.static.stacked_cache import StackedCache, refuse_unstackable
 from edgec.passes.static.stateful_method import StatefulMethod
-from tests.passes.static_methods import CONTEXT, captured
 from tests.passes.stateful_methods import LAYOUTS, cached, executed, graph_logits, stateful, wanted
+from tests.passes.static_methods import CONTEXT, captured
 
 FAMILIES = ("short llama", "qwen3", "gemma3_text", "mistral")
 # Float32 sums in another order.
