@@ -6,7 +6,7 @@ A runtime says by the size of its second input how far a text goes: with ``beyon
 the call's first position is E - beyond - S, whatever the input's values are.
 
 ``edgec::call_positions(tokens, sized, beyond)``: positions of the call's tokens, int32 [S].
-``edgec::stacked_rows(cache, rows, start, layer)``: the cache [N,1,G,C,D] with ``rows`` [1,G,S,D] at ``start ..`` of a layer.
+``edgec::stacked_rows(cache, rows, start, layer)``: the cache [N,1,G,C,D] with ``rows`` [1,G,S,D] in a layer.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ from edgec.passes.static.parts.static_attention import CachedCall, capped, visib
 
 aten = torch.ops.aten
 _ROLES = ("key", "value")
+# Where sizes vary, torch derives the shapes of ``logical_and`` by ``&``, which coremltools' table makes one again.
+_JOINED = (aten.bitwise_and.Tensor, aten.bitwise_or.Tensor)
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class _Extent:
 
         def masked() -> Node:
             columns = emit(aten.slice.Tensor, self._numbers(emit, call, slots), 0, 0, self.end(emit))
-            seen = emit(aten.to.dtype, visible_columns(emit, call, columns), torch.float32)
+            seen = emit(aten.to.dtype, visible_columns(emit, call, columns, *_JOINED), torch.float32)
             # Arithmetic instead of a selection, whose branches coremltools would store as whole matrices.
             mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, seen, 1.0), -HIDDEN)
             rows = emit(aten.cat.default, [mask] * repeats, 0) if repeats > 1 else mask

@@ -129,16 +129,25 @@ def _looked_up(bias: Node) -> Node:
     return table
 
 
-def visible_columns(emit: Emitter, call: CachedCall, columns: Node) -> Node:
-    """Which columns each row sees by the rule of ``operators.cached_attention``, bool [R, columns]."""
+def visible_columns(
+    emit: Emitter,
+    call: CachedCall,
+    columns: Node,
+    both: Any = aten.logical_and.default,
+    either: Any = aten.logical_or.default,
+) -> Node:
+    """Which columns each row sees by the rule of ``operators.cached_attention``, bool [R, columns].
+
+    ``both`` and ``either`` join two truth values.
+    """
     distance = emit(aten.sub.Tensor, emit(aten.unsqueeze.default, call.positions, 1), columns)
     seen = emit(aten.ge.Scalar, distance, 0)
     if not call.window:
         return seen
     near = near_keys(emit, emit(aten.unsqueeze.default, call.positions, 1), columns, call.window)
     if call.sink:
-        near = emit(aten.logical_or.default, near, emit(aten.lt.Scalar, columns, call.sink))
-    return emit(aten.logical_and.default, seen, near)
+        near = emit(either, near, emit(aten.lt.Scalar, columns, call.sink))
+    return emit(both, seen, near)
 
 
 def near_keys(emit: Emitter, rows: Node, columns: Node, window: int) -> Node:
@@ -180,6 +189,7 @@ def _scores(emit: Emitter, q: Node, keys: CacheView) -> Node:
 
 
 def capped(emit: Emitter, scores: Node, softcap: float) -> Node:
+    """Scores that a soft cap bounds; 0 leaves them."""
     if not softcap:
         return scores
     small = emit(aten.tanh.default, emit(aten.mul.Tensor, scores, 1.0 / softcap))

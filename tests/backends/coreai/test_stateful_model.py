@@ -1,6 +1,6 @@
 """A model in the layout of coreai-models, executed by Apple's runtime through its engines' inputs; faults are caught.
 
-``sequential`` follows ``processTokenBatch`` of ``CoreAISequentialEngine.swift`` in apple/coreai-models (commit 86b363dc):
+``sequential`` follows ``processTokenBatch`` of ``CoreAISequentialEngine.swift`` in apple/coreai-models (86b363dc):
 inputs, output and states by their order, and ``position_ids`` with every position so far.
 """
 

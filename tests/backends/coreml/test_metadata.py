@@ -15,6 +15,7 @@ from edgec.backends.coreml.metadata import PackageCard, bounded, describe_packag
 from edgec.backends.coreml.mlpackage import lower
 from edgec.backends.coreml.package import write_package
 from edgec.exporter.capture.module import capture_module
+from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from tests.passes.static_methods import CONTEXT, cached, methods
@@ -39,7 +40,7 @@ def test_a_package_says_who_made_it_and_what_it_is(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_every_value_of_every_function_is_described(tmp_path: Path) -> None:
     path = tmp_path / "x.mlpackage"
-    programs = methods(cached("short llama"), [PositionTables(CONTEXT), StaticCache(32)])
+    programs = methods(cached("short llama"), [PositionTables(CONTEXT), StaticCache(32), Fp16SafeNorm()])
     lower(programs, path, lambda step, done, total: None)
     describe_package(path, CARD)
     described = read_spec(path).description

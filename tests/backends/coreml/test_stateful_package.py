@@ -1,6 +1,6 @@
 """A package in the layout of swift-transformers, read and called as its ``LanguageModel`` does; faults are caught.
 
-``Reader`` follows ``Sources/Models/LanguageModel.swift`` of huggingface/swift-transformers (commit eec09bdf) line by line:
+``Reader`` follows ``Sources/Models/LanguageModel.swift`` of huggingface/swift-transformers (eec09bdf) line by line:
 ``kvCacheAvailability``, ``contextRange`` and ``predictNextTokenScores`` of ``LanguageModelWithStatefulKVCache``.
 """
 
@@ -122,7 +122,11 @@ def _one_off(convert: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         from coremltools.converters.mil import Builder as mb
 
         convert(context, node)
-        context.add(mb.add(x=context[node.name], y=1, name=f"{node.name}_late"), torch_name=node.name, override=True)
+        context.add(
+            mb.maximum(x=mb.sub(x=context[node.name], y=1), y=0, name=f"{node.name}_early"),
+            torch_name=node.name,
+            override=True,
+        )
 
     return converted
 

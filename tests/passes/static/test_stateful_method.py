@@ -19,7 +19,7 @@ from edgec.passes.static.stateful_method import StatefulMethod
 from tests.passes.stateful_methods import LAYOUTS, cached, executed, graph_logits, stateful, wanted
 from tests.passes.static_methods import CONTEXT, captured
 
-FAMILIES = ("short llama", "qwen3", "gemma3_text", "mistral")
+FAMILIES = ("short llama", "qwen3", "gemma2", "gemma3_text", "gemma3n_text", "mistral")
 # Float32 sums in another order.
 TOLERANCE = 1e-4
 APPLE = STATEFUL["swift-transformers"]
