@@ -26,8 +26,8 @@ def package_card(request: ExportRequest) -> PackageCard:
         "edgec.source": name or source.name,
         "edgec.layout": request.target.layout,
         **({"edgec.context": str(request.limits.context)} if decoder else {}),
-        # swift-transformers loads the tokenizer of the model of this name, where an app gives none.
-        "co.huggingface.exporters.name": name or source.name,
+        # swift-transformers fetches the tokenizer of the model of this name, where an app gives none.
+        **({"co.huggingface.exporters.name": name} if name else {}),
     }
     parameters = f"{sum(source.weight_sizes):,} parameters, recipe {request.recipe.name}"
     return PackageCard(
@@ -40,9 +40,8 @@ def package_card(request: ExportRequest) -> PackageCard:
 
 
 def hub_id(source: ModelSource) -> str:
-    """The model's name on the hub, as it was given or as its config has it; empty where neither is one."""
-    given = source.source if source.revision else str(source.config.get("_name_or_path", ""))
-    return given if _HUB_ID.fullmatch(given) else ""
+    """The model's name on the hub; empty where it did not come from there."""
+    return source.source if source.revision and _HUB_ID.fullmatch(source.source) else ""
 
 
 def _kind(source: ModelSource) -> str:

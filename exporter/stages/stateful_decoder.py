@@ -36,6 +36,11 @@ class StatefulDecoderStages(StaticDecoderStages):
     """The stages of a decoder in the layout of another runtime."""
 
     @property
+    def stage(self) -> str:
+        """What the ladder calls the graph of the method."""
+        return "stateful method"
+
+    @property
     def names(self) -> StatefulNames:
         """The runtime's names."""
         return STATEFUL[self.request.form.stateful]

@@ -59,6 +59,11 @@ class StaticDecoderStages:
     methods: Mapping[str, Program] = field(default_factory=dict)
 
     @property
+    def stage(self) -> str:
+        """What the ladder calls the graphs of the methods."""
+        return STAGE
+
+    @property
     def backend(self) -> StaticBackend:
         """The backend that lowers and executes this decoder."""
         return backend_of(self.request.form.module)
@@ -85,7 +90,7 @@ class StaticDecoderStages:
         programs = adapted_programs(done.program, self.request)
         self.methods = self.functions(programs)
         held = hold_matrices(self.methods)
-        after = Stage(STAGE, self._run(self.graphs(held)))
+        after = Stage(self.stage, self._run(self.graphs(held)))
         rung = lowering_rung(done.final, after)
         ladder.gate([rung if rung.passed else self._locate(rung, done, progress)])
         under = {
