@@ -11,7 +11,7 @@ the call's first position is E - beyond - S, whatever the input's values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -154,7 +154,7 @@ def _cache_like(cache: Tensor, rows: Tensor, start: Tensor, layer: int) -> Tenso
 
 
 def _define(library: torch.library.Library) -> None:
-    schemas = {
+    schemas: Mapping[str, tuple[str, Callable[..., Tensor], Callable[..., Tensor]]] = {
         "call_positions": ("Tensor tokens, Tensor sized, int beyond", call_positions, _positions_like),
         "stacked_rows": ("Tensor cache, Tensor rows, Tensor start, int layer", stacked_rows, _cache_like),
     }

@@ -13,6 +13,7 @@ positions alone, without ``last_logits``. Exact. Measured on examples/tiny-stori
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch.fx import GraphModule
@@ -101,5 +102,5 @@ def _varying(mode: torch._subclasses.fake_tensor.FakeTensorMode, names: Stateful
 
     kinds = [DimDynamic.STATIC] * (names.rank - 1) + [DimDynamic.DYNAMIC]
     example = torch.zeros(names.shape(_SEEN), dtype=names.dtype)
-    context = StatelessSymbolicContext(dynamic_sizes=kinds, constraint_sizes=[None] * names.rank)
+    context: Any = StatelessSymbolicContext(dynamic_sizes=kinds, constraint_sizes=[None] * names.rank)
     return mode.from_tensor(example, source=ConstantSource(names.sized), symbolic_context=context)

@@ -75,7 +75,7 @@ def test_the_bundle_verifies_generates_and_is_not_embedded(bundle: Path, tmp_pat
 def test_a_package_for_swift_transformers_goes_from_command_to_use(tiny_folder: Path, tmp_path: Path) -> None:
     """A context of several chunks has the whole prompt as a rung of its own."""
     out = tmp_path / "x.edgec"
-    options = {"target": "iphone", "format": "mlpackage", "recipe": "8bit", "context": 200, "out": out}
+    options: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "8bit", "context": 200, "out": out}
     edgec.export(tiny_folder, layout="swift-transformers", budgets={"kl_mean": 5.0, "top1_agreement": 0.0}, **options)
     manifest = open_bundle(out).manifest
     assert manifest.layout == "swift-transformers" and [method.name for method in manifest.methods] == ["main"]
@@ -110,6 +110,6 @@ def test_models_that_are_not_decoders_are_refused_before_work(layout: str, forma
 
 def test_layers_of_different_heads_are_refused_before_conversion(tmp_path: Path) -> None:
     model = save(next(family for family in FAMILIES if family.name == "gemma4_text"), tmp_path / "model")
-    options = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": 128}
+    options: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": 128}
     with pytest.raises(InputError, match="E858"):
         edgec.export(model, layout="swift-transformers", out=tmp_path / "x.edgec", **options)

@@ -88,7 +88,7 @@ def test_faults_of_a_caller_show_in_the_numbers(spoil: Callable[..., None]) -> N
     class Spoilt(Faulty):
         pass
 
-    Spoilt.spoil = staticmethod(spoil)  # type: ignore[assignment]
+    Spoilt.spoil = staticmethod(spoil)
     reference = wanted("qwen3")
     got = executed(Spoilt(stateful("qwen3", "swift-transformers")), "swift-transformers")
     assert float((got - reference).abs().max() / reference.abs().max()) > 100 * TOLERANCE
