@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from edgec.backends.coreml.metadata import PackageCard
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.installation import __version__
-
-if TYPE_CHECKING:
-    from edgec.exporter.request import ExportRequest
-    from edgec.exporter.sources.model_source import ModelSource
 
 _HUB_ID = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 _UNKNOWN = "not stated"
 
 
-def package_card(request: ExportRequest) -> PackageCard:
-    """The card of a request's package. Local paths stay out of it: an app is given to others."""
-    source, name = request.source, hub_id(request.source)
-    decoder = source.kind == "decoder"
+def package_card(source: ModelSource, recipe: str, layout: str, context: int | None) -> PackageCard:
+    """The card of a package. Local paths stay out of it: an app is given to others.
+
+    Args:
+        source: the model.
+        recipe: its name.
+        layout: of the artifact.
+        context: of a decoder.
+    """
+    name = hub_id(source)
     details = {
         "edgec.version": __version__,
-        "edgec.recipe": request.recipe.name,
+        "edgec.recipe": recipe,
         "edgec.source": name or source.name,
-        "edgec.layout": request.target.layout,
-        **({"edgec.context": str(request.limits.context)} if decoder else {}),
+        "edgec.layout": layout,
+        **({"edgec.context": str(context)} if context else {}),
         # swift-transformers fetches the tokenizer of the model of this name, where an app gives none.
         **({"co.huggingface.exporters.name": name} if name else {}),
     }
-    parameters = f"{sum(source.weight_sizes):,} parameters, recipe {request.recipe.name}"
+    parameters = f"{sum(source.weight_sizes):,} parameters, recipe {recipe}"
     return PackageCard(
         author=name.split("/")[0] or _UNKNOWN,
         licence=source.licence or _UNKNOWN,

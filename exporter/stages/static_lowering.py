@@ -16,7 +16,6 @@ from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chi
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import LintFinding
 from edgec.errors import InputError
-from edgec.exporter.package_card import package_card
 from edgec.exporter.parity.half_range import Ranges, largest_value, refuse_overflow
 from edgec.exporter.parity.stored_tables import check_stored_tables
 from edgec.exporter.progress import Progress
@@ -64,7 +63,7 @@ def lower_methods(
         refuse_overflow(largest)
     artifact = lower_artifact(request, methods, folder / form.artifact, progress, examples)
     if form.described:
-        describe_packages(folder / form.artifact, package_card(request))
+        describe_packages(folder / form.artifact, request.card)
     read_back = check_stored_tables(folder / form.artifact, methods) if form.plain_weights else 0
     limits = request.limits if request.source.kind == "decoder" else None
     under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}
