@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from edgec.devices.targets import Target
 
@@ -44,6 +45,8 @@ class Form:
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
+        described: its files say author, licence and the like (``backends/coreml/metadata.py``).
+        stateful: by whose names a decoder has one method of any length (``ir/stateful_call.py``); empty: none has.
     """
 
     artifact: str
@@ -76,11 +79,14 @@ class Form:
     slopes: bool = False
     written: bool = False
     encoders: bool = False
+    described: bool = False
+    stateful: str = ""
 
     @property
     def route(self) -> str:
-        """Which stages a decoder goes through: those in fixed point, those of a written file, or the usual ones."""
-        return "calibrated" if self.calibrated else "written" if self.written else ""
+        """Which stages a decoder goes through: those in fixed point, of a written file, of one method, or the usual."""
+        ways = {"calibrated": self.calibrated, "written": self.written, "stateful": bool(self.stateful)}
+        return next((way for way, goes in ways.items() if goes), "")
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -113,6 +119,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ),
     ("coreml", "mlpackage"): Form(
         *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML),
+        described=True,
         folds=True,
         index_bits=16,
         unrolls=True,
@@ -175,6 +182,27 @@ FORMS: Mapping[tuple[str, str], Form] = {
 }
 
 
+# One method of any length for the GPU and the CPU: Apple's Neural Engine takes fixed shapes only.
+_STATEFUL: Mapping[str, Any] = {
+    "linear_width": 0,
+    "logits_width": 1 << 31,
+    "state_multiple": 1,
+    "convolutions": False,
+    "neural_engine": False,
+    "encoders": False,
+    "unheld": "it opens models with two states, of keys and of values",
+    "unadapted": "it opens one function, and no others",
+}
+LAYOUT_FORMS: Mapping[tuple[str, str, str], Form] = {
+    (backend, format, layout): replace(FORMS[backend, format], stateful=layout, **_STATEFUL)
+    for backend, format, layout in (
+        ("coreml", "mlpackage", "swift-transformers"),
+        ("coreai", "aimodel", "coreai-models"),
+    )
+}
+
+
 def form_of(target: Target) -> Form:
-    """The form of a target's artifact."""
-    return FORMS[target.backend, target.format]
+    """The form of a target's artifact, in its layout."""
+    plain = FORMS[target.backend, target.format]
+    return LAYOUT_FORMS.get((target.backend, target.format, target.layout), plain)

@@ -29,6 +29,7 @@ from edgec.bundle.entry_points import (
 )
 from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
 from edgec.bundle.input_preparation import InputPreparation
+from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 from edgec.bundle.predictor import DRAFT, PredictorInfo
 from edgec.bundle.schemas import SCHEMA_NAME
@@ -243,6 +244,7 @@ class Build(JsonPart):
 class Manifest(JsonPart):
     """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
 
+    ``layout``: by whose names the artifact's functions, inputs and outputs go, as ``bundle/layouts.py`` lists them.
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, a speech-language model in ``audio_language``, other models have none.
     ``sentence_encoder``: what goes before the texts of a sentence encoder; None where nothing does.
@@ -269,6 +271,8 @@ class Manifest(JsonPart):
     # Left out where it is empty, so that the bundles of other models stay as they were written.
     context_note: str = Field(default="", exclude_if=lambda value: not value)
     format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"] = "pte"
+    # Left out where it is edgec's own, likewise.
+    layout: str = Field(default=DEFAULT_LAYOUT, exclude_if=lambda value: value == DEFAULT_LAYOUT)
     recipe: dict[str, Any]
     passes: list[PassInfo]
     methods: list[MethodInfo]
@@ -323,6 +327,8 @@ class Manifest(JsonPart):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.layout not in LAYOUTS or self.format not in LAYOUTS[self.layout].formats:
+            raise ValueError(f"a {self.format} has no layout {self.layout!r}")
         if self.prefix is not None and self.limits is None:
             raise ValueError("only a decoder, which has limits, has a prefix")
         if self.predictor is not None and not any(method.name == DRAFT for method in self.methods):

@@ -18,6 +18,9 @@ def export(
     format: Annotated[
         str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
     ] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="Whose names: edgec, genai, swift-transformers, coreai-models.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
     context: Annotated[int | None, typer.Option(help="Context length in tokens.")] = None,
@@ -77,6 +80,7 @@ def export(
         target=chosen_target(key, target) if key else target,
         recipe=recipe,
         format=format,
+        layout=layout,
         out=out,
         force=force,
         context=context,

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.layouts import DEFAULT_LAYOUT
 from edgec.devices.target_names import meant, nearest, variants
 from edgec.errors import InputError
 
@@ -50,6 +51,7 @@ class Target:
         soc_model: Qualcomm's number of the chip.
         sources: field name -> where its figure was published.
         alias_of: the full name that an alias stands for.
+        layout: by whose names the artifact goes; no part of the name.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Target:
     newest_os: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
     alias_of: str | None = None
+    layout: str = DEFAULT_LAYOUT
 
     @property
     def processor(self) -> str:

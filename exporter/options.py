@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgec.bundle.layouts import LAYOUTS
 from edgec.bundle.limited_json import is_number
 from edgec.bundle.schemas import SCHEMA_NAME
 from edgec.bundle.shipped_adapters import ADAPTER_NAME
@@ -47,6 +48,9 @@ class ExportOptions:
             where edgec's cannot be compiled.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
             its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
+        layout: whose names the artifact's functions, inputs and outputs have, so that another runtime finds them:
+            ``edgec``, the default; with the format ``onnx``, ``genai`` (onnxruntime-genai); with ``mlpackage``,
+            ``swift-transformers``; with ``aimodel``, ``coreai-models``.
         keep_float: layers of a network that compute in float32 where the target computes in float16: patterns on a
             module's path (``encoder.*.norm``), or on PATH:OPERATOR (``attention:softmax``). Layers that float16 does
             not hold are found and kept without it.
@@ -102,6 +106,7 @@ class ExportOptions:
     keep_float: Sequence[str] = ()
     max_fallback: float | None = None
     format: str | None = None
+    layout: str | None = None
     budgets: Mapping[str, float] | None = None
     inputs: str | Path | None = None
     text: str | Path | None = None
@@ -140,6 +145,9 @@ class ExportOptions:
         if self.kernels not in (None, *KERNELS):
             fix = "use edgec or standard"
             raise InputError(f"{self.kernels!r} is not a set of kernels", "--kernels", fix=fix, code="E115")
+        if self.layout not in (None, *LAYOUTS):
+            fix = f"use {' or '.join(LAYOUTS)}"
+            raise InputError(f"{self.layout!r} is not a layout", "--layout", fix=fix, code="E115")
         if self.requantise not in (None, *REQUANTISE):
             what = f"{self.requantise!r} does not say when integers may be rounded again"
             raise InputError(what, "--requantise", fix="use never or allow", code="E115")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.backends.coreml.metadata import PackageCard
 from edgec.backends.forms import Form, form_of
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import BitSearch, CalibrationText, MoreBits
 from edgec.bundle.prefix import Files, SystemPrompt
 from edgec.bundle.tried_recipe import TriedRecipe
 from edgec.devices.targets import Target
+from edgec.exporter.package_card import package_card
 from edgec.exporter.parity.emulated import Emulation
 from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.parity.sample import sample_start
@@ -108,6 +110,12 @@ class ExportRequest:
         return artifact_limits(self.spec, self.recipe, self.context, self.form, self.looks_ahead)
 
     @property
+    def card(self) -> PackageCard:
+        """What a Core ML package says of the model."""
+        context = self.limits.context if self.source.kind == "decoder" else None
+        return package_card(self.source, self.recipe.name, self.target.layout, context)
+
+    @property
     def slots(self) -> int:
         """Positions that a static state holds; an encoder-decoder's at most those that the model has numbers for."""
         held = slots(self.limits, self.looks_ahead)
@@ -153,6 +161,8 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "window": source.audio.sound.model_dump() if source.audio else None,
         "backend": request.target.backend,
         "format": request.target.format,
+        "layout": request.target.layout,
+        "card": asdict(request.card) if request.form.described else None,
         "processor": request.target.processor if request.form.laid_out else None,
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),

@@ -13,7 +13,10 @@ from edgec.ir.program import Dynamic, Interface
 
 UNPROVED = "Constraints violated"
 """Begins torch.export's message about sizes that it assumes something of."""
-_EXAMPLES = {"S": 8, "K": 3}
+_ASSERTIONS = (torch.ops.aten._assert_scalar.default, torch.ops.aten._assert_tensor_metadata.default)
+_EXAMPLES = {"S": 8, "K": 3, "E": 24}
+# Of E a graph takes 1 away, and of what is left the same holds as of other sizes.
+_LEAST = {"E": 3}
 
 
 def example_inputs(interface: Interface) -> tuple[Tensor, ...]:
@@ -27,7 +30,8 @@ def dynamic_shapes(interface: Interface) -> dict[str, dict[int, Any]]:
     Sizes 0 and 1 are special to the tracer, which assumes at least 2; the artifact's kernels do not.
     """
     sizes = {d.name: d for tensor in interface.inputs for d in tensor.shape if isinstance(d, Dynamic)}
-    dims = {name: torch.export.Dim(name, min=max(2, d.low), max=d.high) for name, d in sizes.items() if d.high > 2}
+    least = {name: max(_LEAST.get(name, 2), d.low) for name, d in sizes.items()}
+    dims = {name: torch.export.Dim(name, min=least[name], max=d.high) for name, d in sizes.items() if d.high > 2}
     return {
         tensor.name: {i: dims[d.name] for i, d in enumerate(tensor.shape) if isinstance(d, Dynamic) and d.name in dims}
         for tensor in interface.inputs
@@ -42,6 +46,18 @@ def reexport(graph: GraphModule, interface: Interface) -> ExportedProgram:
         node.meta.pop("from_node", None)
     with torch.no_grad():
         return export_any_size(graph, example_inputs(interface), tuple(shapes.values()))
+
+
+def without_assertions(exported: ExportedProgram) -> ExportedProgram:
+    """The program without checks of its sizes, which converters do not know; its inputs' ranges say the same."""
+    graph = exported.graph
+    for node in list(graph.nodes):
+        if node.target in _ASSERTIONS:
+            graph.erase_node(node)
+    for node in reversed(list(graph.nodes)):
+        if node.op == "call_function" and not node.users:
+            graph.erase_node(node)
+    return exported
 
 
 def export_proved(module: nn.Module, inputs: tuple[Tensor, ...], shapes: Any) -> ExportedProgram:

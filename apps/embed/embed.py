@@ -15,6 +15,7 @@ from edgec.apps.embed.vision_facts import decoder_limits
 from edgec.apps.embed.written_package import AppPackage, write_package
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.hub.located import bundle_folder
+from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.bundle.signature import check_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
 from edgec.bundle.tokenizer_folder import check_tokenizer
@@ -67,10 +68,10 @@ def embed(
             E461 the output exists, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function,
             E466 unknown platform, E469 a number without a literal, E470 or E741 a tokenizer that the app does not
             support, E471 native libraries that Google Play refuses, E472 ``target_sdk``, E755 a text that the app's
-            engine cannot write, E770 or E780 images that it cannot prepare; with a key E601 no signature, E602 no
-            readable one, E603 not by this key, E604 the bundle is not what was signed, E605 no usable key; with tools
-            E620, E621 or E629 they are not tools, E760 the model has no chat template with tools, E761 not one that an
-            app can follow, and what ``hold`` raises.
+            engine cannot write, E770 or E780 images that it cannot prepare, E859 another runtime's layout; with a key
+            E601 no signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605
+            no usable key; with tools E620, E621 or E629 they are not tools, E760 the model has no chat template with
+            tools, E761 not one that an app can follow, and what ``hold`` raises.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -81,6 +82,7 @@ def embed(
     if key is not None:
         check_signature(folder, key)
     opened = open_bundle(folder)
+    _refuse_other_layouts(opened)
     _refuse_several_methods(opened)
     if opened.tokenizer_dir is not None:
         check_tokenizer(opened.tokenizer_dir)
@@ -88,6 +90,18 @@ def embed(
     package = _package(opened, platform, target_sdk, key, _tools(opened, tools), hold)
     write_package(package, path)
     return Embedded(path, package)
+
+
+def _refuse_other_layouts(bundle: Bundle) -> None:
+    layout = bundle.manifest.layout
+    if layout != DEFAULT_LAYOUT:
+        raise InputError(
+            f"edgec's apps do not open the layout {layout!r}.",
+            where=str(bundle.path),
+            why=f"it is for {LAYOUTS[layout].reader}, which an app uses in the place of edgec's code",
+            fix="copy the bundle's folder into the app, or export again without --layout",
+            code="E859",
+        )
 
 
 def _refuse_several_methods(bundle: Bundle) -> None:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from edgec.backends.coreai.stateful_ops import call_positions, stacked_rows
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Interface, Program
-from edgec.ir.reexport import reexport
+from edgec.ir.reexport import reexport, without_assertions
+from edgec.ir.stateful_call import MAIN, StatefulMethods, stateful_names
 from edgec.ir.static_methods import PREFILL, join_logits
 from edgec.passes.contract import run_pass
 from edgec.passes.static.half_precision import HalfPrecision, half_interface
@@ -38,7 +40,9 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     """
     tools = _tools()
     converter, operators = tools.TorchConverter(), 0
-    converter.register_torch_lowering("edgec::update_slots.default")(_update_slots)
+    lowerings = {"update_slots": _update_slots, "call_positions": call_positions, "stacked_rows": stacked_rows}
+    for name, lowering in lowerings.items():
+        converter.register_torch_lowering(f"edgec::{name}.default")(lowering)
     for index, (name, program) in enumerate(methods.items()):
         progress("convert", index, len(methods) + 1)
         operators += _stage(tools, converter, name, run_pass(program, HalfPrecision()))
@@ -73,7 +77,8 @@ def _stage(tools: Any, converter: Any, name: str, program: Program) -> int:
     from edgec.backends.coreai.compressed_ops import use_coreai_forms
 
     use_coreai_forms(program.graph)
-    exported = reexport(program.graph, program.interface).run_decompositions(tools.get_decomp_table())
+    traced = reexport(program.graph, program.interface)
+    exported = without_assertions(traced.run_decompositions(tools.get_decomp_table()))
     interface, signature = program.interface, exported.graph_signature
     changed = set(signature.buffers_to_mutate.values())
     names = {
@@ -134,8 +139,8 @@ class ModelMethods:
         return join_logits(self.functions[method].run(inputs, self.states))
 
 
-def execute(path: Path) -> ModelMethods:
-    """Load a model's functions.
+def execute(path: Path) -> ModelMethods | StatefulMethods:
+    """Load a model's functions; or the one function of a layout of another runtime.
 
     Raises:
         InputError: E426, the runtime refuses it.
@@ -143,7 +148,9 @@ def execute(path: Path) -> ModelMethods:
     """
     from edgec.backends.coreai.execute import load_model
 
-    return ModelMethods(load_model(path).functions)
+    functions = load_model(path).functions
+    names = stateful_names([each.name for each in functions[MAIN].inputs]) if MAIN in functions else None
+    return ModelMethods(functions) if names is None else StatefulMethods(functions[MAIN], names)
 
 
 def layout(path: Path) -> ArtifactLayout:

@@ -155,10 +155,15 @@ def _check_runtime() -> None:
 
 def _function(name: str, kinds: Mapping[str, Any], runtime: CoreAIRuntime) -> CoreAIFunction:
     features = {
-        kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in features_of_kind)
+        kind: tuple(Feature(each, getattr(torch, dtype), _varying(shape)) for each, dtype, shape in features_of_kind)
         for kind, features_of_kind in kinds.items()
     }
     return CoreAIFunction(name, features["inputs"], features["outputs"], features["states"], runtime)
+
+
+def _varying(shape: tuple[int, ...]) -> tuple[int | None, ...]:
+    """A shape of the runtime's, which says -1 of a dimension that varies."""
+    return tuple(None if size < 0 else size for size in shape)
 
 
 def _arrays(function: str, features: tuple[Feature, ...], given: Mapping[str, Tensor]) -> dict[str, Any]:

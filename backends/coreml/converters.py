@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Final
 
 from edgec.backends.coreml import compressed_ops
+from edgec.backends.coreml.stateful_ops import call_positions, stacked_rows
 
 _SMALLEST: Final = 2.0**-14
 
@@ -28,8 +29,10 @@ def register() -> None:
     from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY
 
     compressed_ops.register()
-    for alias in ("update_slots", "edgec::update_slots", "edgec.update_slots"):
-        _TORCH_OPS_REGISTRY.set_func_by_name(_update_slots, alias)
+    own = {"update_slots": _update_slots, "call_positions": call_positions, "stacked_rows": stacked_rows}
+    for name, converter in own.items():
+        for alias in (name, f"edgec::{name}", f"edgec.{name}"):
+            _TORCH_OPS_REGISTRY.set_func_by_name(converter, alias)
     _TORCH_OPS_REGISTRY.set_func_by_name(_gelu, "gelu")
     _TORCH_OPS_REGISTRY.set_func_by_name(_einsum, "einsum")
     _keep_half_sums()

@@ -15,6 +15,7 @@ from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package
 from edgec.backends.coreml.interpreter import MilFunction, load_package
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
+from edgec.backends.coreml.metadata import PackageCard, describe_package
 from edgec.backends.coreml.package import write_package
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
@@ -22,6 +23,7 @@ from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError
 from edgec.ir.program import Interface, Program
+from edgec.ir.stateful_call import MAIN, StatefulMethods, stateful_names
 from edgec.ir.static_methods import PREFILL
 from edgec.passes.static.add_adapter import is_added
 from edgec.passes.static.half_precision import half_interface
@@ -125,11 +127,25 @@ def packages(path: Path) -> list[Path]:
     return sorted(path.glob("part_*.mlpackage"), key=lambda part: int(part.stem.removeprefix("part_")))
 
 
-def execute(path: Path) -> PackageMethods | PartedMethods:
-    """Load the functions of a package, or of several."""
-    methods = [package_methods(package) for package in packages(path)]
-    parts = [each for each in methods if PREFILL in each.functions]
-    return methods[0] if len(methods) == 1 else PartedMethods(parts)
+def describe_packages(path: Path, card: PackageCard) -> None:
+    """Write what is known of an artifact's contents into each of its packages."""
+    for package in packages(path):
+        describe_package(package, card)
+
+
+def execute(path: Path) -> PackageMethods | PartedMethods | StatefulMethods:
+    """Load the functions of a package, or of several; or the one function of another runtime's layout."""
+    loaded = [package_methods(package) for package in packages(path)]
+    if len(loaded) == 1:
+        return _stateful(loaded[0]) or loaded[0]
+    return PartedMethods([each for each in loaded if PREFILL in each.functions])
+
+
+def _stateful(methods: PackageMethods) -> StatefulMethods | None:
+    """The one function of a package that another runtime calls; None where edgec's own do."""
+    main = methods.functions.get(MAIN)
+    names = stateful_names([feature.name for feature in main.inputs]) if main is not None else None
+    return None if main is None or names is None else StatefulMethods(main, names)
 
 
 def function_of(path: Path, name: str | None = None) -> MilFunction:

@@ -19,7 +19,7 @@ from torch import Tensor
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.errors import InputError
 from edgec.ir.program import Program, TensorType
-from edgec.ir.reexport import reexport
+from edgec.ir.reexport import reexport, without_assertions
 from edgec.passes.contract import output_node, run_pass
 from edgec.passes.static.half_precision import HalfPrecision
 from edgec.passes.static.separate_bias import SeparateBias
@@ -92,7 +92,7 @@ def _convert(program: Program, name: str) -> Any:
 
     register()
     half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
-    exported = reexport(half.graph, half.interface).run_decompositions(decompositions())
+    exported = without_assertions(reexport(half.graph, half.interface).run_decompositions(decompositions()))
     try:
         _refuse_repeated_outputs(half)
         return ct.convert(
@@ -125,7 +125,10 @@ def _declared(tensor: TensorType) -> Any:
     import numpy as np
 
     dtype = {"torch.float16": np.float16, "torch.int32": np.int32}.get(str(tensor.dtype), np.float32)
-    return ct.TensorType(name=tensor.name, shape=tensor.shape, dtype=dtype)
+    shape = [
+        size if isinstance(size, int) else ct.RangeDim(size.low, size.high, default=size.low) for size in tensor.shape
+    ]
+    return ct.TensorType(name=tensor.name, shape=shape, dtype=dtype)
 
 
 def decompositions() -> Any:

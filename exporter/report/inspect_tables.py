@@ -12,6 +12,7 @@ from edgec.bundle.entry_points import TensorInfo
 from edgec.bundle.findings import Rung
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.hub.located import bundle_folder
+from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.signature_file import is_signed
 from edgec.terminal import WordTable, make_console
@@ -86,6 +87,8 @@ def _facts(manifest: Manifest, signed: bool) -> WordTable:
         ("created", manifest.build.created),
         ("signature", "not checked here; edgec verify --public-key does" if signed else "none"),
     ]
+    if manifest.layout != DEFAULT_LAYOUT:
+        rows.append(("layout", f"{manifest.layout}, for {LAYOUTS[manifest.layout].reader}"))
     if manifest.build.not_emulated:
         rows.append(("arm64", f"not run under qemu: {manifest.build.not_emulated}"))
     if limits:

@@ -22,6 +22,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "digest": manifest.digest,
         "target": manifest.target,
+        "layout": manifest.layout,
         "target_choice": manifest.target_choice,
         "artifact_bytes": manifest.ledger.artifact_bytes if manifest.ledger else None,
         "parity": [rung.model_dump(mode="json") for rung in manifest.parity],

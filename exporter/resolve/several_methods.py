@@ -95,8 +95,17 @@ def check_executable(source: ModelSource, recipe: Recipe, form: Form, options: E
     """Refuse a model that writes text where a form cannot execute it; other modules are checked elsewhere.
 
     Raises:
-        InputError: as ``check_held``, ``check_recurrences`` and ``check_several_methods``.
+        InputError: E857, the form's layout is not for this kind; as ``check_held``, ``check_recurrences`` and
+            ``check_several_methods``.
     """
+    if form.stateful and source.kind != DECODER:
+        raise InputError(
+            what=f"this model cannot have the layout {form.stateful!r}",
+            where="--layout",
+            why=f"it is for decoders that read text alone, and this is a model of the kind {source.kind}",
+            fix="leave --layout out, or export the text part of a multimodal model: --task text-generation",
+            code="E857",
+        )
     if source.kind == DECODER:
         check_held(source, recipe, form)
         check_recurrences(source)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgec.backends.forms import form_of
+from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.devices.prediction.footprint import Widths, kv_bytes
 from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.oldest_fit import FAMILY, oldest_fit
@@ -61,7 +62,7 @@ def choose_target(
     positions = context or recipe.context or default_context(asked, source)
     needed = needed_bytes(source, recipe, positions, 16 if form_of(asked).half else 32)
     fit = oldest_fit(needed + adapter_bytes, asked.format, unit=asked.unit)
-    return fit.target, fit.reason
+    return replace(fit.target, layout=asked.layout), fit.reason
 
 
 def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float_bits: int = 32) -> int:
@@ -109,3 +110,22 @@ def in_format(target: Target, format: str | None) -> Target:
         )
     # An alias keeps its name, so that a family's phone is still chosen by the model.
     return replace(match, name=target.name, alias_of=match.name) if target.alias_of else match
+
+
+def in_layout(target: Target, layout: str | None) -> Target:
+    """The target with an artifact in a layout; None stands for edgec's own.
+
+    Raises:
+        InputError: E854, the target's format cannot have it.
+    """
+    layout = layout or DEFAULT_LAYOUT
+    formats = LAYOUTS[layout].formats
+    if target.format not in formats:
+        raise InputError(
+            what=f"a {target.format} cannot have the layout {layout!r}",
+            where="--layout",
+            why=f"{LAYOUTS[layout].reader} reads it from: {', '.join(formats)}",
+            fix=f"add --format {formats[0]}, or leave --layout out",
+            code="E854",
+        )
+    return replace(target, layout=layout)

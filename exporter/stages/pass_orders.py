@@ -10,6 +10,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.exporter.recipes.passes import passes_for, preparing_passes
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import slots
+from edgec.ir.stateful_call import StatefulNames
 from edgec.passes.cleanup.fake_values import FakeValues
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.narrow_inputs import NarrowInputs
@@ -52,6 +53,8 @@ from edgec.passes.static.merge_dimensions import MergeDimensions
 from edgec.passes.static.mrope_tables import MropeTables
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
+from edgec.passes.static.stacked_cache import StackedCache
+from edgec.passes.static.stateful_method import StatefulMethod
 from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_memory import StaticMemory
 from edgec.passes.static.static_method import StaticMethod
@@ -203,6 +206,23 @@ def static_decoder_passes(
         PrefillSkip(),
         *passes_for(recipe, known),
         FoldConstants(growth=_GROWTH),
+    ]
+
+
+def stateful_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
+    """The passes of a decoder up to its one method for another runtime, in order; all tokens have logits."""
+    shared = static_decoder_passes(recipe, limits, calibration, held=limits.context)
+    return [each for each in shared if not isinstance(each, (LastLogits, PrefillSkip))]
+
+
+def stateful_passes(names: StatefulNames, context: int) -> list[Pass]:
+    """The passes of the one method that another runtime calls, in order; all of them are exact."""
+    return [
+        StatefulMethod(names, context),
+        PositionTables(context),
+        StackedCache(names),
+        Fp16SafeNorm(),
+        FiniteMask(),
     ]
 
 

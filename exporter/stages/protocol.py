@@ -45,6 +45,7 @@ _HERE = "edgec.exporter.stages"
 _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("decoder", False, ""): (f"{_HERE}.decoder", "DecoderStages"),
     ("decoder", True, ""): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
+    ("decoder", True, "stateful"): (f"{_HERE}.stateful_decoder", "StatefulDecoderStages"),
     ("decoder", True, "written"): (f"{_HERE}.gguf_file", "GgufStages"),
     ("decoder", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
     ("encoder-decoder", False, ""): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -41,7 +40,7 @@ from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import artifact_quality, read_back_note, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer, with_floats
-from edgec.exporter.stages.static_lowering import lower_methods
+from edgec.exporter.stages.static_lowering import MethodCalls, lower_methods
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import PREFILL, Methods, first_chunk, run_static
 from edgec.passes.contract import Pass, run_passes
@@ -60,6 +59,11 @@ class StaticDecoderStages:
     methods: Mapping[str, Program] = field(default_factory=dict)
 
     @property
+    def stage(self) -> str:
+        """What the ladder calls the graphs of the methods."""
+        return STAGE
+
+    @property
     def backend(self) -> StaticBackend:
         """The backend that lowers and executes this decoder."""
         return backend_of(self.request.form.module)
@@ -68,14 +72,25 @@ class StaticDecoderStages:
         """The passes that all methods share, in order."""
         return static_decoder_passes(self.request.recipe, self.request.limits, self.request.calibration)
 
+    def check(self, program: Program) -> None:
+        """Refuse a captured program that the form's methods cannot hold."""
+        refuse_unfixed(program, self.request.form)
+
+    def functions(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """The artifact's functions, made of the model as it is and of the model under each adapter."""
+        return every_function(programs, self.request)
+
+    def graphs(self, functions: Mapping[str, Program]) -> Methods:
+        """The functions of the model as it is, executed by torch."""
+        return graph_methods(functions, "")
+
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
-        check = partial(refuse_unfixed, form=self.request.form)
-        done = rewrite_decoder(self.request, self.passes(), progress, check=check)
+        done = rewrite_decoder(self.request, self.passes(), progress, check=self.check)
         programs = adapted_programs(done.program, self.request)
-        self.methods = every_function(programs, self.request)
+        self.methods = self.functions(programs)
         held = hold_matrices(self.methods)
-        after = Stage(STAGE, self._run(graph_methods(held, "")))
+        after = Stage(self.stage, self._run(self.graphs(held)))
         rung = lowering_rung(done.final, after)
         ladder.gate([rung if rung.passed else self._locate(rung, done, progress)])
         under = {
@@ -101,17 +116,20 @@ class StaticDecoderStages:
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the methods; leave the artifact and its facts in ``folder``."""
         methods = self.methods or self._rewrite_again(progress)
-        chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
-        calls = {name: [chunk] for name in methods if name.startswith(PREFILL)}
-        lower_methods(self.request, methods, folder, progress, calls)
+        lower_methods(self.request, methods, folder, progress, self.first_calls(methods))
         self.methods = {}
+
+    def first_calls(self, methods: Mapping[str, Program]) -> MethodCalls:
+        """Inputs on which values are measured against float16's range, by method."""
+        chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
+        return {name: [chunk] for name in methods if name.startswith(PREFILL)}
 
     def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
         """Make the methods without measuring, for an export that was interrupted after its rungs were measured."""
         request = self.request
         program = capture_request(request, stream_weights(request.source), progress)
         program = with_floats(run_passes(program, self.passes(), in_place=True))
-        return every_function(adapted_programs(program, request), request)
+        return self.functions(adapted_programs(program, request))
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor], progress: Progress) -> list[Rung]:
         """Execute the artifact and compare it with the graphs it was made from, and with the float model."""

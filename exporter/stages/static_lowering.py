@@ -11,6 +11,7 @@ from torch import Tensor
 
 from edgec.backends.coreml.activation_ranges import activation_ranges
 from edgec.backends.coreml.lint import lint_methods
+from edgec.backends.coreml.mlpackage import describe_packages
 from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chip_backend_of
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import LintFinding
@@ -61,6 +62,8 @@ def lower_methods(
     if largest is not None:
         refuse_overflow(largest)
     artifact = lower_artifact(request, methods, folder / form.artifact, progress, examples)
+    if form.described:
+        describe_packages(folder / form.artifact, request.card)
     read_back = check_stored_tables(folder / form.artifact, methods) if form.plain_weights else 0
     limits = request.limits if request.source.kind == "decoder" else None
     under = {function_name(method, lora.name) for lora in request.loras for method in STATIC_METHODS}

@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.ir.program import Effect, Interface, Program
+from edgec.ir.stateful_call import CALL_POSITIONS
+from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.parts.position_values import computed, frontier, positional
 
@@ -55,9 +57,12 @@ class PositionTables:
 
 
 def _positions(graph: GraphModule) -> list[Node]:
-    """The positions of a call's tokens, as ``static_method`` adds them up, and of rows that ``prefill_skip`` keeps."""
-    offsets = next(n for n in graph.graph.nodes if n.op == "get_attr" and n.target == "chunk_offsets")
-    every: Node = next(iter(offsets.users))
+    """The positions of a call's tokens, as ``static_method`` or ``stateful_method`` counts them, and of kept rows.
+
+    ``prefill_skip`` keeps rows.
+    """
+    offsets = [n for n in graph.graph.nodes if n.op == "get_attr" and n.target == "chunk_offsets"]
+    every: Node = next(iter(offsets[0].users)) if offsets else nodes_of(graph, CALL_POSITIONS)[0]
     shaped = [every, *(user for user in every.users if user.target is aten.unsqueeze.default)]
     return [every, *(user for node in shaped for user in node.users if user.target is aten.index_select.default)]
 
@@ -72,8 +77,10 @@ def _table(graph: GraphModule, node: Node, positions: Node, slots: int) -> Tenso
     return rows if torch.allclose(rows, reverse.flip(0), atol=1e-5) else None
 
 
-def _rows(graph: GraphModule, node: Node, positions: Node, order: Tensor, chunk: int) -> Tensor:
-    """The value computed for ``order``, chunk by chunk, as its shapes are fixed."""
+def _rows(graph: GraphModule, node: Node, positions: Node, order: Tensor, chunk: int | torch.SymInt) -> Tensor:
+    """The value computed for ``order``; where its shapes are fixed, chunk by chunk."""
+    if not isinstance(chunk, int):
+        return computed(graph, node, {positions: order}).reshape(len(order), -1)
     padded = torch.cat([order, order[:1].expand(-len(order) % chunk)])
     shape = positions.meta["val"].shape
     parts = [computed(graph, node, {positions: part.reshape(shape)}) for part in padded.split(chunk)]
@@ -91,7 +98,7 @@ class _Tables:
 
     def look_up(self, node: Node, table: Tensor) -> None:
         """Replace a value by rows of its table; they are read where the first value needs them, for all of them."""
-        shape = tuple(int(size) for size in node.meta["val"].shape)
+        shape = tuple(size if isinstance(size, int) else -1 for size in node.meta["val"].shape)
         with self.graph.graph.inserting_before(node):
             emit = Emitter(self.graph.graph)
             rows = next((rows for held, rows in self.rows if torch.equal(held, table)), None)

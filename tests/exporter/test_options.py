@@ -24,6 +24,7 @@ from tests.conftest import with_engine
         {"max_fallback": 1.5},
         {"max_fallback": math.nan},
         {"kernels": "fast"},
+        {"layout": "llama.cpp"},
     ],
 )
 def test_impossible_values_are_refused(given: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ class Masks:
         if key not in self.made:
             emit = Emitter(self.graph.graph)
             parts = [self._slots(emit, call, slots, fresh is not None)]
-            parts += [_visible(emit, call, fresh)] if fresh is not None else []
+            parts += [visible_columns(emit, call, fresh)] if fresh is not None else []
             seen = emit(aten.cat.default, parts, -1) if len(parts) > 1 else parts[0]
             # Arithmetic instead of a selection, whose branches coremltools would store as whole matrices.
             mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, emit(aten.to.dtype, seen, torch.float32), 1.0), -HIDDEN)
@@ -113,7 +113,7 @@ class Masks:
             self.graph.register_buffer(name, torch.arange(slots, dtype=torch.int32))
         held = self.graph.graph.get_attr(name)
         held.meta["val"] = call.positions.meta["val"].new_empty(slots, dtype=torch.int32)
-        seen = _visible(emit, call, held)
+        seen = visible_columns(emit, call, held)
         if not old_only:
             return seen
         earlier = emit(aten.lt.Tensor, held, placeholder(self.graph, "start"))
@@ -129,16 +129,25 @@ def _looked_up(bias: Node) -> Node:
     return table
 
 
-def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
-    """Which columns each row sees by the rule of ``operators.cached_attention``, bool [R, columns]."""
+def visible_columns(
+    emit: Emitter,
+    call: CachedCall,
+    columns: Node,
+    both: Any = aten.logical_and.default,
+    either: Any = aten.logical_or.default,
+) -> Node:
+    """Which columns each row sees by the rule of ``operators.cached_attention``, bool [R, columns].
+
+    ``both`` and ``either`` join two truth values.
+    """
     distance = emit(aten.sub.Tensor, emit(aten.unsqueeze.default, call.positions, 1), columns)
     seen = emit(aten.ge.Scalar, distance, 0)
     if not call.window:
         return seen
     near = near_keys(emit, emit(aten.unsqueeze.default, call.positions, 1), columns, call.window)
     if call.sink:
-        near = emit(aten.logical_or.default, near, emit(aten.lt.Scalar, columns, call.sink))
-    return emit(aten.logical_and.default, seen, near)
+        near = emit(either, near, emit(aten.lt.Scalar, columns, call.sink))
+    return emit(both, seen, near)
 
 
 def near_keys(emit: Emitter, rows: Node, columns: Node, window: int) -> Node:
@@ -158,7 +167,7 @@ def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, 
     q = emit(aten.reshape.default, q, [1, groups, repeats * rows, width])
     if wide > width:
         q = emit(aten.constant_pad_nd.default, q, [0, wide - width], 0.0)
-    scores = _capped(emit, _scores(emit, q, keys), call.softcap)
+    scores = capped(emit, _scores(emit, q, keys), call.softcap)
     if call.bias is not None:
         scores = emit(aten.add.Tensor, scores, masks.bias_of(call.bias, keys, groups))
     scores = emit(aten.add.Tensor, scores, masks.of(call, keys, repeats))
@@ -179,7 +188,8 @@ def _scores(emit: Emitter, q: Node, keys: CacheView) -> Node:
     return emit(aten.cat.default, parts, -1) if len(parts) > 1 else parts[0]
 
 
-def _capped(emit: Emitter, scores: Node, softcap: float) -> Node:
+def capped(emit: Emitter, scores: Node, softcap: float) -> Node:
+    """Scores that a soft cap bounds; 0 leaves them."""
     if not softcap:
         return scores
     small = emit(aten.tanh.default, emit(aten.mul.Tensor, scores, 1.0 / softcap))

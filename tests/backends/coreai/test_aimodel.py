@@ -32,6 +32,7 @@ def test_methods_keep_the_captured_numbers_and_share_their_states(model: Path) -
     from tests.passes.static_methods import PLAN, reference, tokens
 
     executed = aimodel.execute(model)
+    assert isinstance(executed, aimodel.ModelMethods)
     assert set(executed.functions) == {"prefill", "decode"}
     # float16 against float32: 7e-3 of the largest logit at most over five families in Core ML.
     assert relative(run_static(executed, tokens(), PLAN), reference("llama")) < 3e-2

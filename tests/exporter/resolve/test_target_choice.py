@@ -22,7 +22,9 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 
 def test_a_family_becomes_a_phone_with_a_reason() -> None:
     source, recipe = resolve(str(EXAMPLE)), load_recipe("4bit")
-    target, reason = choose_target(load_target("iphone"), source, recipe, None)
+    asked = replace(load_target("iphone"), layout="another")
+    target, reason = choose_target(asked, source, recipe, None)
+    assert target.layout == "another", "kept"
     assert target.phone == "iphone-13" and target.format == load_target("iphone").format
     assert reason.startswith("Runs on Apple iPhone 13 or newer (estimated): the model needs ")
 

@@ -1,13 +1,16 @@
-"""``--format`` keeps phone and unit."""
+"""``--format`` and ``--layout`` keep phone and unit."""
 
 from __future__ import annotations
 
 import pytest
 
 from edgec.backends.forms import FORMS, form_of
-from edgec.devices.targets import load_target
+from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
+from edgec.devices.targets import all_targets, load_target
 from edgec.errors import InputError
-from edgec.exporter.resolve.target_choice import in_format
+from edgec.exporter.options import ExportOptions
+from edgec.exporter.resolve.resolved import resolve_options
+from edgec.exporter.resolve.target_choice import in_format, in_layout
 
 
 @pytest.mark.parametrize("format", ["pte", "mlpackage", "aimodel"])
@@ -32,8 +35,31 @@ def test_a_format_that_a_unit_lacks_is_refused() -> None:
 
 
 def test_every_target_that_can_be_exported_has_a_form() -> None:
-    from edgec.devices.targets import all_targets
-
     for target in all_targets():
         if target.export_supported:
             assert (target.backend, target.format) in FORMS
+
+
+def test_every_format_has_edgecs_own_layout_and_those_of_the_table() -> None:
+    one_of_each = {target.format: target for target in all_targets()}
+    assert set(LAYOUTS[DEFAULT_LAYOUT].formats) == set(one_of_each)
+    for name, layout in LAYOUTS.items():
+        for format in layout.formats:
+            assert in_layout(one_of_each[format], name).layout == name
+    assert in_layout(load_target("host"), None) == load_target("host")
+
+
+@pytest.mark.parametrize(
+    ("layout", "format"),
+    [(name, format) for name, each in LAYOUTS.items() for format in {*LAYOUTS["edgec"].formats} - {*each.formats}],
+)
+def test_a_layout_that_a_format_cannot_have_is_refused(layout: str, format: str) -> None:
+    target = next(each for each in all_targets() if each.format == format)
+    with pytest.raises(InputError, match="E854") as caught:
+        in_layout(target, layout)
+    assert LAYOUTS[layout].formats[0] in caught.value.fix and caught.value.where == "--layout"
+
+
+def test_it_is_refused_before_the_model_is_looked_for() -> None:
+    with pytest.raises(InputError, match="E854"):
+        resolve_options(ExportOptions("no/such-model", target="host", layout="genai"))

@@ -29,7 +29,7 @@ def _gather(x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0) -> T
 
 def _picked(x: Tensor, at: Tensor, dim: int) -> Tensor:
     rows = x.index_select(dim, at.reshape(-1))
-    return rows.reshape(*x.shape[:dim], *at.shape, *x.shape[dim + 1 :])
+    return rows.reshape([*x.shape[:dim], *at.shape, *x.shape[dim + 1 :]])
 
 
 def _gather_along_axis(x: Tensor, indices: Tensor, axis: Any = 0) -> Tensor:

@@ -1,0 +1,31 @@
+"""The layouts of an artifact: by which names a runtime finds its functions, inputs, outputs and states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DEFAULT_LAYOUT = "edgec"
+
+
+@dataclass(frozen=True)
+class RuntimeLayout:
+    """A layout.
+
+    Attributes:
+        formats: those that can have it.
+        reader: who reads it, for messages.
+    """
+
+    formats: tuple[str, ...]
+    reader: str
+
+
+LAYOUTS: Mapping[str, RuntimeLayout] = {
+    DEFAULT_LAYOUT: RuntimeLayout(
+        ("pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"), "edgec's own runtimes and apps"
+    ),
+    "genai": RuntimeLayout(("onnx",), "onnxruntime-genai"),
+    "swift-transformers": RuntimeLayout(("mlpackage",), "Hugging Face's swift-transformers"),
+    "coreai-models": RuntimeLayout(("aimodel",), "Apple's coreai-models"),
+}
