@@ -33,7 +33,9 @@ class Form:
         plain_weights: integers and tables lie in its files as the graph has them, or turned.
         half_sums: what executes it here sums products in float16, too.
         caches: what a recipe may ask of static states.
-        neural_engine: Apple's rules are checked before lowering.
+        apple_unit: which of Apple's units the artifact is for, whose rules are checked before lowering: ``npu`` (Neural
+            Engine) or ``gpu``; empty off Apple's formats.
+        fused_attention: static methods keep attention as one operator, where the model's has that form.
         one_chip: lowered for one chip; another chip needs another artifact.
         laid_out: matrices lie as one processor family reads them; another lays them out anew when it loads them.
         folds: its converter computes what depends on no input, whatever its size, and stores the result.
@@ -65,7 +67,8 @@ class Form:
     plain_weights: bool = False
     half_sums: bool = False
     caches: tuple[str, ...] = ("float16", "float32")
-    neural_engine: bool = True
+    apple_unit: str = "npu"
+    fused_attention: bool = False
     one_chip: bool = False
     laid_out: bool = False
     folds: bool = False
@@ -85,7 +88,7 @@ class Form:
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
 _caller_form = partial(
-    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, neural_engine=False
+    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, apple_unit=""
 )
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 _INTEGERS = "its states are 8-bit integers of a fixed range, and a recurrence sums over the whole sequence"
@@ -97,6 +100,18 @@ _UNTRIED_ADAPTERS = (
     "nothing here can execute what is made for it, so that its functions under adapters were never tried"
 )
 _UNTRIED = "nothing here can execute what is made for it, so that states of recurrences were never tried"
+# On Apple's GPUs: linear layers as they are and one operator of attention (apple/coreai-models' rules for GPUs).
+_gpu_form = partial(
+    Form,
+    chunk=128,
+    linear_width=0,
+    state_multiple=1,
+    convolutions=False,
+    apple_unit="gpu",
+    fused_attention=True,
+    encoders=True,
+    plain_weights=True,
+)
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
     ("xnnpack", "pte"): Form(
@@ -119,6 +134,13 @@ FORMS: Mapping[tuple[str, str], Form] = {
         slopes=True,
         encoders=True,
         plain_weights=True,
+    ),
+    ("coreml_gpu", "mlpackage"): _gpu_form(
+        *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.whole_package", ("CoreML",), _COREML),
+        folds=True,
+        index_bits=16,
+        unrolls=True,
+        slopes=True,
     ),
     ("qnn", "qnn"): _caller_form(
         *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
@@ -152,6 +174,11 @@ FORMS: Mapping[tuple[str, str], Form] = {
         ("coreai-torch", "coreai-core"),
         encoders=True,
         plain_weights=True,
+        half_sums=True,
+    ),
+    ("coreai_gpu", "aimodel"): _gpu_form(
+        *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
+        ("coreai-torch", "coreai-core"),
         half_sums=True,
     ),
     ("onnx", "onnx"): _caller_form(

@@ -45,6 +45,7 @@ class ExportOptions:
             one; by default a square of 256 rows.
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); by default the recipe's, or ``standard``
             where edgec's cannot be compiled.
+        unit: ``cpu``, ``gpu`` or ``npu`` of the target's phone; else its first, or the one that the target names.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
             its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
         keep_float: layers of a network that compute in float32 where the target computes in float16: patterns on a
@@ -101,6 +102,7 @@ class ExportOptions:
     kernels: str | None = None
     keep_float: Sequence[str] = ()
     max_fallback: float | None = None
+    unit: str | None = None
     format: str | None = None
     budgets: Mapping[str, float] | None = None
     inputs: str | Path | None = None

@@ -40,10 +40,11 @@ _SOFTWARE: Mapping[str, Software] = {
 }
 """Kernels -> software, as the calibration names it."""
 
-_OTHERS: Mapping[tuple[str, str], Software] = {("coreml", "gpu"): {"runtime": "mlx", "kernels": "mlx"}}
-"""Backend and unit that edgec makes nothing for -> what runs there."""
+_MLX: Software = {"runtime": "mlx", "kernels": "mlx"}
+_OTHERS: Mapping[str, Software] = {"coreml_gpu": _MLX, "coreai_gpu": _MLX}
+"""Backend of which no speed is known -> what was measured on its unit."""
 
-_STATIC = ("coreml", "coreai", "qnn", "qnn_delegate", "vulkan")
+_STATIC = ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "qnn", "qnn_delegate", "vulkan")
 """Backends whose artifacts have static shapes: every call attends to the whole cache."""
 
 _ATTENTION_COST = {"xnnpack": 1.0}
@@ -184,7 +185,7 @@ def software_of(target: Target, kernels: str | None = None) -> Software | None:
     ``kernels``: what multiplies the matrices; None: edgec's own on CPUs, else the target's backend.
     """
     usual = OWN_KERNELS if target.backend == "xnnpack" else target.backend
-    return _OTHERS.get((target.backend, target.unit)) or _SOFTWARE.get(kernels or usual)
+    return _OTHERS.get(target.backend) or _SOFTWARE.get(kernels or usual)
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def planned_workload(task: Task, target: Target, other: Software | None = None) 
     machine, software = machine_of(target), other or software_of(target, task.kernels)
     if machine is None or software is None:
         return None
-    others = other or _OTHERS.get((target.backend, target.unit))
+    others = other or _OTHERS.get(target.backend)
     calls = _calls_of(others, task) if others else _own_calls(target, task)
     matrices = int(sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR))
     cached = task.context if calls.static else task.prompt_tokens

@@ -39,7 +39,7 @@ from edgec.exporter.resolve.recipe_choice import (
 from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.system_prompt import check_prompt
-from edgec.exporter.resolve.target_choice import choose_target, in_format
+from edgec.exporter.resolve.target_choice import choose_target, in_format, on_unit
 from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.schemas.shipped import schema_files
 from edgec.exporter.sources.model_source import ModelSource
@@ -87,7 +87,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     name = known_name(options.target or DEFAULT_TARGET)
     if options.out is not None:
         check_output(Path(options.out), options.force)
-    asked = _load_target(name, options.format)
+    asked = _load_target(name, options)
     recipe = load_asked_recipe(options, asked)
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
         compile_engine(progress)
@@ -136,8 +136,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     return Resolved(request, out, "; ".join(filter(None, (choice, fell_back))))
 
 
-def _load_target(name: str, format: str | None) -> Target:
-    target = in_format(load_target(name), format)
+def _load_target(name: str, options: ExportOptions) -> Target:
+    target = in_format(on_unit(load_target(name), options.unit), options.format)
     if not target.export_supported:
         raise InputError(
             what=f"edgec cannot export for {name} yet",

@@ -227,7 +227,7 @@ def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
         MropeTables(held),
         BiasTables(held),
         StaticStates(form.state_multiple, form.updates),
-        StaticCache(form.state_multiple, form.updates),
+        StaticCache(form.state_multiple, form.updates, form.fused_attention),
         StaticMemory(),
         *([Fp16SafeNorm()] if form.half else []),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),

@@ -93,6 +93,10 @@ def test_what_export_supports() -> None:
         ("ios", "xnnpack", "cpu"),
         ("ios", "coreml", "npu"),
         ("ios", "coreai", "npu"),
+        ("ios", "coreml_gpu", "gpu"),
+        ("ios", "coreai_gpu", "gpu"),
+        ("macos", "coreml_gpu", "gpu"),
+        ("macos", "coreai_gpu", "gpu"),
     }
     assert load_target("host").export_supported
     assert load_target("android-cpu").export_supported
