@@ -45,6 +45,8 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
+        single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing else
+            can be lowered.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
     """
 
@@ -78,12 +80,14 @@ class Form:
     unrolls: bool = False
     slopes: bool = False
     written: bool = False
+    single: bool = False
     encoders: bool = False
 
     @property
     def route(self) -> str:
-        """Which stages a decoder goes through: those in fixed point, those of a written file, or the usual ones."""
-        return "calibrated" if self.calibrated else "written" if self.written else ""
+        """Which stages a decoder goes through: fixed point, a written file, one method, or the usual ones."""
+        names = {"calibrated": self.calibrated, "written": self.written, "single": self.single}
+        return next((name for name, applies in names.items() if applies), "")
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -189,6 +193,17 @@ FORMS: Mapping[tuple[str, str], Form] = {
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
         encoders=True,
         plain_weights=True,
+    ),
+    ("mlx", "pte"): Form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.mlx.pte", ("MLXBackend",)),
+        chunk=128,
+        linear_width=0,
+        state_multiple=1,
+        convolutions=False,
+        apple_unit="gpu",
+        single=True,
+        unheld="its delegate has no operators for them",
+        unadapted="it has one method, over caches of its own",
     ),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),

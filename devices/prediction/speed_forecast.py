@@ -30,6 +30,7 @@ from edgec.ir.spec import LayerSpec, ModelSpec
 Software = Mapping[str, Any]
 """The fields of a ``Workload`` that say what executes it."""
 
+_MLX: Software = {"runtime": "mlx", "kernels": "mlx"}
 _SOFTWARE: Mapping[str, Software] = {
     OWN_KERNELS: {"runtime": "edgec", "kernels": OWN_KERNELS},
     "xnnpack": {"runtime": "executorch", "kernels": "xnnpack"},
@@ -37,10 +38,10 @@ _SOFTWARE: Mapping[str, Software] = {
     "coreml": {"runtime": "coreml", "kernels": "coreml", "float_inputs": True},
     "coreai": {"runtime": "coreml", "kernels": "coreml", "float_inputs": True},
     "qnn": {"runtime": "qnn", "kernels": "qnn"},
+    "mlx": _MLX,
 }
 """Kernels -> software, as the calibration names it."""
 
-_MLX: Software = {"runtime": "mlx", "kernels": "mlx"}
 _OTHERS: Mapping[str, Software] = {"coreml_gpu": _MLX, "coreai_gpu": _MLX}
 """Backend of which no speed is known -> what was measured on its unit."""
 

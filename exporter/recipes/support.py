@@ -139,6 +139,15 @@ SUPPORT = {
         balanced=False,
         cache=("float32", "float16"),
     ),
+    "mlx": Support(
+        kernels=(KernelGrid(4, (128, 64, 32), 1), KernelGrid(8, (128, 64, 32), 1)),
+        lookup_bits=(4, 8),
+        weight_only=True,
+        why_not="MLX computes in float16",
+        dynamic_activations=False,
+        balanced=False,
+        cache=("float16",),
+    ),
     "coreai": replace(_COREAI, block_scales=False),
     "coreai_gpu": _COREAI,
 }

@@ -206,6 +206,16 @@ def static_decoder_passes(
     ]
 
 
+def single_method_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
+    """The passes of a decoder that becomes one method of varying length, in order; every token goes through all layers.
+
+    ``calibration``: tokens of a text.
+    """
+    shared = [each for each in static_decoder_passes(recipe, limits, calibration) if not isinstance(each, PrefillSkip)]
+    cache = next(i for i, each in enumerate(shared) if isinstance(each, KvCache))
+    return [*shared[:cache], FuseRope(), *shared[cache:]]
+
+
 def file_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
     """The passes of a decoder that becomes a file of weights, in order: parameters keep their names, none is folded."""
     known = Calibration(calibration, context=limits.context)

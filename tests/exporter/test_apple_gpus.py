@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -51,22 +53,28 @@ def test_it_is_executed_verifies_and_generates(package: Path) -> None:
     assert [rung.half for rung in rungs] == ["lowering", "quality"]
     assert rungs[0].passed and rungs[0].gated and "simulated" in rungs[0].note
     assert verify(package).passed
-    assert len(edgec.load(package).generate([3, 4, 5], max_new_tokens=4).tokens) == 4
+    assert 0 < len(edgec.load(package).generate([3, 4, 5], max_new_tokens=4).tokens) <= 4
 
 
-def test_scales_that_changed_places_are_caught(package: Path, tmp_path: Path) -> None:
-    """Blocks of 512 bytes near the file's end, where the scales of the last groups lie, are swapped."""
+def _largest_blob(raw: bytes) -> slice:
+    """The largest tensor of a weight file: each has a mark, its type, its bytes and where they begin before it."""
+    places = [found.start() for found in re.finditer(re.escape(struct.pack("<I", 0xDEADBEEF)), raw)]
+    sizes = [struct.unpack_from("<QQ", raw, place + 8) for place in places]
+    size, start = max(sizes)
+    return slice(start, start + size)
+
+
+def test_integers_that_changed_places_are_caught(package: Path, tmp_path: Path) -> None:
+    """The halves of the largest matrix, swapped."""
     from edgec.backends.coreml.whole_package import execute
 
     copy = tmp_path / "model.mlpackage"
     shutil.copytree(package / "model.mlpackage", copy)
     weights = copy / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
     raw = bytearray(weights.read_bytes())
-    middle = len(raw) // 2
-    raw[middle : middle + 512], raw[middle + 512 : middle + 1024] = (
-        raw[middle + 512 : middle + 1024],
-        raw[middle : middle + 512],
-    )
+    place = _largest_blob(bytes(raw))
+    half = (place.stop - place.start) // 2
+    raw[place] = raw[place.start + half : place.stop] + raw[place.start : place.start + half]
     weights.write_bytes(raw)
     tokens = list(range(1, 100))
     one, other = (
