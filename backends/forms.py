@@ -34,7 +34,9 @@ class Form:
         plain_weights: integers and tables lie in its files as the graph has them, or turned.
         half_sums: what executes it here sums products in float16, too.
         caches: what a recipe may ask of static states.
-        neural_engine: Apple's rules are checked before lowering.
+        apple_unit: which of Apple's units the artifact is for, whose rules are checked before lowering: ``npu`` (Neural
+            Engine) or ``gpu``; empty off Apple's formats.
+        fused_attention: static methods keep attention as one operator, where the model's has that form.
         one_chip: lowered for one chip; another chip needs another artifact.
         laid_out: matrices lie as one processor family reads them; another lays them out anew when it loads them.
         folds: its converter computes what depends on no input, whatever its size, and stores the result.
@@ -44,6 +46,8 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
+        single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing else
+            can be lowered.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
         described: its files say author, licence and the like (``backends/coreml/metadata.py``).
         stateful: by whose names a decoder has one method of any length (``ir/stateful_call.py``); empty: none has.
@@ -68,7 +72,8 @@ class Form:
     plain_weights: bool = False
     half_sums: bool = False
     caches: tuple[str, ...] = ("float16", "float32")
-    neural_engine: bool = True
+    apple_unit: str = "npu"
+    fused_attention: bool = False
     one_chip: bool = False
     laid_out: bool = False
     folds: bool = False
@@ -78,20 +83,22 @@ class Form:
     unrolls: bool = False
     slopes: bool = False
     written: bool = False
+    single: bool = False
     encoders: bool = False
     described: bool = False
     stateful: str = ""
 
     @property
     def route(self) -> str:
-        """Which stages a decoder goes through: those in fixed point, of a written file, of one method, or the usual."""
-        ways = {"calibrated": self.calibrated, "written": self.written, "stateful": bool(self.stateful)}
-        return next((way for way, goes in ways.items() if goes), "")
+        """Which stages a decoder goes through: fixed point, a written file, one method of some kind, or the usual ones."""
+        ways = {"calibrated": self.calibrated, "written": self.written, "single": self.single}
+        ways |= {"stateful": bool(self.stateful)}
+        return next((way for way, taken in ways.items() if taken), "")
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
 _caller_form = partial(
-    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, neural_engine=False
+    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, apple_unit=""
 )
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 _INTEGERS = "its states are 8-bit integers of a fixed range, and a recurrence sums over the whole sequence"
@@ -103,6 +110,18 @@ _UNTRIED_ADAPTERS = (
     "nothing here can execute what is made for it, so that its functions under adapters were never tried"
 )
 _UNTRIED = "nothing here can execute what is made for it, so that states of recurrences were never tried"
+# On Apple's GPUs: linear layers as they are and one operator of attention (apple/coreai-models' rules for GPUs).
+_gpu_form = partial(
+    Form,
+    chunk=128,
+    linear_width=0,
+    state_multiple=1,
+    convolutions=False,
+    apple_unit="gpu",
+    fused_attention=True,
+    encoders=True,
+    plain_weights=True,
+)
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
     ("xnnpack", "pte"): Form(
@@ -126,6 +145,13 @@ FORMS: Mapping[tuple[str, str], Form] = {
         slopes=True,
         encoders=True,
         plain_weights=True,
+    ),
+    ("coreml_gpu", "mlpackage"): _gpu_form(
+        *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.whole_package", ("CoreML",), _COREML),
+        folds=True,
+        index_bits=16,
+        unrolls=True,
+        slopes=True,
     ),
     ("qnn", "qnn"): _caller_form(
         *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
@@ -161,6 +187,11 @@ FORMS: Mapping[tuple[str, str], Form] = {
         plain_weights=True,
         half_sums=True,
     ),
+    ("coreai_gpu", "aimodel"): _gpu_form(
+        *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
+        ("coreai-torch", "coreai-core"),
+        half_sums=True,
+    ),
     ("onnx", "onnx"): _caller_form(
         *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
         ("onnx", "onnxscript", "onnxruntime"),
@@ -169,6 +200,17 @@ FORMS: Mapping[tuple[str, str], Form] = {
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
         encoders=True,
         plain_weights=True,
+    ),
+    ("mlx", "pte"): Form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.mlx.pte", ("MLXBackend",)),
+        chunk=128,
+        linear_width=0,
+        state_multiple=1,
+        convolutions=False,
+        apple_unit="gpu",
+        single=True,
+        unheld="its delegate has no operators for them",
+        unadapted="it has one method, over caches of its own",
     ),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),

@@ -14,6 +14,7 @@ def export(
     *,
     target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
     phone_file: Annotated[Path | None, typer.Option("--phone", help="TOML file of a phone of your own.")] = None,
+    unit: Annotated[str | None, typer.Option(help="npu, gpu or cpu of the target's phone.")] = None,
     recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
     format: Annotated[
         str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
@@ -66,6 +67,8 @@ def export(
 
     edgec export examples/tiny-stories --target iphone --format mlpackage --recipe float
 
+    edgec export examples/tiny-stories --target iphone --unit gpu
+
     edgec export examples/tiny-stories --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
 
     edgec export examples/tiny-stories --target iphone --format mlpackage --adapter pirate=pirate-lora
@@ -79,6 +82,7 @@ def export(
         model or "",
         target=chosen_target(key, target) if key else target,
         recipe=recipe,
+        unit=unit,
         format=format,
         layout=layout,
         out=out,

@@ -27,6 +27,7 @@ def plan(
     phone_file: Annotated[
         Path | None, typer.Option("--phone", help="TOML file of a phone of your own, see `edgec help targets`.")
     ] = None,
+    unit: Annotated[str | None, typer.Option(help="npu, gpu or cpu, as for edgec export.")] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or file; default: that of the export.")] = None,
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
@@ -76,6 +77,7 @@ def plan(
         model,
         target,
         phone=phone_file,
+        unit=unit,
         recipe=recipe,
         task=task,
         context=context,

@@ -15,6 +15,7 @@ SIMULATORS: Mapping[str, str] = {
     "CoreMLBackend": _COREML,
     "CoreML": _COREML,
     "CoreAI": _COREAI,
+    "MLXBackend": "edgec's interpreter over mlx for this CPU",
     "ONNXRuntime": _ONNX,
     "QNNExecutionProvider": _HEXAGON,
 }

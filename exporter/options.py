@@ -46,6 +46,7 @@ class ExportOptions:
             one; by default a square of 256 rows.
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); by default the recipe's, or ``standard``
             where edgec's cannot be compiled.
+        unit: ``cpu``, ``gpu`` or ``npu`` of the target's phone; else its first, or the one that the target names.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
             its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
         layout: whose names the artifact's functions, inputs and outputs have, so that another runtime finds them:
@@ -105,6 +106,7 @@ class ExportOptions:
     kernels: str | None = None
     keep_float: Sequence[str] = ()
     max_fallback: float | None = None
+    unit: str | None = None
     format: str | None = None
     layout: str | None = None
     budgets: Mapping[str, float] | None = None

@@ -1,4 +1,4 @@
-"""The linter before the converter: what Core ML refuses, and what keeps a model off the Neural Engine.
+"""The linter before the converter: what Core ML refuses, and what keeps a model off the unit that it is made for.
 
 Rules are data (``lint_rules.toml``: limit, severity, fix); checks (``lint_checks.py``) find the places. A finding is
 ``refused`` only where Core ML cannot express it; everything else is a warning.
@@ -38,32 +38,40 @@ class Finding:
 
 
 def lint(
-    program: Program, *, method: str = "", stored_bytes: int | None = None, ranges: Mapping[str, float] | None = None
+    program: Program,
+    *,
+    method: str = "",
+    unit: str = "npu",
+    stored_bytes: int | None = None,
+    ranges: Mapping[str, float] | None = None,
 ) -> tuple[Finding, ...]:
     """The rules that a Program breaks, refused ones first.
 
     Args:
         program: the graph that will be converted.
         method: its name in the package, put in front of every place.
+        unit: the one that it is made for, ``npu`` or ``gpu``; rules of the other are left out.
         stored_bytes: of the weights as the file holds them; None leaves the size rules out.
         ranges: largest magnitude of each node on calibration text (``activation_ranges``); None leaves those rules out.
     """
     from edgec.backends.coreml.lint_checks import breaches
 
-    places = breaches(program, rules(), stored_bytes, ranges or {})
+    every = breaches(program, rules(), stored_bytes, ranges or {})
+    places = (breach for breach in every if rules()[breach.rule].unit in ("", unit))
     return tuple(_ordered(_merged(places, f"{method}: " if method else "")))
 
 
 def lint_methods(
     methods: Mapping[str, Program],
     *,
+    unit: str = "npu",
     stored_bytes: int | None = None,
     ranges: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[Finding, ...]:
     """The findings of all methods of a package; the same finding in several of them appears once."""
     same: dict[tuple[str, str], list[Finding]] = {}
     for name, program in methods.items():
-        for each in lint(program, stored_bytes=stored_bytes, ranges=(ranges or {}).get(name)):
+        for each in lint(program, unit=unit, stored_bytes=stored_bytes, ranges=(ranges or {}).get(name)):
             same.setdefault((each.rule, each.found), []).append(replace(each, place=f"{name}: {each.place}"))
     return tuple(_ordered(replace(group[0], place="; ".join(each.place for each in group)) for group in same.values()))
 

@@ -42,6 +42,7 @@ class LintRule:
         found: the template that describes what was found.
         fix: what to do.
         together: all places of a method are one finding, described by the first of them.
+        unit: the only unit that the rule holds for; empty: all.
     """
 
     name: str
@@ -50,6 +51,7 @@ class LintRule:
     found: str
     fix: str
     together: bool = False
+    unit: str = ""
 
 
 @dataclass(frozen=True)

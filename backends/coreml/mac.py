@@ -61,13 +61,29 @@ class Tools(Protocol):
         """Function, operator and the name of its preferred compute device, for every operator."""
 
 
-def mac_tools() -> Tools | None:
-    """The tools of coremltools on a Mac, else None."""
-    return CoreMLTools() if sys.platform == "darwin" else None
+def mac_tools(unit: str = "npu") -> Tools | None:
+    """The tools of coremltools on a Mac, else None; ``unit``: what an app would run the package on."""
+    return CoreMLTools(unit) if sys.platform == "darwin" else None
 
 
+_COMPUTE_UNITS = {"npu": "CPU_AND_NE", "gpu": "CPU_AND_GPU"}
+
+
+@dataclass(frozen=True)
 class CoreMLTools:
-    """coremltools on a Mac."""
+    """coremltools on a Mac.
+
+    Attributes:
+        unit: ``npu`` or ``gpu``, beside the CPU.
+    """
+
+    unit: str = "npu"
+
+    @property
+    def _units(self) -> Any:
+        import coremltools as ct
+
+        return ct.ComputeUnit[_COMPUTE_UNITS[self.unit]]
 
     @property
     def machine(self) -> str:
@@ -83,19 +99,17 @@ class CoreMLTools:
         return Path(compile_model(str(package), str(destination)))
 
     def load(self, compiled: Path, function: str | None) -> MacModel:
-        """Load one function on CPU and Neural Engine, as an app would."""
-        import coremltools as ct
+        """Load one function as an app would."""
+        from coremltools.models import CompiledMLModel
 
-        units = ct.ComputeUnit.CPU_AND_NE
-        model: MacModel = ct.models.CompiledMLModel(str(compiled), compute_units=units, function_name=function)
+        model: MacModel = CompiledMLModel(str(compiled), compute_units=self._units, function_name=function)
         return model
 
     def operators(self, compiled: Path) -> Iterable[tuple[str, str, str]]:
         """Ask ``MLComputePlan``; constants have no device and are left out."""
-        import coremltools as ct
         from coremltools.models.compute_plan import MLComputePlan
 
-        plan = MLComputePlan.load_from_path(str(compiled), compute_units=ct.ComputeUnit.CPU_AND_NE)
+        plan = MLComputePlan.load_from_path(str(compiled), compute_units=self._units)
         program = plan.model_structure.program
         for name, function in program.functions.items() if program else ():
             for operation in function.block.operations:

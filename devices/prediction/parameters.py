@@ -63,6 +63,8 @@ STATE_FORMS: Mapping[str, StateForm] = {
     "xnnpack": StateForm(revocable=REVOCABLE),
     "coreml": StateForm(2, 32),
     "coreai": StateForm(2, 32),
+    "coreml_gpu": StateForm(2),
+    "coreai_gpu": StateForm(2),
     "onnx": StateForm(),
 }
 """By backend; the others hold no recurrences."""

@@ -30,6 +30,7 @@ from edgec.ir.spec import LayerSpec, ModelSpec
 Software = Mapping[str, Any]
 """The fields of a ``Workload`` that say what executes it."""
 
+_MLX: Software = {"runtime": "mlx", "kernels": "mlx"}
 _SOFTWARE: Mapping[str, Software] = {
     OWN_KERNELS: {"runtime": "edgec", "kernels": OWN_KERNELS},
     "xnnpack": {"runtime": "executorch", "kernels": "xnnpack"},
@@ -37,13 +38,14 @@ _SOFTWARE: Mapping[str, Software] = {
     "coreml": {"runtime": "coreml", "kernels": "coreml", "float_inputs": True},
     "coreai": {"runtime": "coreml", "kernels": "coreml", "float_inputs": True},
     "qnn": {"runtime": "qnn", "kernels": "qnn"},
+    "mlx": _MLX,
 }
 """Kernels -> software, as the calibration names it."""
 
-_OTHERS: Mapping[tuple[str, str], Software] = {("coreml", "gpu"): {"runtime": "mlx", "kernels": "mlx"}}
-"""Backend and unit that edgec makes nothing for -> what runs there."""
+_OTHERS: Mapping[str, Software] = {"coreml_gpu": _MLX, "coreai_gpu": _MLX}
+"""Backend of which no speed is known -> what was measured on its unit."""
 
-_STATIC = ("coreml", "coreai", "qnn", "qnn_delegate", "vulkan")
+_STATIC = ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "qnn", "qnn_delegate", "vulkan")
 """Backends whose artifacts have static shapes: every call attends to the whole cache."""
 
 _ATTENTION_COST = {"xnnpack": 1.0}
@@ -184,7 +186,7 @@ def software_of(target: Target, kernels: str | None = None) -> Software | None:
     ``kernels``: what multiplies the matrices; None: edgec's own on CPUs, else the target's backend.
     """
     usual = OWN_KERNELS if target.backend == "xnnpack" else target.backend
-    return _OTHERS.get((target.backend, target.unit)) or _SOFTWARE.get(kernels or usual)
+    return _OTHERS.get(target.backend) or _SOFTWARE.get(kernels or usual)
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,7 @@ def planned_workload(task: Task, target: Target, other: Software | None = None) 
     machine, software = machine_of(target), other or software_of(target, task.kernels)
     if machine is None or software is None:
         return None
-    others = other or _OTHERS.get((target.backend, target.unit))
+    others = other or _OTHERS.get(target.backend)
     calls = _calls_of(others, task) if others else _own_calls(target, task)
     matrices = int(sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR))
     cached = task.context if calls.static else task.prompt_tokens

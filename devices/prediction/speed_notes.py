@@ -87,7 +87,7 @@ def _assumptions(work: Workload, target: Target) -> Iterator[str]:
             "with a wider range"
         )
     if work.runtime == "mlx":
-        yield "edgec makes nothing for this GPU: the speeds are those of MLX"
+        yield "no artifact of edgec's was measured on this GPU: the speeds are those of MLX"
     if target.bandwidth_low_bytes_per_s is not None and target.bandwidth_bytes_per_s is not None:
         low, high = (rate / 1e9 for rate in (target.bandwidth_low_bytes_per_s, target.bandwidth_bytes_per_s))
         yield f"which memory the phone has is not known: its {low:.3g} to {high:.3g} GB/s widen the ranges"

@@ -56,7 +56,7 @@ _APP = "edgec embed BUNDLE --platform android writes an app with a bench activit
 _DRIVERS = "it needs {}, whose drivers a program in the phone's shell cannot load", _APP
 _APPLE = "it needs {}, which only Apple's systems have", "measure it on an iPhone: --device ios:UDID"
 _OTHER = "it needs {}, and the runner executes ExecuTorch programs for the CPU", _APP
-_REASONS = {"qnn": _DRIVERS, "vulkan": _DRIVERS, "coreml": _APPLE, "coreai": _APPLE}
+_REASONS = {"qnn": _DRIVERS, "vulkan": _DRIVERS, "coreml": _APPLE, "coreai": _APPLE, "mlx": _APPLE}
 
 
 def check_shell_artifact(manifest: Manifest, where: str) -> None:

@@ -16,7 +16,7 @@ class Tolerances(TypedDict, total=False):
 
 
 def golden_tolerances(form: Form) -> Tolerances:
-    """Tolerances for values on a phone, and where an interpreter simulates the Neural Engine."""
-    if not form.neural_engine:
+    """Tolerances for values on a phone, and where an interpreter simulates a unit of Apple's."""
+    if not form.apple_unit:
         return {}
     return {"relative_tolerance": HALF_TOLERANCE, "simulated_share": SIMULATED_SHARE}

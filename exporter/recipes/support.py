@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.ir.kernel_grids import (
     DYNAMIC_INT8_KERNELS,
@@ -64,6 +64,27 @@ _ONNX = KernelGrid(4, _GROUPS, 1), KernelGrid(8, (), 1)
 _QNN = KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
 
+# Core ML and Core AI read the same forms on either unit, but only GPUs are known to multiply blocks of a row rightly.
+_COREML = Support(
+    kernels=_APPLE,
+    lookup_bits=(4, 8),
+    weight_only=True,
+    why_not="Core ML computes in float16",
+    dynamic_activations=False,
+    table_bits=(1, 2, 3, 4, 6, 8),
+    sparse=True,
+    cache=("float16",),
+)
+_COREAI = Support(
+    kernels=(KernelGrid(2, _GROUPS, 1), *_APPLE),
+    lookup_bits=LOOKUP_BITS,
+    weight_only=True,
+    why_not="edgec gives Core AI float activations",
+    dynamic_activations=False,
+    table_bits=(1, 2, 4, 6, 8),
+    cache=("float16", "float32"),
+)
+
 SUPPORT = {
     "xnnpack": Support(
         kernels=DYNAMIC_INT8_KERNELS,
@@ -74,17 +95,8 @@ SUPPORT = {
         # ExecuTorch's attention reads float16 keys one by one: 10 times as slow as float32 for one token, 50 for 128.
         cache=("float32", "int8", "int4"),
     ),
-    "coreml": Support(
-        kernels=_APPLE,
-        lookup_bits=(4, 8),
-        weight_only=True,
-        why_not="Core ML computes in float16",
-        dynamic_activations=False,
-        table_bits=(1, 2, 3, 4, 6, 8),
-        sparse=True,
-        cache=("float16",),
-        block_scales=False,
-    ),
+    "coreml": replace(_COREML, block_scales=False),
+    "coreml_gpu": _COREML,
     "onnx": Support(
         kernels=_ONNX,
         lookup_bits=(8,),
@@ -127,16 +139,17 @@ SUPPORT = {
         balanced=False,
         cache=("float32", "float16"),
     ),
-    "coreai": Support(
-        kernels=(KernelGrid(2, _GROUPS, 1), *_APPLE),
-        lookup_bits=LOOKUP_BITS,
+    "mlx": Support(
+        kernels=(KernelGrid(4, (128, 64, 32), 1), KernelGrid(8, (128, 64, 32), 1)),
+        lookup_bits=(4, 8),
         weight_only=True,
-        why_not="edgec gives Core AI float activations",
+        why_not="MLX computes in float16",
         dynamic_activations=False,
-        table_bits=(1, 2, 4, 6, 8),
-        cache=("float16", "float32"),
-        block_scales=False,
+        balanced=False,
+        cache=("float16",),
     ),
+    "coreai": replace(_COREAI, block_scales=False),
+    "coreai_gpu": _COREAI,
 }
 
 _OWN_KERNELS = {

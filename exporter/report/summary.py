@@ -95,7 +95,7 @@ def _number(value: float | None) -> str:
 _MOST = 0.9
 _LINTED = 3
 # Their partitioners report which operators they took, not how much each computes.
-_COUNTED = ("coreml", "vulkan", "qnn")
+_COUNTED = ("coreml", "vulkan", "qnn", "mlx")
 
 
 def _lines(manifest: Manifest) -> list[str]:

@@ -31,7 +31,7 @@ from edgec.exporter.resolve.limits import artifact_limits
 from edgec.exporter.resolve.planned_learning import History, as_this_model, learning_notes
 from edgec.exporter.resolve.planned_source import local_model, planned_source, refusal, unread_integers, with_stored
 from edgec.exporter.resolve.stored_forms import as_stored
-from edgec.exporter.resolve.target_choice import plan_target
+from edgec.exporter.resolve.target_choice import on_unit, plan_target
 from edgec.exporter.resolve.widths import model_recipe, override_widths, recipe_widths
 from edgec.exporter.sources.model_source import ModelSource
 
@@ -59,6 +59,7 @@ class Question:
         history: those that ``edgec bench`` kept of this phone.
         bits: fields of ``Widths`` to have instead of the recipe's; None leaves one as it is.
         phone_file: the file that describes the target's phone, for the commands.
+        unit: as ``edgec export --unit``.
     """
 
     model: str
@@ -72,6 +73,7 @@ class Question:
     history: History = field(default_factory=History)
     bits: Mapping[str, int | None] = field(default_factory=dict)
     phone_file: Path | None = None
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def answer(question: Question) -> Planned:
     Raises:
         InputError: what ``model_recipe``, ``model_shape`` and ``plan`` raise.
     """
-    asked, source = load_target(question.target), planned_source(local_model(question.model), question.task)
+    asked = on_unit(load_target(question.target), question.unit)
+    source = planned_source(local_model(question.model), question.task)
     recipe, shape = _recipe(question, asked, source), _shape(question, asked, source)
     every = question.history.beside(question.measured)
     question = replace(question, measured=as_this_model(every, shape))
@@ -202,7 +205,7 @@ def _other_units(
         if target.phone != planned.phone or target.unit in seen or not target.export_supported:
             continue
         seen.add(target.unit)
-        other = replace(question, target=target.name, adapters=())
+        other = replace(question, target=target.name, unit=None, adapters=())
         try:
             recipe = _recipe(other, target, source)
             # Only what lies beside a decoder is other for other targets.

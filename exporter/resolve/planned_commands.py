@@ -62,7 +62,8 @@ def _span(speed: Range) -> str:
 
 
 def _line(question: Question, target: str, options: Sequence[str] = ()) -> str:
-    asked = {"--recipe": question.recipe, "--context": question.context, "--task": question.task}
+    unit = question.unit if target == question.target else None
+    asked = {"--unit": unit, "--recipe": question.recipe, "--context": question.context, "--task": question.task}
     phone = [] if question.phone_file is None else ["--phone", str(question.phone_file)]
     words = ["edgec", "export", question.model, *phone, "--target", target]
     words += [str(word) for pair in asked.items() if pair[1] is not None for word in pair]

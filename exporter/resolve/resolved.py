@@ -39,7 +39,7 @@ from edgec.exporter.resolve.recipe_choice import (
 from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.resolve.stored_forms import as_stored, check_requantise
 from edgec.exporter.resolve.system_prompt import check_prompt
-from edgec.exporter.resolve.target_choice import choose_target, in_format, in_layout
+from edgec.exporter.resolve.target_choice import choose_target, in_format, in_layout, on_unit
 from edgec.exporter.resolve.written_file import check_written
 from edgec.exporter.schemas.shipped import schema_files
 from edgec.exporter.sources.model_source import ModelSource
@@ -139,7 +139,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
 
 
 def _load_target(name: str, options: ExportOptions) -> Target:
-    target = in_layout(in_format(load_target(name), options.format), options.layout)
+    target = in_layout(in_format(on_unit(load_target(name), options.unit), options.format), options.layout)
     if not target.export_supported:
         raise InputError(
             what=f"edgec cannot export for {name} yet",

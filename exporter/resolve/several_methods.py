@@ -95,8 +95,8 @@ def check_executable(source: ModelSource, recipe: Recipe, form: Form, options: E
     """Refuse a model that writes text where a form cannot execute it; other modules are checked elsewhere.
 
     Raises:
-        InputError: E857, the form's layout is not for this kind; as ``check_held``, ``check_recurrences`` and
-            ``check_several_methods``.
+        InputError: E857, the form's layout is not for this kind; E870, the form is for decoders of text alone; as
+            ``check_held``, ``check_recurrences`` and ``check_several_methods``.
     """
     if form.stateful and source.kind != DECODER:
         raise InputError(
@@ -105,6 +105,14 @@ def check_executable(source: ModelSource, recipe: Recipe, form: Form, options: E
             why=f"it is for decoders that read text alone, and this is a model of the kind {source.kind}",
             fix="leave --layout out, or export the text part of a multimodal model: --task text-generation",
             code="E857",
+        )
+    if form.single and source.kind != DECODER:
+        raise InputError(
+            "This format is for language models of text alone.",
+            where="--format",
+            why=f"its artifact has one method, over a decoder's caches, and this model is of another kind: {source.kind}",
+            fix="export with --format mlpackage for the same unit",
+            code="E870",
         )
     if source.kind == DECODER:
         check_held(source, recipe, form)

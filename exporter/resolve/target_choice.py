@@ -90,6 +90,28 @@ def default_context(target: Target, source: ModelSource) -> int | None:
     return min(form_of(target).context, model_spec(source.config).usual_context)
 
 
+def on_unit(target: Target, unit: str | None) -> Target:
+    """The target of the same phone whose artifact that unit runs, in its first format; None keeps the target's own.
+
+    Raises:
+        InputError: E869, the phone has no such unit, or it has no artifacts.
+    """
+    if unit is None or unit == target.unit:
+        return target
+    same = [each for each in all_targets() if each.phone == target.phone]
+    match = next((each for each in same if each.unit == unit), None)
+    if match is None:
+        units = list(dict.fromkeys(each.unit for each in same))
+        raise InputError(
+            what=f"{target.name} has no unit {unit[:20]!r} that artifacts are made for",
+            where="--unit",
+            why=f"it has {', '.join(units)}",
+            fix=f"use --unit {units[0]}, or another target",
+            code="E869",
+        )
+    return _named_as(target, match)
+
+
 def in_format(target: Target, format: str | None) -> Target:
     """The target of the same phone and unit that has a format; None keeps the target's own.
 
@@ -108,7 +130,11 @@ def in_format(target: Target, format: str | None) -> Target:
             fix=f"use --format {same[0].format}, or another target",
             code="E403",
         )
-    # An alias keeps its name, so that a family's phone is still chosen by the model.
+    return _named_as(target, match)
+
+
+def _named_as(target: Target, match: Target) -> Target:
+    """The match of an alias keeps the alias's name, so that a family's phone is still chosen by the model."""
     return replace(match, name=target.name, alias_of=match.name) if target.alias_of else match
 
 

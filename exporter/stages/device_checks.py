@@ -24,7 +24,7 @@ from edgec.ir.row_inputs import ROW_INPUTS
 from edgec.ir.static_methods import Methods, run_static
 
 _NAMES = ("compile", "predict", "placement")
-_BACKENDS = ("coreml", "coreai")
+_BACKENDS = ("coreml", "coreml_gpu", "coreai", "coreai_gpu")
 _ELSEWHERE = {
     "vulkan": "Vulkan delegates run on a phone's GPU only: this artifact was lowered, never executed",
     "qnn_delegate": "QNN delegates run on a Snapdragon only: this artifact was lowered, never executed",
@@ -61,7 +61,8 @@ def artifact_checks(
         return not_run(
             f"only a .mlpackage can be checked by itself; export with --format mlpackage, not {target.format}"
         )
-    return device_checks(packages_of(artifact), methods, states, lambda: execute(artifact), tokens)
+    read, tools = packages_of(artifact), mac_tools(target.unit)
+    return device_checks(read, methods, states, lambda: execute(artifact), tokens, tools)
 
 
 def device_checks(

@@ -226,6 +226,16 @@ def stateful_passes(names: StatefulNames, context: int) -> list[Pass]:
     ]
 
 
+def single_method_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
+    """The passes of a decoder that becomes one method of varying length, in order; every token goes through all layers.
+
+    ``calibration``: tokens of a text.
+    """
+    shared = [each for each in static_decoder_passes(recipe, limits, calibration) if not isinstance(each, PrefillSkip)]
+    cache = next(i for i, each in enumerate(shared) if isinstance(each, KvCache))
+    return [*shared[:cache], FuseRope(), *shared[cache:]]
+
+
 def file_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
     """The passes of a decoder that becomes a file of weights, in order: parameters keep their names, none is folded."""
     known = Calibration(calibration, context=limits.context)
@@ -247,7 +257,7 @@ def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
         MropeTables(held),
         BiasTables(held),
         StaticStates(form.state_multiple, form.updates),
-        StaticCache(form.state_multiple, form.updates),
+        StaticCache(form.state_multiple, form.updates, form.fused_attention),
         StaticMemory(),
         *([Fp16SafeNorm()] if form.half else []),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),

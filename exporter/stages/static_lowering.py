@@ -1,4 +1,4 @@
-"""Lower static methods to an artifact: lint them for Apple's Neural Engine, call the backend, describe the result."""
+"""Lower static methods to an artifact: lint them for Apple's units, call the backend, describe the result."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def lower_methods(
     progress.enter("lower")
     held = {name: static_weight_facts(group, form.half, form.index_bits) for name, group in groups.items()}
     weights = [fact for facts in held.values() for fact in facts]
-    ranges = measured_ranges(methods, calls) if form.neural_engine or form.half else {}
-    lint = lint_findings(methods, weights, ranges) if form.neural_engine else []
+    ranges = measured_ranges(methods, calls) if form.apple_unit or form.half else {}
+    lint = lint_findings(methods, weights, ranges, form.apple_unit) if form.apple_unit else []
     largest = largest_value(methods, ranges) if form.half else None
     if largest is not None:
         refuse_overflow(largest)
@@ -90,19 +90,20 @@ def measured_ranges(methods: Mapping[str, Program], calls: MethodCalls) -> Mappi
 
 
 def lint_findings(
-    methods: Mapping[str, Program], weights: Sequence[WeightFact], ranges: Mapping[str, Ranges]
+    methods: Mapping[str, Program], weights: Sequence[WeightFact], ranges: Mapping[str, Ranges], unit: str
 ) -> list[LintFinding]:
-    """What keeps operators off the Neural Engine, as the linter says.
+    """What keeps operators off a unit of Apple's, as the linter says.
 
     Args:
         methods: the graphs, after all passes.
         weights: the tensors that the artifact will hold.
         ranges: ``measured_ranges``.
+        unit: ``npu`` or ``gpu``.
 
     Raises:
         InputError: E406, Core ML cannot express something.
     """
-    breaches = lint_methods(methods, stored_bytes=sum(weight.bytes for weight in weights), ranges=ranges)
+    breaches = lint_methods(methods, unit=unit, stored_bytes=sum(weight.bytes for weight in weights), ranges=ranges)
     for breach in breaches:
         if breach.severity == "refused":
             raise InputError(

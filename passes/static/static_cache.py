@@ -10,6 +10,8 @@
     updates = "caller": K is an input, k an output ``new_...``, and attention reads K and k side by side; the caller
     writes k into K's slots ``start ..``.
 
+    fused: attention is one aten.scaled_dot_product_attention, where it has no softcap and no learned sinks.
+
 A head's keys lie side by side, and the query heads of one KV head are rows of one matrix, so that neither keys nor
 values are repeated (for 16 query and 8 KV heads of 128 with 2048 slots that would be 8 MB a layer). One mask per window
 serves all layers; hidden scores get ``finite_mask.HIDDEN``, never -inf. States are padded to a multiple of 32 because
@@ -37,7 +39,7 @@ from edgec.ir.program import Effect, Interface, Program, State, TensorType
 from edgec.passes.contract import last_placeholder, nodes_of, output_node, placeholder
 from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
-from edgec.passes.static.parts.static_attention import CachedCall, CacheView, Masks, attend
+from edgec.passes.static.parts.static_attention import CachedCall, CacheView, Masks, attend, attend_fused, is_fusible
 
 aten = torch.ops.aten
 UPDATES = ("in_place", "caller")
@@ -50,10 +52,12 @@ class StaticCache:
     Attributes:
         multiple: the last dimension of a state is padded to a multiple of this; 1 leaves it as it is.
         updates: ``in_place`` writes the state in the graph; ``caller`` returns the new keys and values instead.
+        fused: attention over states that the graph holds is one operator, where that operator can say it.
     """
 
     multiple: int = 32
     updates: str = "in_place"
+    fused: bool = False
     name: str = "static_cache"
     effect: Effect = Effect.EXACT
 
@@ -82,7 +86,7 @@ class StaticCache:
                     caches.write(node)
                     graph.graph.erase_node(node)
                 else:
-                    _attend(graph, node, caches, masks)
+                    _attend(graph, node, caches, masks, self.fused)
         return caches.interface(program.interface)
 
     def ensures(self, program: Program) -> None:
@@ -90,10 +94,11 @@ class StaticCache:
         assert not nodes_of(program.graph, CACHE_WRITE, CACHED_ATTENTION, BIASED_ATTENTION)
 
 
-def _attend(graph: GraphModule, node: Node, caches: _Caches, masks: Masks) -> None:
+def _attend(graph: GraphModule, node: Node, caches: _Caches, masks: Masks, fused: bool) -> None:
     call = CachedCall.of(node)
     emit = Emitter(graph.graph)
-    result = attend(emit, call, caches.views[str(call.keys.target)], caches.views[str(call.values.target)], masks)
+    keys, values = (caches.views[str(cache.target)] for cache in (call.keys, call.values))
+    result = (attend_fused if fused and is_fusible(call, keys) else attend)(emit, call, keys, values, masks)
     result.meta[LAYER] = node.meta[LAYER]
     node.replace_all_uses_with(result)
     graph.graph.erase_node(node)

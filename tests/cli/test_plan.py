@@ -69,8 +69,7 @@ def test_each_phase_has_the_speeds_of_all_units(folder: Path) -> None:
         assert expected in text
     phases = json.loads(output(folder, "--target", "iphone-17-pro", "--json"))["phase_units"]
     assert [phase["phase"] for phase in phases] == ["prefill", "decode"]
-    # edgec makes nothing for an iPhone's GPU yet, and proposes nothing of the kind.
-    assert {speed["unit"] for speed in phases[0]["speeds"]} == {"npu", "cpu"}
+    assert {speed["unit"] for speed in phases[0]["speeds"]} == {"npu", "gpu", "cpu"}
 
 
 def test_unknown_is_said_and_never_zero(folder: Path) -> None:

@@ -93,6 +93,10 @@ def test_what_export_supports() -> None:
         ("ios", "xnnpack", "cpu"),
         ("ios", "coreml", "npu"),
         ("ios", "coreai", "npu"),
+        ("ios", "coreml_gpu", "gpu"),
+        ("ios", "coreai_gpu", "gpu"),
+        ("macos", "coreml_gpu", "gpu"),
+        ("macos", "coreai_gpu", "gpu"),
     }
     assert load_target("host").export_supported
     assert load_target("android-cpu").export_supported
@@ -132,4 +136,4 @@ def test_a_machines_own_figures_replace_its_chips() -> None:
     small, large = load_target("mac-m4-max-32-core"), load_target("mac-m4-max-40-core")
     assert (small.chip, small.unit, small.gpu_cores, small.bandwidth_bytes_per_s) == ("m4-max", "gpu", 32, 410e9)
     assert large.bandwidth_bytes_per_s == 546e9
-    assert load_target("raspberry-pi-5").kind == "board" and not small.export_supported
+    assert load_target("raspberry-pi-5").kind == "board"

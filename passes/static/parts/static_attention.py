@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from edgec.passes.graph.emit import Emitter, shared_constant
 from edgec.passes.static.finite_mask import HIDDEN
 
 aten = torch.ops.aten
+FUSED_ATTENTION = aten.scaled_dot_product_attention.default
 
 
 @dataclass(frozen=True)
@@ -160,18 +162,46 @@ def near_keys(emit: Emitter, rows: Node, columns: Node, window: int) -> Node:
 
 def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, masks: Masks) -> Node:
     """Softmax attention of ``call.q`` [1, R, H, D] over the caches: [1, R, H, Dv]."""
-    rows, heads, width = (int(size) for size in call.q.meta["val"].shape[1:])
-    groups, wide = int(keys.held.meta["val"].shape[1]), int(keys.held.meta["val"].shape[3])
-    repeats = heads // groups
-    q = emit(aten.mul.Tensor, swap_axes(emit, call.q), call.scale)
-    q = emit(aten.reshape.default, q, [1, groups, repeats * rows, width])
-    if wide > width:
-        q = emit(aten.constant_pad_nd.default, q, [0, wide - width], 0.0)
-    scores = capped(emit, _scores(emit, q, keys), call.softcap)
+    groups, repeats = _heads(call, keys)
+    scores = capped(emit, _scores(emit, _queries(emit, call, keys, call.scale), keys), call.softcap)
     if call.bias is not None:
         scores = emit(aten.add.Tensor, scores, masks.bias_of(call.bias, keys, groups))
     scores = emit(aten.add.Tensor, scores, masks.of(call, keys, repeats))
-    out = _weighted(emit, _softmax(emit, scores, call, rows), values)
+    rows = int(call.q.meta["val"].shape[1])
+    return _by_row(emit, call, _weighted(emit, _softmax(emit, scores, call, rows), values), values)
+
+
+def is_fusible(call: CachedCall, keys: CacheView) -> bool:
+    """Whether one operator says this attention: a mask, and no more, is added to the scores, and the cache holds all."""
+    return not call.softcap and call.sink_logits is None and call.bias is None and keys.new is None
+
+
+def attend_fused(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, masks: Masks) -> Node:
+    """The same as ``attend`` in one operator, which scales by the width of its keys, so that q makes up for that."""
+    repeats = _heads(call, keys)[1]
+    q = _queries(emit, call, keys, call.scale * math.sqrt(int(keys.held.meta["val"].shape[3])))
+    mask = masks.of(call, keys, repeats)
+    return _by_row(emit, call, emit(FUSED_ATTENTION, q, keys.held, values.held, mask), values)
+
+
+def _heads(call: CachedCall, keys: CacheView) -> tuple[int, int]:
+    """KV heads, and query heads of each."""
+    groups = int(keys.held.meta["val"].shape[1])
+    return groups, int(call.q.meta["val"].shape[2]) // groups
+
+
+def _queries(emit: Emitter, call: CachedCall, keys: CacheView, scale: float) -> Node:
+    """The queries of each KV head as rows of one matrix, as wide as its keys: [1, G, repeats * R, D']."""
+    rows, heads, width = (int(size) for size in call.q.meta["val"].shape[1:])
+    groups, wide = int(keys.held.meta["val"].shape[1]), int(keys.held.meta["val"].shape[3])
+    q = emit(aten.mul.Tensor, swap_axes(emit, call.q), scale)
+    q = emit(aten.reshape.default, q, [1, groups, heads // groups * rows, width])
+    return emit(aten.constant_pad_nd.default, q, [0, wide - width], 0.0) if wide > width else q
+
+
+def _by_row(emit: Emitter, call: CachedCall, out: Node, values: CacheView) -> Node:
+    """What attention gives, [1, G, repeats * R, Dv'], as [1, R, H, Dv]."""
+    rows, heads = (int(size) for size in call.q.meta["val"].shape[1:3])
     if int(out.meta["val"].shape[-1]) > values.width:
         out = emit(aten.slice.Tensor, out, 3, 0, values.width)
     out = emit(aten.reshape.default, out, [1, heads, rows, values.width])

@@ -121,6 +121,13 @@ def test_scales_per_block_but_not_per_channel() -> None:
     assert "block_scales" not in _found(_linear(WeightScheme(8, 0, activation_bits=0)))
 
 
+def test_rules_of_the_neural_engine_are_not_those_of_gpus() -> None:
+    blocks = _linear(WeightScheme(4, 32, activation_bits=0))
+    assert "block_scales" not in _found(blocks, unit="gpu")
+    state = _with_state(_state(torch.int8, 1, 2, 64, 40))
+    assert set(_found(state, unit="gpu")) == {"state_type"} < set(_found(state))
+
+
 def test_scales_below_what_float16_holds_with_all_its_digits() -> None:
     small = _linear(WeightScheme(8, 0, activation_bits=0), scale=1e-3)
     assert _found(small)["small_scales"].place == "weight_int"

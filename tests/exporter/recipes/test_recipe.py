@@ -36,9 +36,9 @@ REFUSED = {
     ("lut4", "xnnpack"),
     ("lut6", "xnnpack"),
     ("sparse-lut4", "xnnpack"),
-    ("sparse-lut4", "coreai"),
+    *product(("sparse-lut4",), ("coreai", "coreai_gpu")),
     ("4bit-gptq", "qnn"),
-    *product(("5bit",), ("coreml", "coreai", "onnx", "qnn", "vulkan")),
+    *product(("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "onnx", "qnn", "vulkan")),
     *product(("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
     *product(("balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("gguf",)),
 }
@@ -84,6 +84,16 @@ def test_four_bits_are_tables_where_tables_are_better() -> None:
     own = for_backend(recipe, "xnnpack")
     assert (own.weights, own.algorithm) == (WeightScheme(4, 32, symmetric=False, scale_bits=6), "importance")
     assert with_standard_kernels(own).weights == recipe.weights == WeightScheme(4, 32, scale_bits=16)
+
+
+@pytest.mark.parametrize("backend", ["coreml_gpu", "coreai_gpu"])
+def test_apples_gpus_get_integers_in_groups_of_32(backend: str) -> None:
+    resolved = for_backend(load_recipe("4bit"), backend)
+    groups = WeightScheme(4, 32, activation_bits=0, scale_bits=16)
+    assert (resolved.weights, resolved.kv_dtype, resolved.algorithm) == (groups, "float16", "gptq-or-mse")
+    wider = {pattern.split(".")[1] for pattern, scheme in resolved.rules if scheme == replace(groups, bits=8)}
+    assert wider == {"v_proj", "down_proj"}
+    check_recipe(resolved, backend)
 
 
 def test_float_is_the_backends_own_float() -> None:

@@ -53,7 +53,13 @@ def test_on_cpus_adapters_are_files_that_are_added_at_run_time(target: str, tiny
 
 def test_each_format_says_whether_it_has_functions_under_adapters() -> None:
     held = {key for key, form in FORMS.items() if not form.unadapted}
-    assert held == {("coreml", "mlpackage"), ("coreml", "pte"), ("coreai", "aimodel")}
+    assert held == {
+        ("coreml", "mlpackage"),
+        ("coreml", "pte"),
+        ("coreai", "aimodel"),
+        ("coreml_gpu", "mlpackage"),
+        ("coreai_gpu", "aimodel"),
+    }
     for key, form in FORMS.items():
         if key not in held:
             with pytest.raises(InputError, match="E765") as caught:

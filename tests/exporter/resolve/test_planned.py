@@ -158,9 +158,24 @@ def test_bits_of_a_quantised_checkpoint_are_planned_as_they_are_kept(tmp_path: P
     assert request.recipe.name == "as-stored"
 
 
-def test_units_that_edgec_makes_nothing_for_are_not_proposed() -> None:
-    answered = answer(Question(str(ARCHITECTURES / "qwen3-0.6b.json"), "iphone-17-pro"))
-    assert {speed.unit for phase in answered.phases for speed in phase.speeds} == {"npu", "cpu"}
+def test_the_gpu_of_an_iphone_is_proposed_with_the_command_that_makes_its_artifact() -> None:
+    model = str(ARCHITECTURES / "qwen3-0.6b.json")
+    answered = answer(Question(model, "iphone-17-pro"))
+    assert {speed.unit for phase in answered.phases for speed in phase.speeds} == {"npu", "gpu", "cpu"}
+    assert answered.phases[1].unit == "gpu"
+    lines = [command.line for command in proposed_commands(answered)]
+    assert f"edgec export {model} --target iphone-17-pro-gpu" in lines
+
+
+def test_a_unit_of_a_family_is_planned_and_its_command_says_it() -> None:
+    answered = answer(Question(str(ARCHITECTURES / "qwen3-0.6b.json"), "mac-m4", unit="gpu"))
+    assert answered.plan.target.backend == "coreml_gpu"
+    family = answer(Question(str(ARCHITECTURES / "qwen3-0.6b.json"), "iphone", unit="gpu"))
+    target = family.plan.target
+    assert (target.unit, target.backend) == ("gpu", "coreml_gpu") and target.phone.startswith("iphone")
+    assert next(proposed_commands(family)).line.endswith(f"--target {target.name}")
+    asked = answer(Question(str(ARCHITECTURES / "qwen3-0.6b.json"), "iphone-17-pro", unit="gpu"))
+    assert next(proposed_commands(asked)).line.endswith("--target iphone-17-pro --unit gpu")
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from edgec.devices.targets import all_targets, load_target
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.resolve.resolved import resolve_options
-from edgec.exporter.resolve.target_choice import in_format, in_layout
+from edgec.exporter.resolve.target_choice import in_format, in_layout, on_unit
 
 
 @pytest.mark.parametrize("format", ["pte", "mlpackage", "aimodel"])
@@ -32,6 +32,22 @@ def test_an_alias_keeps_its_name_so_that_the_model_still_chooses_the_phone() -> 
 def test_a_format_that_a_unit_lacks_is_refused() -> None:
     with pytest.raises(InputError, match="E403"):
         in_format(load_target("iphone-16-pro-cpu"), "mlpackage")
+
+
+@pytest.mark.parametrize("name", ["iphone", "iphone-16-pro", "ipad-pro-m1", "mac-m4"])
+@pytest.mark.parametrize(("format", "backend"), [(None, "coreml_gpu"), ("aimodel", "coreai_gpu")])
+def test_apples_gpus_have_formats_of_their_own(name: str, format: str | None, backend: str) -> None:
+    target = in_format(on_unit(load_target(name), "gpu"), format)
+    assert (target.name if name == "iphone" else "iphone", target.unit, target.backend) == ("iphone", "gpu", backend)
+    form = form_of(target)
+    assert form.fused_attention and form.apple_unit == "gpu" and not form.convolutions and not form.linear_width
+
+
+def test_a_unit_that_a_phone_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match="E869") as caught:
+        on_unit(load_target("mac-m4"), "npu")
+    assert caught.value.why == "it has gpu" and "--unit gpu" in caught.value.fix
+    assert on_unit(load_target("mac-m4"), None) == load_target("mac-m4")
 
 
 def test_every_target_that_can_be_exported_has_a_form() -> None:

@@ -27,7 +27,7 @@ from edgec.passes.static.separate_bias import SeparateBias
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_method import StaticMethod
-from tests.passes.static_methods import CHUNK, CONTEXT, PLAN, applied, cached, captured, methods, run, tokens
+from tests.passes.static_methods import CHUNK, CONTEXT, PLAN, applied, cached, captured, methods, reference, run, tokens
 
 aten = torch.ops.aten
 # Float32 sums in another order.
@@ -106,6 +106,22 @@ def test_a_cache_that_turns_is_refused() -> None:
 def test_states_are_padded_to_a_multiple(multiple: int, width: int) -> None:
     states = prefill(PositionTables(CONTEXT), StaticCache(multiple)).interface.states
     assert {state.shape for state in states} == {(1, 2, CONTEXT, width)}
+
+
+FUSED = aten.scaled_dot_product_attention.default
+
+
+@pytest.mark.parametrize(("name", "operators"), [("llama", 3), ("mistral", 3), ("gemma2", 0)])
+def test_attention_is_one_operator_where_that_operator_can_say_it(name: str, operators: int) -> None:
+    """Gemma 2's soft-capped scores are written out."""
+    static = methods(cached(name), [PositionTables(CONTEXT), StaticCache(1, fused=True), FiniteMask()])
+    assert float((run(static) - reference(name)).abs().max() / reference(name).abs().max()) < TOLERANCE
+    assert len(nodes_of(static["decode"].graph, FUSED)) == operators
+
+
+def test_padded_heads_are_scaled_by_their_own_width() -> None:
+    static = methods(cached("llama"), [PositionTables(CONTEXT), StaticCache(48, fused=True)])
+    assert float((run(static) - reference("llama")).abs().max() / reference("llama").abs().max()) < TOLERANCE
 
 
 def test_tokens_that_windows_never_lose_stay_visible() -> None:

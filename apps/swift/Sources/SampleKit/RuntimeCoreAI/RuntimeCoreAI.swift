@@ -8,9 +8,14 @@ final class ModelRuntime: Runtime {
     private var states: ModelStates?
 
     init(_ bundle: CheckedBundle) async throws {
-        model = try await AIModel(contentsOf: bundle.artifact)
+        model = try await AIModel(contentsOf: bundle.artifact, options: Self.options)
         for method in ModelFacts.methods { functions[method.name] = try Self.loaded(model, method) }
         states = try ModelStates(ModelFacts.methods[0].name, functions)
+    }
+
+    /// Core AI's own choice, unless the artifact has the form that a GPU likes.
+    private static var options: SpecializationOptions {
+        ModelFacts.unit == "gpu" ? SpecializationOptions(preferredComputeUnitKind: .gpu) : .default
     }
 
     func load(_ functions: [MethodFacts], isolation: isolated (any Actor)?) async throws {

@@ -1,0 +1,177 @@
+"""What each instruction of an MLX program computes, in ``mlx`` itself: the same library as on the phone, for its CPU.
+
+Every operator takes an instruction's fields by name, without those of its results, and gives the value of ``out``. They
+follow ExecuTorch's own interpreter (backends/mlx/runtime/MLXInterpreter.h), field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from edgec.backends.mlx.tools import mlx_core
+
+Function = Callable[..., Any]
+_LARGEST = (1 << 31) - 1
+# ExecuTorch's numbers of dtypes.
+DTYPES = {0: "uint8", 1: "int8", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool_", 15: "bfloat16", 28: "uint32"}
+_UNARY = ("sigmoid", "tanh", "rsqrt", "exp", "log", "sqrt", "square", "erf", "floor", "ceil", "sin", "cos")
+_UNARY_NAMES = {"abs": "Abs", "negative": "Neg", "reciprocal": "Reciprocal", "logical_not": "LogicalNot"}
+_BINARY = ("add", "multiply", "divide", "subtract", "maximum", "minimum", "power", "less", "greater", "equal")
+_BINARY_NAMES = {
+    "less_equal": "LessEqual",
+    "greater_equal": "GreaterEqual",
+    "not_equal": "NotEqual",
+    "logical_and": "LogicalAnd",
+    "logical_or": "LogicalOr",
+    "floor_divide": "FloorDivide",
+}
+_INTEGERS: Mapping[str, Callable[[int, int], int]] = {
+    "AddIntNode": lambda a, b: a + b,
+    "SubtractIntNode": lambda a, b: a - b,
+    "MultiplyIntNode": lambda a, b: a * b,
+    "FloorDivideIntNode": lambda a, b: a // b,
+    "ModIntNode": lambda a, b: a % b,
+}
+
+
+@cache
+def functions() -> Mapping[str, Function]:
+    """The operators by the schema's names.
+
+    Raises:
+        ToolError: E871, ``mlx`` is not installed.
+    """
+    mx = mlx_core()
+    unary = {**{name.capitalize(): name for name in _UNARY}, **{node: name for name, node in _UNARY_NAMES.items()}}
+    binary = {**{name.capitalize(): name for name in _BINARY}, **{node: name for name, node in _BINARY_NAMES.items()}}
+    return {
+        **{f"{node}Node": _one(getattr(mx, name)) for node, name in unary.items()},
+        **{f"{node}Node": _two(getattr(mx, name)) for node, name in binary.items()},
+        **_INTEGERS,
+        **_shapes(mx),
+        **_layers(mx),
+    }
+
+
+def _one(function: Function) -> Function:
+    return lambda x: function(x)
+
+
+def _two(function: Function) -> Function:
+    return lambda a, b: function(a, b)
+
+
+def _shapes(mx: Any) -> Mapping[str, Function]:
+    return {
+        "IdCopyNode": lambda x: x,
+        "ContiguousNode": lambda x: mx.contiguous(x),
+        "ItemIntNode": lambda x: int(x.item()),
+        "SymSizeNode": lambda a, dim: a.shape[dim],
+        "ExpandDimsNode": lambda x, axis: mx.expand_dims(x, axis),
+        "SqueezeNode": lambda x, dims: mx.squeeze(x, [d for d in dims if x.shape[d] == 1] if dims else None),
+        "ReshapeNode": lambda x, shape: mx.reshape(x, shape),
+        "TransposeNode": lambda x, perm: mx.transpose(x, perm),
+        "BroadcastToNode": _broadcast,
+        "TileNode": lambda x, reps: mx.tile(x, reps),
+        "ConcatenateNode": lambda tensors, axis: mx.concatenate(tensors, axis),
+        "TakeNode": lambda x, index, axis: mx.take(x, index, axis),
+        "SliceNode": lambda x, axis, start, stop, step: x[_along(x, axis, start, stop, step)],
+        "SliceUpdateNode": _slice_update,
+        "WhereNode": lambda condition, x, y: mx.where(condition, x, y),
+        "AsTypeNode": lambda x, scalar_type: x.astype(dtype(scalar_type)),
+        "FullNode": lambda shape, v, scalar_type: mx.full(shape, v, dtype(scalar_type)),
+        "ARangeNode": lambda start, stop, step, scalar_type: mx.arange(
+            start, stop, step, None if scalar_type is None else dtype(scalar_type)
+        ),
+    }
+
+
+def _layers(mx: Any) -> Mapping[str, Function]:
+    return {
+        "RMSNormNode": lambda x, weight, eps: mx.fast.rms_norm(x, weight, eps),
+        "LayerNormNode": lambda x, weight, bias, eps: mx.fast.layer_norm(x, weight, bias, eps),
+        "RopeNode": _rope,
+        "SdpaNode": _attention,
+        "AddmmNode": _addmm,
+        "QuantizedMatmulNode": _quantized_matmul,
+        "DequantizeNode": _dequantize,
+        "SiluNode": lambda x: x * mx.sigmoid(x),
+        "GeluNode": _gelu,
+        "SoftmaxNode": lambda x, axis, precise: mx.softmax(x, axis, precise=precise),
+        "MeanNode": lambda x, axes, keepdims: mx.mean(x, axes or None, keepdims),
+        "SumNode": lambda x, axes, keepdims: mx.sum(x, axes or None, keepdims),
+    }
+
+
+def dtype(scalar_type: int) -> Any:
+    """MLX's dtype of an ExecuTorch number."""
+    return getattr(mlx_core(), DTYPES[scalar_type])
+
+
+def _broadcast(x: Any, shape: Sequence[int]) -> Any:
+    """As ``expand`` of torch: -1 keeps a size; sizes are counted from the right."""
+    own = [1] * (len(shape) - x.ndim) + list(x.shape)
+    return mlx_core().broadcast_to(x, [have if size == -1 else size for size, have in zip(shape, own, strict=True)])
+
+
+def _along(x: Any, axis: int, start: int, stop: int, step: int) -> tuple[slice, ...]:
+    whole = [slice(None)] * x.ndim
+    # The delegate's own interpreter narrows them, too: an end that is left out is 2^63 - 1.
+    begin, end = (max(-_LARGEST - 1, min(each, _LARGEST)) for each in (start, stop))
+    whole[axis] = slice(begin, end, step)
+    return tuple(whole)
+
+
+def _slice_update(dst: Any, update: Any, axis: int, start: int, stop: int, step: int) -> Any:
+    if stop > dst.shape[axis]:
+        raise ValueError(f"{update.shape[axis]} rows from {start} on do not fit into {dst.shape[axis]}")
+    changed = mlx_core().array(dst)
+    changed[_along(dst, axis, start, stop, step)] = update
+    return changed
+
+
+def _rope(x: Any, offset: Any, dims: int, traditional: bool, base: float, scale: float, freqs: Any) -> Any:
+    own = None if freqs is not None else base
+    return mlx_core().fast.rope(x, dims, traditional=traditional, base=own, scale=scale, offset=offset, freqs=freqs)
+
+
+def _attention(q: Any, k: Any, v: Any, scale: float, mask: Any, causal: bool) -> Any:
+    mx = mlx_core()
+    if mask is not None and mask.dtype not in (mx.bool_, q.dtype):
+        mask = mask.astype(q.dtype)
+    return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask="causal" if causal else mask)
+
+
+def _addmm(mat1: Any, mat2: Any, bias: Any, alpha: float, beta: float) -> Any:
+    mx = mlx_core()
+    return mx.matmul(mat1, mat2) if bias is None else mx.addmm(bias, mat1, mat2, alpha=alpha, beta=beta)
+
+
+def _quantized_matmul(
+    x: Any, w: Any, scales: Any, biases: Any, transpose: bool, group_size: int, bits: int, mode: str
+) -> Any:
+    """A row by MLX's own kernel; many by its dequantised matrix in float32, since that kernel takes minutes here."""
+    mx, grid = mlx_core(), (group_size, bits, mode)
+    if x.size == x.shape[-1]:
+        return mx.quantized_matmul(x, w, scales, biases, transpose, *grid)
+    wide = [None if each is None else each.astype(mx.float32) for each in (scales, biases)]
+    matrix = mx.dequantize(w, *wide, *grid)
+    return (x.astype(mx.float32) @ (matrix.T if transpose else matrix)).astype(x.dtype)
+
+
+def _dequantize(
+    w: Any, scales: Any, biases: Any, group_size: int, bits: int, mode: str, global_scale: Any, dtype: int | None
+) -> Any:
+    if global_scale is not None:
+        raise ValueError("a global scale")
+    made = mlx_core().dequantize(w, scales, biases, group_size, bits, mode)
+    return made if dtype is None else made.astype(getattr(mlx_core(), DTYPES[dtype]))
+
+
+def _gelu(x: Any, approximate: str) -> Any:
+    mx = mlx_core()
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + mx.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1.0 + mx.erf(x * 0.7071067812))
