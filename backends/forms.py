@@ -43,6 +43,7 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
+        growing: one method of varying length, whose caller hands over all earlier keys and values.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
     """
 
@@ -75,12 +76,14 @@ class Form:
     unrolls: bool = False
     slopes: bool = False
     written: bool = False
+    growing: bool = False
     encoders: bool = False
 
     @property
     def route(self) -> str:
-        """Which stages a decoder goes through: those in fixed point, those of a written file, or the usual ones."""
-        return "calibrated" if self.calibrated else "written" if self.written else ""
+        """Which stages a decoder goes through where not the usual ones: by what sets its form apart."""
+        ways = {"calibrated": self.calibrated, "written": self.written, "growing": self.growing}
+        return next((way for way, taken in ways.items() if taken), "")
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -161,6 +164,16 @@ FORMS: Mapping[tuple[str, str], Form] = {
         state_multiple=1,
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
         encoders=True,
+        plain_weights=True,
+    ),
+    ("genai", "onnx"): _caller_form(
+        *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.genai.model", ("ONNXRuntimeGenAI",)),
+        ("onnx", "onnxscript", "onnxruntime"),
+        logits_width=1 << 31,
+        state_multiple=1,
+        growing=True,
+        unheld="its layout has places for keys and values alone",
+        unadapted="onnxruntime-genai reads adapters from files of its own kind",
         plain_weights=True,
     ),
     ("gguf", "gguf"): _caller_form(
