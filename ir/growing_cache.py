@@ -81,8 +81,8 @@ def grouped_attention(
     """ONNX Runtime's GroupQueryAttention over a cache without padding.
 
     ``q`` [1, S, H * D], ``k`` and ``v`` [1, S, G * D], the past [1, G, P, D]; ``lengths`` int32 [1] is P + S - 1,
-    ``total`` int32 [] is P + S; ``sink_logits`` [H]; of ``window`` tokens a token sees itself and those before, of 0 all.
-    Returns the result [1, S, H * D], then all keys and values [1, G, P + S, D].
+    ``total`` int32 [] is P + S; ``sink_logits`` [H]; a token sees ``window`` tokens, itself
+    included, or with 0 all. Returns the result [1, S, H * D], then all keys and values [1, G, P + S, D].
     """
     keys = torch.cat([past_key, _split(k, groups)], 2)
     values = torch.cat([past_value, _split(v, groups)], 2)

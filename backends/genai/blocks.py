@@ -24,13 +24,13 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.backends.onnx.onnx_form import quantized_parts
+from edgec.backends.onnx.onnx_form import constant, quantized_parts
 from edgec.ir.attributes import attribute
 from edgec.ir.operators import NAMESPACE
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE, rounded_input
 from edgec.passes.contract import nodes_of
-from edgec.passes.graph.emit import Emitter, shared_constant
+from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 _BITS, _BLOCKS = (4, 8), (16, 32, 64, 128, 256)
@@ -122,7 +122,7 @@ def _linear(graph: GraphModule, emit: Emitter, node: Node) -> Node | None:
     given: Any = node.args
     x, weight, *bias = given
     source = rounded_input(x)
-    held = _held(graph, emit, weight, _ROUNDED_BLOCK if source else 0)
+    held = _held(graph, weight, _ROUNDED_BLOCK if source else 0)
     if held is None:
         return None
     packed, scales, bits = held
@@ -133,11 +133,11 @@ def _linear(graph: GraphModule, emit: Emitter, node: Node) -> Node | None:
 
 def _embedding(graph: GraphModule, emit: Emitter, node: Node) -> Node | None:
     given: Any = node.args
-    held = _held(graph, emit, given[0], 0)
+    held = _held(graph, given[0], 0)
     return None if held is None else emit(BLOCK_ROWS, held[0], held[1], given[1], held[2])
 
 
-def _held(graph: GraphModule, emit: Emitter, weight: Node, block: int) -> tuple[Node, Node, int] | None:
+def _held(graph: GraphModule, weight: Node, block: int) -> tuple[Node, Node, int] | None:
     """The packed matrix, its scales and its bits; None where it is no rounded matrix that the operators hold.
 
     ``block``: values of a row that are to share a scale; 0: as many as do.
@@ -151,16 +151,9 @@ def _held(graph: GraphModule, emit: Emitter, weight: Node, block: int) -> tuple[
     block = block or own
     if bits not in _BITS or block not in _BLOCKS or own % block:
         return None
-    place = nodes_of_input(graph)
-    packed = shared_constant(graph, emit, f"{integers.target}_blocks", pack(codes, bits, block), place)
-    spread = rows.repeat_interleave(own // block, 1).contiguous()
-    return packed, shared_constant(graph, emit, f"{scale.target}_blocks", spread, place), bits
-
-
-def nodes_of_input(graph: GraphModule) -> Node:
-    """The first input, whose fake value is of the graph's mode."""
-    result: Node = next(node for node in graph.graph.nodes if node.op == "placeholder")
-    return result
+    packed = constant(graph, integers, f"{integers.target}_blocks", pack(codes, bits, block))
+    spread = rows.repeat_interleave(own // block, 1)
+    return packed, constant(graph, scale, f"{scale.target}_blocks", spread), bits
 
 
 _REWRITES: dict[Any, Callable[[GraphModule, Emitter, Node], Node | None]] = {

@@ -1,6 +1,6 @@
 """genai_config.json: what onnxruntime-genai must know of a bundle in its layout, so that the bundle's folder opens.
 
-The names of inputs and outputs are its defaults and stand there for readers; the tokenizer's files stay in their folder.
+The names of inputs and outputs are its defaults and stand there for readers; the tokenizer's files stay in place.
 """
 
 from __future__ import annotations

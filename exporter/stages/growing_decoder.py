@@ -14,14 +14,17 @@ from torch import Tensor
 
 from edgec.backends.forms import Form
 from edgec.backends.genai.model import CHUNK, MODEL
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.execution_noise import noise_note
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.progress import Progress
+from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.capturing import capture_request, stream_weights
 from edgec.exporter.stages.decoder import rewrite_decoder
 from edgec.exporter.stages.pass_orders import static_decoder_passes
-from edgec.exporter.stages.rewriting import with_floats
-from edgec.exporter.stages.static_decoder import StaticDecoderStages, refuse_unfixed
+from edgec.exporter.stages.rewriting import Rewritten, with_floats
+from edgec.exporter.stages.static_decoder import StaticDecoderStages, lowering_budget, refuse_unfixed
 from edgec.exporter.stages.static_lowering import lower_methods
 from edgec.ir.growing_cache import PAST, GrowingMethods
 from edgec.ir.program import Program
@@ -47,9 +50,17 @@ class GrowingDecoderStages(StaticDecoderStages):
         done = rewrite_decoder(self.request, self.passes(), progress, check=check)
         self.methods = {MODEL: self._with_growing_cache(done.program)}
         after = Stage(STAGE, self._executed(self.methods[MODEL]))
-        rung = lowering_rung(done.final, after)
+        rung = self._same(done, after)
         ladder.gate([rung])
         replace(done, rungs=(*done.rungs, rung), final=after).save(folder)
+
+    def _same(self, done: Rewritten, after: Stage) -> Rung:
+        """The graph with growing caches against the one before; sums in another order may round inputs elsewhere."""
+        if not rounds_weights(self.request.recipe):
+            return lowering_rung(done.final, after)
+        untrained = not self.request.source.trained
+        budget = lowering_budget(self.request.recipe, half=False, untrained=untrained, noise=done.noise)
+        return lowering_rung(done.final, after, budget, rounded=True, note=noise_note(done.noise))
 
     def _with_growing_cache(self, program: Program) -> Program:
         return run_pass(program, GrowingCache(self.request.limits.context))

@@ -151,7 +151,7 @@ class _Asked:
             "it sees chunks of positions": self.window < 0,
             "its window keeps the first tokens": bool(self.sink and self.window),
             "its scores have a bias": self.biased,
-            "some of its tokens see later ones": self.ahead,
+            "some tokens see later ones, or ask for nothing": self.ahead,
         }
         return "; ".join(text for text, bad in checks.items() if bad)
 
