@@ -152,10 +152,15 @@ def _embedding(graph: GraphModule, emit: Emitter, node: Node) -> Node:
     held = attribute(graph, str(scale.target)).float()
     rows = emit(aten.to.dtype, _looked_up(graph, emit, integers, ids), torch.float32)
     scales = emit(aten.embedding.default, constant(graph, scale, f"{scale.target}_rows", held), ids)
-    shape, groups = [int(size) for size in rows.meta["val"].shape], held.shape[1]
-    blocks = emit(aten.reshape.default, rows, [*shape[:-1], groups, shape[-1] // groups])
+    places, width, groups = _sizes(emit, ids), int(rows.meta["val"].shape[-1]), held.shape[1]
+    blocks = emit(aten.reshape.default, rows, [*places, groups, width // groups])
     product = emit(aten.mul.Tensor, blocks, emit(aten.unsqueeze.default, scales, -1))
-    return emit(aten.reshape.default, product, shape)
+    return emit(aten.reshape.default, product, [*places, width])
+
+
+def _sizes(emit: Emitter, value: Node) -> list[int | Node]:
+    """A value's shape, where sizes that vary are nodes."""
+    return [emit.size(value, place) for place in range(value.meta["val"].dim())]
 
 
 def _looked_up(graph: GraphModule, emit: Emitter, table: Node, ids: Node) -> Node:
@@ -165,7 +170,7 @@ def _looked_up(graph: GraphModule, emit: Emitter, table: Node, ids: Node) -> Nod
     value = attribute(graph, str(table.target))
     held = constant(graph, table, f"{table.target}_onnx", value.t())
     columns = emit(aten.index_select.default, held, 1, emit(aten.reshape.default, ids, [-1]))
-    return emit(aten.reshape.default, emit(aten.t.default, columns), [*ids.meta["val"].shape, value.shape[1]])
+    return emit(aten.reshape.default, emit(aten.t.default, columns), [*_sizes(emit, ids), value.shape[1]])
 
 
 def _index(graph: GraphModule, emit: Emitter, node: Node) -> Node:

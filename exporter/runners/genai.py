@@ -1,11 +1,12 @@
-"""A decoder's artifact in onnxruntime-genai: a rung of the parity ladder.
+"""A decoder's artifact in onnxruntime-genai: rungs of the parity ladder.
 
-    text -> edgec's tokenizer -> ids -> edgec over ONNX Runtime  -> the likeliest tokens -+
-                                 ids -> onnxruntime-genai        -> tokens ---------------+-> the same
-         -> its own tokenizer -> ids, told where they differ
+    prompt ids -> edgec over ONNX Runtime         -> the likeliest tokens -+
+               -> onnxruntime-genai               -> tokens ---------------+-> the same
+    texts, conversations -> transformers          -> ids, text ------------+
+                         -> its own tokenizer     -> ids, text ------------+-> the same, or told
 
 What genai_config.json says wrong ends an export, and so do other tokens. That its tokenizer reads a text otherwise is
-told and ends nothing: an app may give it ids.
+told and ends nothing: an app may give it ids, and prompts that are rendered already.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from edgec.bundle.encoding import token_ids
 from edgec.bundle.findings import Rung
+from edgec.bundle.golden_texts import TEXTS, ChatVector, chat_vectors
 from edgec.errors import ToolError
 from edgec.exporter.assemble.genai import genai_files
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
@@ -24,45 +27,65 @@ from edgec.exporter.runners.words import token_agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.compiled import Facts
 from edgec.runtime_py.runners import genai
-from edgec.runtime_py.runners.genai import NAME, GenaiAnswer, genai_version, is_installed, written_by_genai
+from edgec.runtime_py.runners.genai import (
+    NAME,
+    GenaiAnswer,
+    GenaiQuestion,
+    asked_genai,
+    genai_version,
+    is_installed,
+)
+
+TOKENIZER_STAGE = f"{NAME}'s tokenizer"
 
 
-def genai_rung(artifact: Path, facts: Facts, request: ExportRequest, epsilon: float) -> Rung | None:
+def genai_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: float) -> list[Rung]:
     """Let onnxruntime-genai continue two texts, and compare with what edgec writes by the same artifact.
 
     Args:
         artifact: the folder with the model; it passed the other rungs.
         facts: of it.
-        request: what is exported.
+        request: what is exported; a model without a tokenizer continues the probe.
         epsilon: how far two logits of right executions may differ.
 
     Returns:
-        None where it is turned off; a model without a tokenizer continues the probe.
+        none where it is turned off.
     """
     if not genai.AUTOMATIC:
-        return None
+        return []
     if not is_installed():
-        return told(NAME, f'not run: {NAME} is not installed (pip install "edgec[genai]")', gated=False)
-    prompts = _prompts(request)
+        return [told(NAME, f'not run: {NAME} is not installed (pip install "edgec[genai]")', gated=False)]
+    prompts, texts = _prompts(request), _texts(request)
+    chats = [each for each in chat_vectors(request.tokenizer) if not each.dated] if texts else []
+    question = GenaiQuestion(
+        [each.text for each in texts], [each.messages for each in chats], [each.ids for each in prompts], TOKENS
+    )
     with TemporaryDirectory() as folder:
         _lay_out(Path(folder), artifact, facts, request)
         try:
-            texts = [prompt.text for prompt in prompts]
-            said = written_by_genai(Path(folder), texts, [prompt.ids for prompt in prompts], TOKENS)
+            said = asked_genai(Path(folder), question)
         except ToolError as error:
-            return told(NAME, error.why, gated=True)
+            return [told(NAME, error.why, gated=True)]
     if wrong := said.failed or _wrong_facts(said, request):
-        return told(NAME, wrong, gated=True)
+        return [told(NAME, wrong, gated=True)]
     step, ends = step_of(artifact, request.form), ends_of(request)
     own = [greedy_text(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
     found = [token_agreement(text, other, epsilon) for text, other in zip(own, said.texts, strict=True)]
-    return agreed(NAME, f"{NAME} {genai_version()}", _read_otherwise(said, prompts), found, epsilon)
+    written = agreed(NAME, f"{NAME} {genai_version()}", "", found, epsilon)
+    return [written, *([_read(said, texts, chats)] if texts else [])]
+
+
+def _texts(request: ExportRequest) -> list[RunnerText]:
+    """The golden texts, as edgec's tokenizer reads them."""
+    tokenizer = request.tokenizer
+    return [] if tokenizer is None else [RunnerText(text, tuple(token_ids(tokenizer, text))) for _, text in TEXTS]
 
 
 def _prompts(request: ExportRequest) -> list[RunnerText]:
     if request.tokenizer is not None:
         return runner_texts(request)
-    return [RunnerText("", tuple(request.probe.tokens[: max(1, request.limits.context - TOKENS)][:TOKENS]))]
+    room = max(1, request.limits.context - TOKENS)
+    return [RunnerText("", tuple(request.probe.tokens[: min(TOKENS, room)]))]
 
 
 def _lay_out(folder: Path, artifact: Path, facts: Facts, request: ExportRequest) -> None:
@@ -86,9 +109,12 @@ def _wrong_facts(said: GenaiAnswer, request: ExportRequest) -> str:
     return "; ".join(f"{name} is {given[name]}, not {value}" for name, value in wanted.items() if given[name] != value)
 
 
-def _read_otherwise(said: GenaiAnswer, prompts: Sequence[RunnerText]) -> str:
-    """What its tokenizer makes of the texts, where that is not what edgec's does, in words."""
+def _read(said: GenaiAnswer, texts: Sequence[RunnerText], chats: Sequence[ChatVector]) -> Rung:
+    """Whether its tokenizer reads texts, and renders conversations, as transformers does."""
     if said.unreadable:
-        return f"; its tokenizer was not read: {said.unreadable}"
-    other = [len(ids) for ids, prompt in zip(said.ids, prompts, strict=True) if tuple(ids) != prompt.ids]
-    return f"; its tokenizer reads {len(other)} of them otherwise" if other else " and its tokenizer's ids"
+        return told(TOKENIZER_STAGE, f"not read: {said.unreadable}", gated=False)
+    pairs = [tuple(ids) == text.ids for ids, text in zip(said.ids, texts, strict=True)]
+    same = [text == chat.rendered for text, chat in zip(said.chats, chats, strict=True)]
+    note = f"{sum(pairs)} of {len(pairs)} texts give the same ids"
+    note += f", {sum(same)} of {len(same)} conversations the same text" if same else ""
+    return told(TOKENIZER_STAGE, note, gated=False, passed=all((*pairs, *same)), positions=len(pairs))

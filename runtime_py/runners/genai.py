@@ -6,8 +6,8 @@ tokenizer's files with code of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,7 @@ class GenaiAnswer:
         eos: those that end a text.
         longest: the most tokens of a text.
         ids: those that its tokenizer makes of each text; none where it cannot read the tokenizer.
+        chats: each conversation as its reader of chat templates renders it; empty where that refuses.
         unreadable: why it cannot read the tokenizer; empty where it can.
         texts: the tokens that it writes after each prompt; none where it failed.
         failed: its own words where it failed to write.
@@ -42,6 +43,7 @@ class GenaiAnswer:
     eos: Sequence[int]
     longest: int
     ids: Sequence[Sequence[int]]
+    chats: Sequence[str]
     unreadable: str
     texts: Sequence[Sequence[int]]
     failed: str
@@ -60,23 +62,33 @@ def genai_version() -> str:
         return "not installed"
 
 
-def written_by_genai(folder: Path, texts: Sequence[str], prompts: Sequence[Sequence[int]], tokens: int) -> GenaiAnswer:
-    """What it makes of texts, and what it writes after prompts, the likeliest token each time.
+@dataclass(frozen=True)
+class GenaiQuestion:
+    """What it is asked.
 
-    Args:
-        folder: with genai_config.json.
+    Attributes:
         texts: for its tokenizer.
-        prompts: token ids.
+        chats: conversations for its reader of chat templates, each a list of messages.
+        prompts: token ids that it continues, the likeliest token each time.
         tokens: the most that it writes after each.
+    """
+
+    texts: Sequence[str]
+    chats: Sequence[Sequence[Mapping[str, str]]]
+    prompts: Sequence[Sequence[int]]
+    tokens: int
+
+
+def asked_genai(folder: Path, question: GenaiQuestion) -> GenaiAnswer:
+    """Let it open a folder with genai_config.json, and answer.
 
     Raises:
         ToolError: E856, it is not installed, or could not open the folder.
     """
     if not is_installed():
         raise _failed(folder, f"{NAME} is not installed", 'pip install "edgec[genai]"')
-    job = {"folder": str(folder.resolve()), "texts": list(texts), "prompts": list(map(list, prompts)), "tokens": tokens}
     try:
-        return GenaiAnswer(**runner_answer(_WORKER, job))
+        return GenaiAnswer(**runner_answer(_WORKER, {"folder": str(folder.resolve()), **asdict(question)}))
     except RunnerFailed as error:
         raise _failed(folder, str(error), "check the versions of onnxruntime and onnxruntime-genai") from error
 

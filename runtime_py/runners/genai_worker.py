@@ -26,12 +26,14 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     runtime.disable_telemetry_events()
     model = runtime.Model(job["folder"])
     longest = int(_params(runtime, model).get_search_options()["max_length"])
-    answer: dict[str, Any] = {"longest": longest, "bos": None, "pad": None, "eos": [], "ids": [], "unreadable": ""}
+    answer: dict[str, Any] = {"longest": longest, "bos": None, "pad": None, "eos": [], "ids": []}
+    answer |= {"chats": [], "unreadable": ""}
     try:
         tokenizer = runtime.Tokenizer(model)
         answer |= {"bos": tokenizer.bos_token_id, "pad": tokenizer.pad_token_id}
         answer |= {"eos": [int(each) for each in tokenizer.eos_token_ids]}
         answer["ids"] = [[int(each) for each in tokenizer.encode(text)] for text in job["texts"]]
+        answer["chats"] = [_rendered(tokenizer, messages) for messages in job["chats"]]
     except Exception as error:  # its exceptions have no common class
         answer["unreadable"] = str(error)
     texts, failed = [], ""
@@ -40,6 +42,14 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # as above
         failed = str(error)
     return {**answer, "texts": texts, "failed": failed}
+
+
+def _rendered(tokenizer: Any, messages: Sequence[Any]) -> str:
+    """A conversation as its own reader of chat templates renders it; empty where that refuses."""
+    try:
+        return str(tokenizer.apply_chat_template(json.dumps(messages), add_generation_prompt=True))
+    except Exception:  # as above
+        return ""
 
 
 def _params(runtime: Any, model: Any) -> Any:
