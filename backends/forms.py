@@ -44,6 +44,7 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
+        growing: one method of varying length, whose caller hands over all earlier keys and values.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
         described: its files say author, licence and the like (``backends/coreml/metadata.py``).
         stateful: by whose names a decoder has one method of any length (``ir/stateful_call.py``); empty: none has.
@@ -78,15 +79,21 @@ class Form:
     unrolls: bool = False
     slopes: bool = False
     written: bool = False
+    growing: bool = False
     encoders: bool = False
     described: bool = False
     stateful: str = ""
 
     @property
     def route(self) -> str:
-        """Which stages a decoder goes through: those in fixed point, of a written file, of one method, or the usual."""
-        ways = {"calibrated": self.calibrated, "written": self.written, "stateful": bool(self.stateful)}
-        return next((way for way, goes in ways.items() if goes), "")
+        """Which stages a decoder goes through where not the usual ones: by what sets its form apart."""
+        ways = {
+            "calibrated": self.calibrated,
+            "written": self.written,
+            "growing": self.growing,
+            "stateful": bool(self.stateful),
+        }
+        return next((way for way, taken in ways.items() if taken), "")
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -168,6 +175,16 @@ FORMS: Mapping[tuple[str, str], Form] = {
         state_multiple=1,
         unadapted="its apps open prefill.onnx and decode.onnx, and no others",
         encoders=True,
+        plain_weights=True,
+    ),
+    ("genai", "onnx"): _caller_form(
+        *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.genai.model", ("ONNXRuntimeGenAI",)),
+        ("onnx", "onnxscript", "onnxruntime"),
+        logits_width=1 << 31,
+        state_multiple=1,
+        growing=True,
+        unheld="its layout has places for keys and values alone",
+        unadapted="onnxruntime-genai reads adapters from files of its own kind",
         plain_weights=True,
     ),
     ("gguf", "gguf"): _caller_form(

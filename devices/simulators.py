@@ -16,6 +16,7 @@ SIMULATORS: Mapping[str, str] = {
     "CoreML": _COREML,
     "CoreAI": _COREAI,
     "ONNXRuntime": _ONNX,
+    "ONNXRuntimeGenAI": _ONNX,
     "QNNExecutionProvider": _HEXAGON,
 }
 

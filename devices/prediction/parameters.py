@@ -64,6 +64,7 @@ STATE_FORMS: Mapping[str, StateForm] = {
     "coreml": StateForm(2, 32),
     "coreai": StateForm(2, 32),
     "onnx": StateForm(),
+    "genai": StateForm(),
 }
 """By backend; the others hold no recurrences."""
 

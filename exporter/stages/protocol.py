@@ -47,6 +47,7 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("decoder", True, ""): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
     ("decoder", True, "stateful"): (f"{_HERE}.stateful_decoder", "StatefulDecoderStages"),
     ("decoder", True, "written"): (f"{_HERE}.gguf_file", "GgufStages"),
+    ("decoder", True, "growing"): (f"{_HERE}.growing_decoder", "GrowingDecoderStages"),
     ("decoder", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
     ("encoder-decoder", False, ""): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
     ("encoder-decoder", True, ""): (f"{_HERE}.static_encoder_decoder", "StaticEncoderDecoderStages"),
@@ -57,7 +58,7 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("module", True, ""): (f"{_HERE}.static_module", "StaticModuleStages"),
     ("module", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
-_BACKENDS = ("coreai", "coreml", "cpu", "gguf", "onnx", "qnn", "vulkan")
+_BACKENDS = ("coreai", "coreml", "cpu", "genai", "gguf", "onnx", "qnn", "vulkan")
 LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
 """Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""
 

@@ -6,24 +6,19 @@ tokenizer of its own, calls the method ``forward``, and takes the likeliest toke
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from edgec.errors import InputError, ToolError
-from edgec.installation import child_environment
+from edgec.runtime_py.runners.process import RunnerFailed, runner_answer
 
 NAME: Final = "ExecuTorch's TextLLMRunner"
 AUTOMATIC = True
 """Whether an export lets the runner write."""
 _WORKER: Final = "edgec.runtime_py.runners.text_llm_worker"
-_LIMIT_S: Final = 3600
 
 
 @dataclass(frozen=True)
@@ -78,21 +73,18 @@ class TextLLM:
             ToolError: E848, it could not run the artifact.
             InputError: E849, it cannot read the tokenizer.
         """
-        with TemporaryDirectory() as folder:
-            answer = Path(folder) / "answer.json"
-            job = {
-                "artifact": str(self.artifact.resolve()),
-                "tokenizer": str(self.tokenizer.resolve()),
-                "operators": list(self.operators),
-                "begins": self.begins,
-                "texts": list(texts),
-                "tokens": tokens,
-                "answer": str(answer),
-            }
-            done = _run(json.dumps(job))
-            if done.returncode != 0 or not answer.exists():
-                raise _failed(self.artifact, done)
-            said = json.loads(answer.read_text())
+        job = {
+            "artifact": str(self.artifact.resolve()),
+            "tokenizer": str(self.tokenizer.resolve()),
+            "operators": list(self.operators),
+            "begins": self.begins,
+            "texts": list(texts),
+            "tokens": tokens,
+        }
+        try:
+            said = runner_answer(_WORKER, job)
+        except RunnerFailed as error:
+            raise _failed(self.artifact, str(error)) from error
         if said["unreadable"]:
             raise _unreadable(said["unreadable"])
         return RunnerAnswer(said["constants"], [Continuation(**each) for each in said["texts"]], said["failed"])
@@ -101,19 +93,6 @@ class TextLLM:
 def runner_version() -> str:
     """The version of ExecuTorch that the runner is part of."""
     return version("executorch")
-
-
-def _run(job: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", _WORKER],
-        input=job,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        timeout=_LIMIT_S,
-        env=child_environment(),
-    )
 
 
 def _unreadable(why: str) -> InputError:
@@ -126,13 +105,11 @@ def _unreadable(why: str) -> InputError:
     )
 
 
-def _failed(artifact: Path, done: subprocess.CompletedProcess[str]) -> ToolError:
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    ended = "was ended by a signal" if done.returncode < 0 else f"ended with status {done.returncode}"
+def _failed(artifact: Path, why: str) -> ToolError:
     return ToolError(
         f"{NAME} did not run this artifact.",
         where=str(artifact),
-        why=f"the process {ended}: " + " | ".join(said[-3:]),
+        why=why,
         fix="check this installation with 'edgec doctor'; apps with edgec's own runtime are not affected",
         code="E848",
     )
