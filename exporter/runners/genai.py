@@ -37,6 +37,8 @@ from edgec.runtime_py.runners.genai import (
 )
 
 TOKENIZER_STAGE = f"{NAME}'s tokenizer"
+_MOST_ENDS = 8
+"""Ends of texts that are tried, each in a call of the model."""
 
 
 def genai_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: float) -> list[Rung]:
@@ -58,7 +60,12 @@ def genai_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: f
     prompts, texts = _prompts(request), _texts(request)
     chats = [each for each in chat_vectors(request.tokenizer) if not each.dated] if texts else []
     question = GenaiQuestion(
-        [each.text for each in texts], [each.messages for each in chats], [each.ids for each in prompts], TOKENS
+        texts=[each.text for each in texts],
+        chats=[each.messages for each in chats],
+        prompts=[each.ids for each in prompts],
+        tokens=TOKENS,
+        ends=[*ends_of(request)[:_MOST_ENDS]],
+        size=int(facts.methods[0].outputs[0].shape[-1]),
     )
     with TemporaryDirectory() as folder:
         _lay_out(Path(folder), artifact, facts, request)
@@ -100,11 +107,10 @@ def _lay_out(folder: Path, artifact: Path, facts: Facts, request: ExportRequest)
 
 def _wrong_facts(said: GenaiAnswer, request: ExportRequest) -> str:
     """What it says of the model that is not so, in words; empty where all is."""
-    wanted: dict[str, object] = {"longest": request.limits.context}
-    if not said.unreadable:
-        wanted["eos"] = list(ends_of(request))
-        begins = getattr(request.tokenizer, "bos_token_id", None)
-        wanted |= {} if begins is None else {"bos": begins}
+    ends = ends_of(request)[:_MOST_ENDS]
+    wanted: dict[str, object] = {"longest": request.limits.context, "ending": [True] * len(ends)}
+    begins = getattr(request.tokenizer, "bos_token_id", None)
+    wanted |= {} if begins is None or said.unreadable else {"bos": begins}
     given = {name: getattr(said, name) for name in wanted}
     return "; ".join(f"{name} is {given[name]}, not {value}" for name, value in wanted.items() if given[name] != value)
 

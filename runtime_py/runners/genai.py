@@ -28,8 +28,8 @@ class GenaiAnswer:
     """What it says of a folder.
 
     Attributes:
-        bos, pad: the ids that begin a text and fill it up; None where there is no tokenizer.
-        eos: those that end a text.
+        bos: the id that begins a text; None where there is no tokenizer.
+        ending: whether each token that it was asked about ends a text.
         longest: the most tokens of a text.
         ids: those that its tokenizer makes of each text; none where it cannot read the tokenizer.
         chats: each conversation as its reader of chat templates renders it; empty where that refuses.
@@ -39,8 +39,7 @@ class GenaiAnswer:
     """
 
     bos: int | None
-    pad: int | None
-    eos: Sequence[int]
+    ending: Sequence[bool]
     longest: int
     ids: Sequence[Sequence[int]]
     chats: Sequence[str]
@@ -71,12 +70,16 @@ class GenaiQuestion:
         chats: conversations for its reader of chat templates, each a list of messages.
         prompts: token ids that it continues, the likeliest token each time.
         tokens: the most that it writes after each.
+        ends: tokens of which it says whether they end a text.
+        size: of the vocabulary.
     """
 
     texts: Sequence[str]
     chats: Sequence[Sequence[Mapping[str, str]]]
     prompts: Sequence[Sequence[int]]
     tokens: int
+    ends: Sequence[int]
+    size: int
 
 
 def asked_genai(folder: Path, question: GenaiQuestion) -> GenaiAnswer:

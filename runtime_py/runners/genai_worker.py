@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 def main() -> int:
     """Do the job."""
@@ -26,22 +28,23 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     runtime.disable_telemetry_events()
     model = runtime.Model(job["folder"])
     longest = int(_params(runtime, model).get_search_options()["max_length"])
-    answer: dict[str, Any] = {"longest": longest, "bos": None, "pad": None, "eos": [], "ids": []}
-    answer |= {"chats": [], "unreadable": ""}
+    answer: dict[str, Any] = {"longest": longest, "bos": None, "ids": [], "chats": [], "unreadable": ""}
     try:
         tokenizer = runtime.Tokenizer(model)
-        answer |= {"bos": tokenizer.bos_token_id, "pad": tokenizer.pad_token_id}
-        answer |= {"eos": [int(each) for each in tokenizer.eos_token_ids]}
+        # Without it, what begins a text is left to the app.
+        tokenizer.update_options(add_special_tokens="true")
+        answer["bos"] = int(tokenizer.bos_token_id)
         answer["ids"] = [[int(each) for each in tokenizer.encode(text)] for text in job["texts"]]
         answer["chats"] = [_rendered(tokenizer, messages) for messages in job["chats"]]
     except Exception as error:  # its exceptions have no common class
         answer["unreadable"] = str(error)
-    texts, failed = [], ""
+    texts, ending, failed = [], [], ""
     try:
+        ending = [_ends(runtime, model, token, job["size"]) for token in job["ends"]]
         texts = [_written(runtime, model, prompt, job["tokens"]) for prompt in job["prompts"]]
     except Exception as error:  # as above
         failed = str(error)
-    return {**answer, "texts": texts, "failed": failed}
+    return {**answer, "texts": texts, "ending": ending, "failed": failed}
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any]) -> str:
@@ -56,6 +59,17 @@ def _params(runtime: Any, model: Any) -> Any:
     params = runtime.GeneratorParams(model)
     params.set_search_options(do_sample=False)
     return params
+
+
+def _ends(runtime: Any, model: Any, token: int, size: int) -> bool:
+    """Whether a text is at its end after a token, of a vocabulary of that size."""
+    generator = runtime.Generator(model, _params(runtime, model))
+    generator.append_tokens([token])
+    logits = np.zeros((1, 1, size), dtype=np.float32)
+    logits[0, 0, token] = 1.0
+    generator.set_logits(logits)
+    generator.generate_next_token()
+    return bool(generator.is_done())
 
 
 def _written(runtime: Any, model: Any, prompt: Sequence[int], tokens: int) -> list[int]:

@@ -10,7 +10,7 @@ from edgec.errors import ToolError
 from edgec.runtime_py.runners import genai
 from edgec.runtime_py.runners.genai import GenaiQuestion, asked_genai
 
-NOTHING = GenaiQuestion([], [], [], 0)
+NOTHING = GenaiQuestion([], [], [], 0, [], 1)
 
 
 def test_without_the_package_the_error_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
