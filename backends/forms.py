@@ -46,8 +46,9 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
-        single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing else
-            can be lowered.
+        single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing
+            else can be lowered.
+        growing: one method of varying length, whose caller hands over all earlier keys and values.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
         described: its files say author, licence and the like (``backends/coreml/metadata.py``).
         stateful: by whose names a decoder has one method of any length (``ir/stateful_call.py``); empty: none has.
@@ -84,15 +85,21 @@ class Form:
     slopes: bool = False
     written: bool = False
     single: bool = False
+    growing: bool = False
     encoders: bool = False
     described: bool = False
     stateful: str = ""
 
     @property
     def route(self) -> str:
-        """Which stages a decoder goes through: fixed point, a written file, one method of some kind, or the usual ones."""
-        ways = {"calibrated": self.calibrated, "written": self.written, "single": self.single}
-        ways |= {"stateful": bool(self.stateful)}
+        """Which stages a decoder goes through where not the usual ones: by what sets its form apart."""
+        ways = {
+            "calibrated": self.calibrated,
+            "written": self.written,
+            "single": self.single,
+            "growing": self.growing,
+            "stateful": bool(self.stateful),
+        }
         return next((way for way, taken in ways.items() if taken), "")
 
 
@@ -211,6 +218,16 @@ FORMS: Mapping[tuple[str, str], Form] = {
         single=True,
         unheld="its delegate has no operators for them",
         unadapted="it has one method, over caches of its own",
+    ),
+    ("genai", "onnx"): _caller_form(
+        *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.genai.model", ("ONNXRuntimeGenAI",)),
+        ("onnx", "onnxscript", "onnxruntime"),
+        logits_width=1 << 31,
+        state_multiple=1,
+        growing=True,
+        unheld="its layout has places for keys and values alone",
+        unadapted="onnxruntime-genai reads adapters from files of its own kind",
+        plain_weights=True,
     ),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),

@@ -15,17 +15,19 @@ class RuntimeLayout:
     Attributes:
         formats: those that can have it.
         reader: who reads it, for messages.
+        backend: what writes it, of the folders under ``backends``; empty for that of the format.
     """
 
     formats: tuple[str, ...]
     reader: str
+    backend: str = ""
 
 
 LAYOUTS: Mapping[str, RuntimeLayout] = {
     DEFAULT_LAYOUT: RuntimeLayout(
         ("pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"), "edgec's own runtimes and apps"
     ),
-    "genai": RuntimeLayout(("onnx",), "onnxruntime-genai"),
+    "genai": RuntimeLayout(("onnx",), "onnxruntime-genai", "genai"),
     "swift-transformers": RuntimeLayout(("mlpackage",), "Hugging Face's swift-transformers"),
     "coreai-models": RuntimeLayout(("aimodel",), "Apple's coreai-models"),
 }

@@ -17,6 +17,7 @@ SIMULATORS: Mapping[str, str] = {
     "CoreAI": _COREAI,
     "MLXBackend": "edgec's interpreter over mlx for this CPU",
     "ONNXRuntime": _ONNX,
+    "ONNXRuntimeGenAI": _ONNX,
     "QNNExecutionProvider": _HEXAGON,
 }
 

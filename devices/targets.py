@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.layouts import DEFAULT_LAYOUT
+from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.devices.target_names import meant, nearest, variants
 from edgec.errors import InputError
 
@@ -113,6 +113,11 @@ def load_target(name: str) -> Target:
     if target is None:
         raise _unknown(name)
     return target if full == name else replace(target, name=name, alias_of=full)
+
+
+def with_layout(target: Target, layout: str) -> Target:
+    """The target with an artifact in a layout, which its format can have."""
+    return replace(target, layout=layout, backend=LAYOUTS[layout].backend or target.backend)
 
 
 def known_name(name: str) -> str:

@@ -23,11 +23,11 @@ def package_card(source: ModelSource, recipe: str, layout: str, context: int | N
     """
     name = hub_id(source)
     details = {
-        "edgec.version": __version__,
-        "edgec.recipe": recipe,
-        "edgec.source": name or source.name,
-        "edgec.layout": layout,
-        **({"edgec.context": str(context)} if context else {}),
+        "edgec_version": __version__,
+        "edgec_recipe": recipe,
+        "edgec_source": name or source.name,
+        "edgec_layout": layout,
+        **({"edgec_context": str(context)} if context else {}),
         # swift-transformers fetches the tokenizer of the model of this name, where an app gives none.
         **({"co.huggingface.exporters.name": name} if name else {}),
     }

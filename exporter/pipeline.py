@@ -26,8 +26,8 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.provenance import EXECUTION, source_digest
 from edgec.exporter.report.reading import NextTokens, next_tokens
 from edgec.exporter.request import ExportRequest, request_inputs
-from edgec.exporter.runners.text_llm import FIX as RUNNER_FIX
-from edgec.exporter.runners.text_llm import text_runner_rung
+from edgec.exporter.runners.rungs import other_runtime_rungs
+from edgec.exporter.runners.texts import FIX as RUNNER_FIX
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
@@ -89,10 +89,8 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         sizes = (request.limits.context, request.spec.vocab_size)
         rungs = (*rungs, emulated_rung(artifact, request.probe, request.recipe, *sizes, rewrite.noise))
         ladder.gate(rungs, FIX)
-    if request.form.laid_out:
-        runner = text_runner_rung(artifact, facts.operators, request, _executed_difference(rungs))
-        rungs = rungs if runner is None else (*rungs, runner)
-        ladder.gate(rungs, RUNNER_FIX)
+    rungs = (*rungs, *other_runtime_rungs(artifact, facts, request, _executed_difference(rungs)))
+    ladder.gate(rungs, RUNNER_FIX)
     sample = _sample(request, artifact, rewrite.text)
     said, stored = _said(request, facts, logits), tuple(rewrite.stored)
     return CompiledModel(artifact, facts, rungs, said, sample, rewrite.noise, stored, rewrite.judged_on, rewrite.wider)

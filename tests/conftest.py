@@ -17,7 +17,7 @@ import pytest
 from edgec import free_memory
 from edgec.exporter.resolve import emulation
 from edgec.runtime_py.engines import threads as engine_threads
-from edgec.runtime_py.runners import text_llm
+from edgec.runtime_py.runners import genai, text_llm
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = ROOT / "build" / "runner"
@@ -88,9 +88,10 @@ def no_emulation() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_other_runners() -> Iterator[None]:
-    """No export of a test starts ExecuTorch's own runner, a process of six seconds, unless it asks to."""
+    """No export of a test starts others' runtimes, processes of six seconds, unless it asks to."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_llm, "AUTOMATIC", False)
+        patch.setattr(genai, "AUTOMATIC", False)
         yield
 
 

@@ -25,7 +25,7 @@ from edgec.bundle.prefix import prefix_text
 from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tokenizer_folder import open_tokenizer
 from edgec.bundle.tools import Tool
-from edgec.devices.targets import Target, all_targets, load_target
+from edgec.devices.targets import Target, all_targets, load_target, with_layout
 from edgec.errors import InputError
 
 _KIND = JsonKind("A file of the bundle cannot be used.", "export the model again", "E463", max_bytes=512 << 20)
@@ -184,7 +184,7 @@ def _in_its_format(target: Target, form: str) -> Target:
 
 
 def _target(manifest: Manifest, system: str) -> Target:
-    target = _in_its_format(load_target(manifest.target), str(manifest.format))
+    target = with_layout(_in_its_format(load_target(manifest.target), str(manifest.format)), manifest.layout)
     if target.os != system:
         raise InputError(
             f"the bundle was not made for {system}",

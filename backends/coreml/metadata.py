@@ -15,7 +15,7 @@ from typing import Any, Final
 from edgec.backends.coreml.interpreter.proto import SPEC_FILE, WEIGHT_FOLDER, read_spec
 
 _MOST: Final = 300
-_WEIGHTS: Final = "edgec.weights.sha256"
+_WEIGHTS: Final = "edgec_weights_sha256"
 # The first pattern that fits a whole name says what a value is.
 _VALUES: Final[tuple[tuple[str, str], ...]] = (
     ("tokens", "Token ids of the call; those after the last one that counts are padding."),

@@ -128,13 +128,13 @@ def _linear(graph: GraphModule, emit: Emitter, node: Node) -> Node:
 
 def _transposed_weight(graph: GraphModule, emit: Emitter, weight: Node) -> Node:
     if weight.op == "get_attr":
-        return _constant(graph, weight, f"{weight.target}_onnx", attribute(graph, str(weight.target)).t())
+        return constant(graph, weight, f"{weight.target}_onnx", attribute(graph, str(weight.target)).t())
     if weight.target is not DEQUANTIZE:
         return emit(aten.t.default, weight)
     integers, scale, bits = quantized_parts(weight)
-    held = _constant(graph, integers, f"{integers.target}_onnx", attribute(graph, str(integers.target)).t())
+    held = constant(graph, integers, f"{integers.target}_onnx", attribute(graph, str(integers.target)).t())
     rows = attribute(graph, str(scale.target)).float().t().squeeze(0)
-    return emit(DEQUANTIZE_BLOCKS, held, _constant(graph, scale, f"{scale.target}_onnx", rows), bits)
+    return emit(DEQUANTIZE_BLOCKS, held, constant(graph, scale, f"{scale.target}_onnx", rows), bits)
 
 
 def quantized_parts(node: Node) -> tuple[Node, Node, int]:
@@ -151,11 +151,16 @@ def _embedding(graph: GraphModule, emit: Emitter, node: Node) -> Node:
     integers, scale, _ = quantized_parts(table)
     held = attribute(graph, str(scale.target)).float()
     rows = emit(aten.to.dtype, _looked_up(graph, emit, integers, ids), torch.float32)
-    scales = emit(aten.embedding.default, _constant(graph, scale, f"{scale.target}_rows", held), ids)
-    shape, groups = [int(size) for size in rows.meta["val"].shape], held.shape[1]
-    blocks = emit(aten.reshape.default, rows, [*shape[:-1], groups, shape[-1] // groups])
+    scales = emit(aten.embedding.default, constant(graph, scale, f"{scale.target}_rows", held), ids)
+    places, width, groups = _sizes(emit, ids), int(rows.meta["val"].shape[-1]), held.shape[1]
+    blocks = emit(aten.reshape.default, rows, [*places, groups, width // groups])
     product = emit(aten.mul.Tensor, blocks, emit(aten.unsqueeze.default, scales, -1))
-    return emit(aten.reshape.default, product, shape)
+    return emit(aten.reshape.default, product, [*places, width])
+
+
+def _sizes(emit: Emitter, value: Node) -> list[int | Node]:
+    """A value's shape, where sizes that vary are nodes."""
+    return [emit.size(value, place) for place in range(value.meta["val"].dim())]
 
 
 def _looked_up(graph: GraphModule, emit: Emitter, table: Node, ids: Node) -> Node:
@@ -163,9 +168,9 @@ def _looked_up(graph: GraphModule, emit: Emitter, table: Node, ids: Node) -> Nod
     if not _multiplied(graph, table):
         return emit(aten.embedding.default, table, ids)
     value = attribute(graph, str(table.target))
-    held = _constant(graph, table, f"{table.target}_onnx", value.t())
+    held = constant(graph, table, f"{table.target}_onnx", value.t())
     columns = emit(aten.index_select.default, held, 1, emit(aten.reshape.default, ids, [-1]))
-    return emit(aten.reshape.default, emit(aten.t.default, columns), [*ids.meta["val"].shape, value.shape[1]])
+    return emit(aten.reshape.default, emit(aten.t.default, columns), [*_sizes(emit, ids), value.shape[1]])
 
 
 def _index(graph: GraphModule, emit: Emitter, node: Node) -> Node:
@@ -193,7 +198,7 @@ def _give_weights(graph: GraphModule) -> None:
     for node in (each for each in nodes_of(graph, RMS_NORM) if each.args[1] is None):
         width = int(node.meta["val"].shape[-1])
         with graph.graph.inserting_before(node):
-            node.update_arg(1, _constant(graph, node, f"edgec_ones_{width}", torch.ones(width)))
+            node.update_arg(1, constant(graph, node, f"edgec_ones_{width}", torch.ones(width)))
 
 
 def _rms_norm(graph: GraphModule, emit: Emitter, node: Node) -> Node:
@@ -221,7 +226,7 @@ def _optional(given: Sequence[Any], defaults: Sequence[Any]) -> tuple[Any, ...]:
     return (*given[: len(defaults)], *defaults[len(given) :])
 
 
-def _constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Node:
+def constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Node:
     """Read a rearranged constant, which is made once for all its readers."""
     held = read_shared(graph, name, lambda: value.detach().contiguous())
     # Constants that passes brought along know no fake tensor; inputs do.

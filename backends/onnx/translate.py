@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, RMS_NORM, OnnxForm
@@ -23,7 +23,17 @@ FEW_VALUES, TABLES = 1 << 8, 1 << 18
 operators for that computation."""
 
 
-def translated(program: Program, name: str, folded_values: int = FEW_VALUES, opset: int = OPSET) -> ir.Model:
+Translations = Mapping[Callable[..., Any], Callable[..., Any]]
+"""How operators of torch are written, as torch's exporter takes it."""
+
+
+def translated(
+    program: Program,
+    name: str,
+    folded_values: int = FEW_VALUES,
+    opset: int = OPSET,
+    further: Translations | None = None,
+) -> ir.Model:
     """The method as ONNX; names of inputs and outputs are the program's.
 
     Args:
@@ -32,6 +42,7 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES, ops
         folded_values: what is computed of constants alone is stored where it has at most so many values, or as few as
             those constants.
         opset: version of the operators; from 23 on, an RMS norm is one of them.
+        further: translations of operators that edgec's others lack.
 
     Raises:
         InputError: E581, ONNX cannot express something.
@@ -51,7 +62,7 @@ def translated(program: Program, name: str, folded_values: int = FEW_VALUES, ops
                 exported,
                 dynamo=True,
                 opset_version=opset,
-                custom_translation_table=_translations(),
+                custom_translation_table={**_translations(), **(further or {})},
                 optimize=False,
                 verbose=False,
             )

@@ -66,6 +66,7 @@ STATE_FORMS: Mapping[str, StateForm] = {
     "coreml_gpu": StateForm(2),
     "coreai_gpu": StateForm(2),
     "onnx": StateForm(),
+    "genai": StateForm(),
 }
 """By backend; the others hold no recurrences."""
 

@@ -27,6 +27,7 @@ from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.decoder_numbers import decoder_numbers
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
 from edgec.exporter.assemble.function_vector import module_vector
+from edgec.exporter.assemble.genai import genai_files
 from edgec.exporter.assemble.language_bundle import language_bundle
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.ledger_fates import with_fates
@@ -98,6 +99,7 @@ def bundle_contents(
         **_generation_config(request),
         **_adapter_targets(compiled),
         **language_bundle(request),
+        **genai_files(request, compiled.facts),
         **request.schemas,
         # A bit search's recipe, to repeat the export without searching.
         **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search or request.more_bits else {}),

@@ -79,7 +79,8 @@ def _tensors(graph: GraphModule, node: Node) -> Iterator[Encodings]:
         return
     integers, scale, low = held[0], held[2], held[5]
     bits = int(-low).bit_length()
-    yield [_packed(each, bits) for each in _both_ways(integers)]
+    # ONNX Runtime's blocks hold integers plus half their range.
+    yield [_packed(each, bits) for each in (*_both_ways(integers), integers + (1 << bits - 1))]
     yield _floats(_both_ways(scale))
 
 

@@ -61,6 +61,10 @@ class Support:
 
 
 _ONNX = KernelGrid(4, _GROUPS, 1), KernelGrid(8, (), 1)
+_GENAI = (
+    *(KernelGrid(bits, (32,), 0, coarsens=False, activation_group=32, scale_bits=16) for bits in (4, 8)),
+    KernelGrid(8, (), 1, activation_group=32),
+)
 _QNN = KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
 
@@ -106,6 +110,14 @@ SUPPORT = {
         balanced=False,
         stored=holding(_ONNX),
         cache=("float32", "float16"),
+    ),
+    "genai": Support(
+        kernels=_GENAI,
+        lookup_bits=(8,),
+        weight_only=True,
+        why_not="ONNX Runtime's MatMulNBits reads float inputs, too",
+        balanced=False,
+        cache=("float32",),
     ),
     "qnn": Support(
         kernels=_QNN,

@@ -27,6 +27,7 @@ from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.float_layers import check_kept_layers, with_kept_layers
+from edgec.exporter.resolve.layout_fit import check_layout
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
 from edgec.exporter.resolve.recipe_choice import (
@@ -98,6 +99,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     check_adaptable(options.adapters, form_of(asked), recipe)
     loras = read_loras(options.adapters)
     source = _find_source(options)
+    check_layout(source, recipe, form_of(asked))
     if form_of(asked).written:
         check_written(source, recipe)
     check_modules(loras, source)

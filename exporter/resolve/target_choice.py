@@ -11,7 +11,7 @@ from edgec.devices.prediction.footprint import Widths, kv_bytes
 from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.oldest_fit import FAMILY, oldest_fit
 from edgec.devices.prediction.parameters import DecoderShape
-from edgec.devices.targets import Target, all_targets
+from edgec.devices.targets import Target, all_targets, with_layout
 from edgec.errors import InputError
 from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.hf_config import AUDIO_LANGUAGE, DECODER, ENCODER_DECODER, VISION_LANGUAGE
@@ -62,7 +62,7 @@ def choose_target(
     positions = context or recipe.context or default_context(asked, source)
     needed = needed_bytes(source, recipe, positions, 16 if form_of(asked).half else 32)
     fit = oldest_fit(needed + adapter_bytes, asked.format, unit=asked.unit)
-    return replace(fit.target, layout=asked.layout), fit.reason
+    return with_layout(fit.target, asked.layout), fit.reason
 
 
 def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float_bits: int = 32) -> int:
@@ -154,4 +154,4 @@ def in_layout(target: Target, layout: str | None) -> Target:
             fix=f"add --format {formats[0]}, or leave --layout out",
             code="E854",
         )
-    return replace(target, layout=layout)
+    return with_layout(target, layout)

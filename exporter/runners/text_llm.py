@@ -12,35 +12,22 @@ need not have it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 from edgec.backends.cpu.text_runner import RunnerFacts
-from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.entry_points import FORWARD, FORWARD_ROWS
 from edgec.bundle.findings import Rung
 from edgec.errors import InputError, ToolError
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
-from edgec.exporter.parity.sample import START, greedy
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.runners.words import Agreement, OwnText, agreement
+from edgec.exporter.runners.texts import TOKENS, RunnerText, agreed, greedy_text, runner_texts, told
+from edgec.exporter.runners.words import agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.cpu_methods import runner_facts
 from edgec.runtime_py.runners import text_llm
 from edgec.runtime_py.runners.text_llm import NAME, Continuation, TextLLM, runner_version
-
-_TOKENS: Final = 24
-FIX: Final = "do not ship this artifact in that runner: report it with the model's architecture and the recipe"
-
-
-@dataclass(frozen=True)
-class RunnerText:
-    """A text, and the ids that edgec's tokenizer makes of it."""
-
-    text: str
-    ids: tuple[int, ...]
 
 
 def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRequest, epsilon: float) -> Rung | None:
@@ -61,7 +48,7 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
     if facts is None:
         return None
     files = tokenizer_contents(request.source.tokenizer_files, tokenizer)
-    prompts = _prompts(request, facts) if name in files and _has_method(artifact) else []
+    prompts = runner_texts(request) if name in files and _has_method(artifact) else []
     if not prompts:
         return None
     with TemporaryDirectory() as folder:
@@ -69,26 +56,18 @@ def text_runner_rung(artifact: Path, operators: Sequence[str], request: ExportRe
         place.write_bytes(content.read_bytes() if isinstance(content, Path) else content)
         runner = TextLLM(artifact, place, operators, _begins(prompts[0], tokenizer))
         try:
-            written = runner.write([prompt.text for prompt in prompts], _TOKENS)
+            written = runner.write([prompt.text for prompt in prompts], TOKENS)
         except (InputError, ToolError) as error:
-            return _told(f"not run: {error.why}", gated=False)
+            return told(NAME, f"not run: {error.why}", gated=False)
     if wrong := _wrong_constants(written.constants, facts):
-        return _told(wrong, gated=True)
+        return told(NAME, wrong, gated=True)
     if odd := written.failed or _wrong_counts(prompts, written.texts):
-        return _told(odd, gated=False)
+        return told(NAME, odd, gated=False)
     step, ends = step_of(artifact, request.form), facts.ends
-    own = [OwnText(*greedy(step, prompt.ids, _TOKENS, facts.chunk, ends)) for prompt in prompts]
+    own = [greedy_text(step, prompt.ids, facts.chunk, ends) for prompt in prompts]
     pairs = zip(own, written.texts, strict=True)
     found = [agreement(tokenizer, text, other.pieces, ends, epsilon) for text, other in pairs]
-    return _rung(found, epsilon)
-
-
-def _prompts(request: ExportRequest, facts: RunnerFacts) -> list[RunnerText]:
-    """A few words, and a text longer than a chunk where the context has room for one."""
-    tokenizer, chunk, room = request.tokenizer, facts.chunk, facts.context - _TOKENS
-    long = decode_tokens(tokenizer, request.probe.tokens[: chunk + chunk // 8])
-    made = [RunnerText(text, tuple(token_ids(tokenizer, text))) for text in (START, long) if text.strip()]
-    return [each for each in made if 0 < len(each.ids) <= room and max(each.ids) < facts.vocabulary]
+    return agreed(NAME, f"executorch {runner_version()} and its tokenizer", " in words", found, epsilon)
 
 
 def _begins(prompt: RunnerText, tokenizer: Any) -> int:
@@ -114,41 +93,3 @@ def _has_method(artifact: Path) -> bool:
     from edgec.bundle.pte_layout import method_names
 
     return {FORWARD, FORWARD_ROWS} <= set(method_names(artifact))
-
-
-def _rung(found: Sequence[Agreement], epsilon: float) -> Rung:
-    compared, ties = sum(each.compared for each in found), sum(each.near_tie for each in found)
-    wrong, tied = sum(each.faults for each in found), f", up to {ties} near ties" if ties else ""
-    note = f"executorch {runner_version()} and its tokenizer, {compared} tokens of {len(found)} texts in words{tied}"
-    share = 1 - wrong / compared if compared else 1.0
-    return _told(note, gated=True, passed=wrong == 0, positions=compared, share=share, epsilon=epsilon)
-
-
-def _told(
-    note: str,
-    *,
-    gated: bool,
-    passed: bool = False,
-    positions: int = 0,
-    share: float | None = None,
-    epsilon: float = 0.0,
-) -> Rung:
-    return Rung(
-        half="lowering",
-        stage=NAME,
-        reference="artifact",
-        effect="exact",
-        positions=positions,
-        max_abs=None,
-        mean_abs=None,
-        reference_max_abs=None,
-        kl_mean=None,
-        kl_max=None,
-        top1_agreement=share,
-        epsilon=epsilon,
-        budget={"top1_agreement": 1.0} if gated else {},
-        gated=gated,
-        passed=passed,
-        note=note,
-        in_words=True,
-    )

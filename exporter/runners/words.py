@@ -1,4 +1,4 @@
-"""Compare what another runtime wrote, which tells its tokens as pieces of text, with the tokens and logits of edgec's.
+"""Compare what another runtime wrote, as pieces of text or as tokens, with the tokens and logits of edgec's.
 
 Up to the first token that differs both have read the same. There the other's token is looked for among the likeliest:
 where its logit is less than ``epsilon`` below the largest, two right executions may choose differently, and the rest of
@@ -65,6 +65,17 @@ def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequenc
     if len(pieces) > len(own.tokens):
         return Agreement(len(own.tokens) + 1, faults=1)
     return Agreement(len(pieces))
+
+
+def token_agreement(own: OwnText, tokens: Sequence[int], epsilon: float) -> Agreement:
+    """Compare one text that another runtime tells as tokens; arguments as of ``agreement``."""
+    for place, token in enumerate(own.tokens):
+        other = tokens[place] if place < len(tokens) else None
+        if other != token:
+            row = own.rows[place]
+            near = other is not None and float(row.max() - row[other]) <= epsilon
+            return Agreement(place, near_tie=True) if near else Agreement(place + 1, faults=1)
+    return Agreement(len(own.tokens)) if len(tokens) == len(own.tokens) else Agreement(len(own.tokens) + 1, faults=1)
 
 
 def _text(tokenizer: Any, tokens: Sequence[int]) -> str:

@@ -184,11 +184,12 @@ def audio_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[P
 
 
 def static_decoder_passes(
-    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), held: int | None = None
+    recipe: Recipe, limits: Limits, calibration: Sequence[int] = (), held: int | None = None, skips: bool = True
 ) -> list[Pass]:
     """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text.
 
-    ``held``: positions that states hold; None: the context in whole chunks.
+    ``held``: positions that states hold; None: the context in whole chunks; ``skips``: layers that serve no later token
+    run for the last one alone.
     """
     known = Calibration(calibration, context=limits.context)
     cache = KvCache(
@@ -203,7 +204,7 @@ def static_decoder_passes(
         FuseRmsNorm(),
         *preparing_passes(recipe, known),
         cache,
-        PrefillSkip(),
+        *([PrefillSkip()] if skips else []),
         *passes_for(recipe, known),
         FoldConstants(growth=_GROWTH),
     ]

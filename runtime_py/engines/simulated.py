@@ -63,7 +63,8 @@ def open_simulated(bundle: Bundle, method: str = "") -> Executor:
     form = next((form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends)), None)
     if form is None:
         raise _unknown(manifest)
-    recurrent = any(state.layout == "recurrent" for state in manifest.states)
+    # Of both, what is held goes up to the last token that was asked for.
+    recurrent = form.growing or any(state.layout == "recurrent" for state in manifest.states)
     slots = min((state.slots for state in manifest.states if state.layout == "full"), default=0)
     methods = backend_of(form.module).execute(bundle.artifact_path)
     return StaticDecoder(methods, limits, recurrent, _row_inputs(manifest), slots, _memory_inputs(manifest))

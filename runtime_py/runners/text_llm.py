@@ -6,23 +6,19 @@ tokenizer of its own, calls the method ``forward``, and takes the likeliest toke
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from edgec.errors import InputError, ToolError
-from edgec.installation import run_worker
+from edgec.runtime_py.runners.process import RunnerFailed, runner_answer
 
 NAME: Final = "ExecuTorch's TextLLMRunner"
 AUTOMATIC = True
 """Whether an export lets the runner write."""
 _WORKER: Final = "edgec.runtime_py.runners.text_llm_worker"
-_LIMIT_S: Final = 3600
 
 
 @dataclass(frozen=True)
@@ -77,24 +73,18 @@ class TextLLM:
             ToolError: E848, it could not run the artifact.
             InputError: E849, it cannot read the tokenizer.
         """
-        with TemporaryDirectory() as folder:
-            answer = Path(folder) / "answer.json"
-            job = {
-                "artifact": str(self.artifact.resolve()),
-                "tokenizer": str(self.tokenizer.resolve()),
-                "operators": list(self.operators),
-                "begins": self.begins,
-                "texts": list(texts),
-                "tokens": tokens,
-                "answer": str(answer),
-            }
-            try:
-                done = run_worker(_WORKER, json.dumps(job), _LIMIT_S)
-            except subprocess.TimeoutExpired as cause:
-                raise _failed(self.artifact, f"it did not end in {_LIMIT_S / 60:g} minutes") from cause
-            if done.returncode != 0 or not answer.exists():
-                raise _failed(self.artifact, _ending(done))
-            said = json.loads(answer.read_text())
+        job = {
+            "artifact": str(self.artifact.resolve()),
+            "tokenizer": str(self.tokenizer.resolve()),
+            "operators": list(self.operators),
+            "begins": self.begins,
+            "texts": list(texts),
+            "tokens": tokens,
+        }
+        try:
+            said = runner_answer(_WORKER, job)
+        except RunnerFailed as error:
+            raise _failed(self.artifact, str(error)) from error
         if said["unreadable"]:
             raise _unreadable(said["unreadable"])
         return RunnerAnswer(said["constants"], [Continuation(**each) for each in said["texts"]], said["failed"])
@@ -113,12 +103,6 @@ def _unreadable(why: str) -> InputError:
         fix="use edgec's own runtime in the app, or a model whose tokenizer is a fast one of transformers",
         code="E849",
     )
-
-
-def _ending(done: subprocess.CompletedProcess[str]) -> str:
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    ended = "was ended by a signal" if done.returncode < 0 else f"ended with status {done.returncode}"
-    return f"the process {ended}: " + " | ".join(said[-3:])
 
 
 def _failed(artifact: Path, why: str) -> ToolError:

@@ -13,8 +13,8 @@ def test_a_model_of_the_hub_has_owner_commit_and_name() -> None:
     card = package_card(source, "8bit", "edgec", 512)
     assert (card.author, card.licence, card.version) == ("someone", "mit", "abc")
     assert card.description.startswith("Tiny: llama decoder, ") and "recipe 8bit" in card.description
-    assert card.details["co.huggingface.exporters.name"] == card.details["edgec.source"] == "someone/Tiny"
-    assert card.details["edgec.context"] == "512"
+    assert card.details["co.huggingface.exporters.name"] == card.details["edgec_source"] == "someone/Tiny"
+    assert card.details["edgec_context"] == "512"
 
 
 def test_a_local_model_keeps_its_path_to_itself() -> None:
@@ -24,5 +24,5 @@ def test_a_local_model_keeps_its_path_to_itself() -> None:
     card = package_card(source, "8bit", "edgec", None)
     assert (card.author, card.licence, card.version) == ("not stated",) * 3
     assert "secret" not in repr(card)
-    assert card.details["edgec.source"] == "mine"
-    assert not {"co.huggingface.exporters.name", "edgec.context"} & set(card.details)
+    assert card.details["edgec_source"] == "mine"
+    assert not {"co.huggingface.exporters.name", "edgec_context"} & set(card.details)

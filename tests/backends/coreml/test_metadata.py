@@ -20,7 +20,7 @@ from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from tests.passes.static_methods import CONTEXT, cached, methods
 
-CARD = PackageCard("Somebody", "apache-2.0", "abc123", "A small model.", {"edgec.recipe": "float"})
+CARD = PackageCard("Somebody", "apache-2.0", "abc123", "A small model.", {"edgec_recipe": "float"})
 
 
 def test_a_package_says_who_made_it_and_what_it_is(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_a_package_says_who_made_it_and_what_it_is(tmp_path: Path) -> None:
     assert (about.author, about.license, about.versionString) == ("Somebody", "apache-2.0", "abc123")
     assert about.shortDescription == "A small model."
     weights = (path / WEIGHT_FOLDER / "weight.bin").read_bytes()
-    assert about.userDefined["edgec.weights.sha256"] == sha256(weights).hexdigest()
-    assert about.userDefined["edgec.recipe"] == "float"
+    assert about.userDefined["edgec_weights_sha256"] == sha256(weights).hexdigest()
+    assert about.userDefined["edgec_recipe"] == "float"
     assert about.userDefined["com.github.apple.coremltools.version"]
     assert load_package(path).functions["main"].inputs
 
@@ -58,7 +58,7 @@ def test_values_of_any_network_have_their_shapes(tmp_path: Path) -> None:
     describe_package(path, CARD)
     described = read_spec(path).description
     assert [value.shortDescription for value in described.input] == ["float32 [1, 4]"]
-    assert described.metadata.userDefined["edgec.weights.sha256"] == ""
+    assert described.metadata.userDefined["edgec_weights_sha256"] == ""
 
 
 def test_texts_of_others_are_bounded_and_in_one_line() -> None:

@@ -83,10 +83,10 @@ def test_a_package_for_swift_transformers_goes_from_command_to_use(tiny_folder: 
     assert manifest.parity[-1].stage == "whole prompt"
     assert not (out / "metadata.json").exists()
     about = _about(out / "model.mlpackage")
-    assert about.userDefined["edgec.context"] == "200" and about.userDefined["edgec.layout"] == "swift-transformers"
+    assert about.userDefined["edgec_context"] == "200" and about.userDefined["edgec_layout"] == "swift-transformers"
     listed = {file.path: file.sha256 for file in manifest.files}
     weights = next(path for path in listed if path.endswith("weight.bin"))
-    assert about.userDefined["edgec.weights.sha256"] == listed[weights]
+    assert about.userDefined["edgec_weights_sha256"] == listed[weights]
     assert len(edgec.load(out).generate([3, 4, 5], max_new_tokens=70).tokens) <= 70
 
 

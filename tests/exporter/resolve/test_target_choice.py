@@ -22,9 +22,9 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 
 def test_a_family_becomes_a_phone_with_a_reason() -> None:
     source, recipe = resolve(str(EXAMPLE)), load_recipe("4bit")
-    asked = replace(load_target("iphone"), layout="another")
+    asked = replace(load_target("iphone"), layout="genai")
     target, reason = choose_target(asked, source, recipe, None)
-    assert target.layout == "another", "kept"
+    assert target.layout == "genai", "kept"
     assert target.phone == "iphone-13" and target.format == load_target("iphone").format
     assert reason.startswith("Runs on Apple iPhone 13 or newer (estimated): the model needs ")
 

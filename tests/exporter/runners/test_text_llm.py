@@ -17,7 +17,7 @@ from edgec.bundle.folder import read_manifest
 from edgec.errors import BudgetError
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners import text_llm as rung
-from edgec.exporter.runners.text_llm import RunnerText
+from edgec.exporter.runners.texts import RunnerText
 from edgec.exporter.stages import cpu_methods
 from edgec.runtime_py.runners import text_llm
 from edgec.runtime_py.runners.text_llm import NAME
@@ -106,13 +106,13 @@ def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypat
 
 @pytest.mark.long
 def test_a_text_that_begins_twice_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rung._prompts
+    right = rung.runner_texts
 
-    def twice(request: ExportRequest, facts: text_runner.RunnerFacts) -> list[RunnerText]:
+    def twice(request: ExportRequest) -> list[RunnerText]:
         mark = request.tokenizer.bos_token
-        return [replace(prompt, text=mark + prompt.text) for prompt in right(request, facts)]
+        return [replace(prompt, text=mark + prompt.text) for prompt in right(request)]
 
-    monkeypatch.setattr(rung, "_prompts", twice)
+    monkeypatch.setattr(rung, "runner_texts", twice)
     (found,) = rungs_of(exported(tmp_path / "x.edgec"))
     assert not found.gated and not found.passed and "it read 6 tokens of a text of 5" in found.note
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import ToolError
-from edgec.runtime_py.runners import text_llm
+from edgec.runtime_py.runners import process
 from edgec.runtime_py.runners.text_llm import TextLLM
 
 
@@ -22,13 +22,13 @@ def test_an_artifact_that_it_refuses_is_an_error_with_its_reason(tmp_path: Path)
 
 def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     died = subprocess.CompletedProcess([], -11, "", "[method.cpp] one\n\ntwo\n")
-    monkeypatch.setattr(text_llm, "run_worker", lambda *job: died)
+    monkeypatch.setattr(process, "run_worker", lambda *job: died)
     with pytest.raises(ToolError, match=r"was ended by a signal: .method.cpp. one . two"):
         TextLLM(tmp_path / "model.pte", tmp_path / "tokenizer.json", (), 0).write(["x"], 1)
 
 
 def test_a_process_that_does_not_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_llm, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(process, "_LIMIT_S", 0.01)
     with pytest.raises(ToolError, match="did not end in") as stopped:
         TextLLM(tmp_path / "model.pte", tmp_path / "tokenizer.json", (), 0).write(["x"], 1)
     assert stopped.value.code == "E848"

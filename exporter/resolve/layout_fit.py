@@ -1,0 +1,37 @@
+"""Refuse models and recipes that a layout has no place for, before any work."""
+
+from __future__ import annotations
+
+from edgec.backends.forms import Form
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.decoders.spec import model_spec
+from edgec.exporter.sources.hf_config import DECODER
+from edgec.exporter.sources.model_source import ModelSource
+
+_ONLY_TEXT = "onnxruntime-genai's layout is made here for models that continue a text; this is a model of kind {}"
+_SINKS = "onnxruntime's operator forgets what lies before a window, the first tokens too"
+
+
+def check_layout(source: ModelSource, recipe: Recipe, form: Form) -> None:
+    """Refuse what onnxruntime-genai's layout cannot hold; attention is looked at when the model is captured.
+
+    Raises:
+        InputError: E855.
+    """
+    if not form.growing:
+        return
+    if source.kind != DECODER:
+        raise _unfit(source.name, _ONLY_TEXT.format(source.kind))
+    if recipe.sink_tokens and any(layer.window for layer in model_spec(source.config).layers):
+        raise _unfit(f"recipe {recipe.name}, cache.sink_tokens", _SINKS)
+
+
+def _unfit(where: str, why: str) -> InputError:
+    return InputError(
+        "The layout genai has no place for this.",
+        where=where,
+        why=why,
+        fix="leave --layout out: edgec's own layout of ONNX has it",
+        code="E855",
+    )

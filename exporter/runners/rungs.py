@@ -1,0 +1,22 @@
+"""Which runtime of others' executes an artifact in further rungs of the ladder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgec.bundle.findings import Rung
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.runners.genai import genai_rungs
+from edgec.exporter.runners.text_llm import text_runner_rung
+from edgec.exporter.stages.compiled import Facts
+
+
+def other_runtime_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: float) -> list[Rung]:
+    """The rungs of the runtime that apps have for such an artifact; none where there is none, or it is turned off.
+
+    ``epsilon``: how far two logits of right executions may differ.
+    """
+    if request.form.growing:
+        return genai_rungs(artifact, facts, request, epsilon)
+    rung = text_runner_rung(artifact, facts.operators, request, epsilon) if request.form.laid_out else None
+    return [] if rung is None else [rung]
