@@ -17,6 +17,7 @@ from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend, with_standard_kernels
 from edgec.exporter.recipes.support import SUPPORT
 from edgec.exporter.recipes.text import recipe_text
+from edgec.ir.kernel_grids import fit
 from edgec.ir.weight_scheme import WeightScheme, balanced, lut
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
@@ -38,8 +39,10 @@ REFUSED = {
     ("sparse-lut4", "xnnpack"),
     *product(("sparse-lut4",), ("coreai", "coreai_gpu")),
     ("4bit-gptq", "qnn"),
-    *product(("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "onnx", "qnn", "vulkan")),
-    *product(("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
+    *product(("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "onnx", "genai", "qnn", "vulkan")),
+    *product(
+        ("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "genai", "qnn", "vulkan")
+    ),
     *product(("balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("gguf",)),
 }
 
@@ -67,7 +70,20 @@ def test_a_named_recipe_runs_or_is_refused_with_a_legal_choice(name: str, backen
     assert for_backend(resolved, backend) == resolved and not with_standard_kernels(resolved).on
     assert {rewrite.name for rewrite in passes_for(resolved)} <= {"palettize", "quantize", "quantize_embedding"}
     schemes = [scheme for scheme in (resolved.weights, resolved.lm_head) if scheme]
-    assert all((scheme.activation_bits == 0) is (backend != "xnnpack" or scheme.is_table) for scheme in schemes)
+    assert all(
+        (scheme.activation_bits == 0) is (backend not in ("xnnpack", "genai") or scheme.is_table) for scheme in schemes
+    )
+
+
+@pytest.mark.parametrize("name", ["4bit", "8bit", "4bit-gptq", "int4-channel"])
+@pytest.mark.parametrize("width", [64, 576, 100])
+def test_in_genais_layout_inputs_are_rounded_in_the_blocks_of_the_matrix(name: str, width: int) -> None:
+    resolved = for_backend(load_recipe(name), "genai")
+    for scheme in filter(None, (resolved.weights, resolved.lm_head, *(each for _, each in resolved.rules))):
+        used, _ = fit(scheme, width, SUPPORT["genai"].kernels)
+        assert used is not None and used.activation_bits == (8 if width % 32 == 0 else 0)
+        assert used.activation_group == 32 or not used.activation_bits
+        assert used.group_size == (32 if scheme.group_size and width % 32 == 0 else used.group_size)
 
 
 def test_the_names_users_rely_on_exist() -> None:
