@@ -45,8 +45,8 @@ class Form:
         unrolls: its converter knows no recurrent layers (LSTM, GRU), so that they are written out step by step.
         slopes: its converter has an operator for a slope for each channel of an image (PReLU).
         written: a file of the weights under another program's names, which computes all; no methods are lowered.
-        single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing else
-            can be lowered.
+        single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing
+            else can be lowered.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
     """
 
@@ -91,9 +91,7 @@ class Form:
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
-_caller_form = partial(
-    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, apple_unit=""
-)
+_caller_form = partial(Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, apple_unit="")
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 _INTEGERS = "its states are 8-bit integers of a fixed range, and a recurrence sums over the whole sequence"
 _ADDED = (

@@ -1,7 +1,7 @@
 """The program inside a .pte's MLX delegate, read into plain data: slots, instructions and constants.
 
-The delegate's bytes are a header and a FlatBuffer of the schema that ExecuTorch's wheel has; constants are named data of
-the .pte. What an instruction reads and writes are slots: of tensors, or of integers that are known when it runs.
+The delegate's bytes are a header and a FlatBuffer of the schema that ExecuTorch's wheel has; constants are named data
+of the .pte. What an instruction reads and writes are slots: of tensors, or of integers that are known when it runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MlxInstruction:
 
 @dataclass(frozen=True)
 class TensorForm:
-    """A tensor that the program does not compute: ExecuTorch's number of its dtype, and its sizes; -1 where they vary."""
+    """A tensor that the program does not compute: ExecuTorch's number of its dtype, and its sizes, -1 for any."""
 
     scalar_type: int
     shape: tuple[int, ...]
@@ -88,7 +88,9 @@ def read_mlx_program(path: Path) -> MlxProgram:
         (delegate,) = (each for each in plan.delegates if each.id == BACKEND)
         raw = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
         named: Any = file.named_data
-        data = {} if named is None else {key: named.buffers[entry.buffer_index] for key, entry in named.pte_data.items()}
+        data = (
+            {} if named is None else {key: named.buffers[entry.buffer_index] for key, entry in named.pte_data.items()}
+        )
         return _program(raw, data)
     except InputError:
         raise
@@ -182,7 +184,11 @@ def _value(value: Any) -> Any:
     if kind == "VidOrTid":
         return ValueSlot(value.Vid().Idx()) if value.IsVid() else TensorSlot(value.Tid().Idx())
     if kind == "IntOrVidOrTid":
-        choices: Sequence[Any] = (value.Literal, lambda: ValueSlot(value.Vid().Idx()), lambda: TensorSlot(value.Tid().Idx()))
+        choices: Sequence[Any] = (
+            value.Literal,
+            lambda: ValueSlot(value.Vid().Idx()),
+            lambda: TensorSlot(value.Tid().Idx()),
+        )
         return choices[value.Kind()]()
     if kind == "Vid":
         return ValueSlot(value.Idx())

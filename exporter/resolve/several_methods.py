@@ -95,14 +95,14 @@ def check_executable(source: ModelSource, recipe: Recipe, form: Form, options: E
     """Refuse a model that writes text where a form cannot execute it; other modules are checked elsewhere.
 
     Raises:
-        InputError: as ``check_held``, ``check_recurrences`` and ``check_several_methods``; E870, the form is for decoders
-            of text alone.
+        InputError: as ``check_held``, ``check_recurrences`` and ``check_several_methods``; E870, the form is for
+            decoders of text alone.
     """
     if form.single and source.kind != DECODER:
         raise InputError(
             "This format is for language models of text alone.",
             where="--format",
-            why=f"its artifact has one method, over a decoder's caches, and this model is of another kind: {source.kind}",
+            why=f"its artifact has one method, over a decoder's caches; this model is of another kind: {source.kind}",
             fix="export with --format mlpackage for the same unit",
             code="E870",
         )
