@@ -12,7 +12,7 @@ from typing import Any
 
 from edgec.backends.mlx.tools import mlx_core
 
-Function = Callable[..., Any]
+MlxFunction = Callable[..., Any]
 _LARGEST = (1 << 31) - 1
 # ExecuTorch's numbers of dtypes.
 DTYPES: Mapping[int, str] = {
@@ -57,7 +57,7 @@ _INTEGERS: Mapping[str, Callable[[int, int], int]] = {
 
 
 @cache
-def functions() -> Mapping[str, Function]:
+def functions() -> Mapping[str, MlxFunction]:
     """The operators by the schema's names.
 
     Raises:
@@ -69,13 +69,13 @@ def functions() -> Mapping[str, Function]:
     return {**direct, **fast, **_INTEGERS, **_shapes(mx), **_layers(mx)}
 
 
-def _positional(function: Function, names: str) -> Function:
+def _positional(function: MlxFunction, names: str) -> MlxFunction:
     """A function of MLX by the fields of an instruction."""
     order = names.split()
     return lambda **given: function(*(given[name] for name in order))
 
 
-def _shapes(mx: Any) -> Mapping[str, Function]:
+def _shapes(mx: Any) -> Mapping[str, MlxFunction]:
     return {
         "IdCopyNode": lambda x: x,
         "ItemIntNode": lambda x: int(x.item()),
@@ -92,7 +92,7 @@ def _shapes(mx: Any) -> Mapping[str, Function]:
     }
 
 
-def _layers(mx: Any) -> Mapping[str, Function]:
+def _layers(mx: Any) -> Mapping[str, MlxFunction]:
     return {
         "RopeNode": _rope,
         "SdpaNode": _attention,

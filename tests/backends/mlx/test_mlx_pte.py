@@ -26,6 +26,7 @@ from edgec.ir.program import Program
 from edgec.ir.static_methods import run_static
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.contract import Pass
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse.fuse_rope import FuseRope
 from edgec.passes.kv.kv_cache import KvCache
@@ -35,7 +36,7 @@ from tests.passes.static_methods import CHUNK, CONTEXT, PLAN, applied, captured,
 pytest.importorskip("mlx.core")
 from edgec.backends.mlx.execute import MlxMethods, execute
 from edgec.backends.mlx.operators import refuse_unspoken
-from edgec.backends.mlx.program import MlxInstruction, MlxProgram, TensorSlot, read_mlx_program
+from edgec.backends.mlx.program import MlxInstruction, MlxProgram, MlxTensor, read_mlx_program
 from edgec.backends.mlx.pte import lower
 
 pytestmark = pytest.mark.long
@@ -47,7 +48,7 @@ def program(name: str, recipe: str = "8bit") -> Program:
     """A family's program as it is lowered."""
     cache = KvCache(CONTEXT, CHUNK, rings=False)
     rounding = passes_for(for_backend(load_recipe(recipe), "mlx"))
-    first = [RemoveNoops(), LastLogits(1), FuseRmsNorm(), FuseRope(), cache]
+    first: list[Pass] = [RemoveNoops(), LastLogits(1), FuseRmsNorm(), FuseRope(), cache]
     return applied(captured(name), [*first, *rounding, FoldConstants()])
 
 
@@ -93,7 +94,7 @@ def _swapped_values(read: MlxProgram) -> MlxProgram:
 
 
 def _changed(read: MlxProgram, chosen: Callable[[str], bool], change: Callable[[Any], Any], dtype: str) -> MlxProgram:
-    constants: Mapping[TensorSlot, bytes] = {
+    constants: Mapping[MlxTensor, bytes] = {
         slot: change(np.frombuffer(raw, dtype)).astype(dtype).tobytes() if chosen(read.names[slot]) else raw
         for slot, raw in read.constants.items()
     }
