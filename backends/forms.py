@@ -104,9 +104,7 @@ class Form:
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
-_caller_form = partial(
-    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, apple_unit=""
-)
+_caller_form = partial(Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, apple_unit="")
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 _INTEGERS = "its states are 8-bit integers of a fixed range, and a recurrence sums over the whole sequence"
 _ADDED = (

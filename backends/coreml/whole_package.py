@@ -1,4 +1,4 @@
-"""The format ``mlpackage`` for GPUs: one package, whatever its size, since only the Neural Engine's compiler has a limit."""
+"""The format ``mlpackage`` for GPUs: one package, whatever its size; only the Neural Engine's compiler has a limit."""
 
 from __future__ import annotations
 

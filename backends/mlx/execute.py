@@ -18,10 +18,10 @@ from torch import Tensor
 from edgec.backends.mlx.instructions import DTYPES, dtype, functions
 from edgec.backends.mlx.program import (
     MlxInstruction,
+    MlxInteger,
     MlxProgram,
+    MlxTensor,
     TensorForm,
-    TensorSlot,
-    ValueSlot,
     read_mlx_program,
     unreadable,
 )
@@ -43,7 +43,7 @@ class MlxMethods:
 
     program: MlxProgram
     chunk: int
-    slots: dict[TensorSlot, Any] = field(default_factory=dict)
+    slots: dict[MlxTensor, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Place constants and empty states, and run what runs once."""
@@ -72,7 +72,7 @@ class MlxMethods:
             raise unreadable("model.pte", f"edgec's interpreter has no {', '.join(unknown)}")
 
     def _run(self, instructions: Sequence[MlxInstruction]) -> None:
-        values: dict[ValueSlot, int] = {}
+        values: dict[MlxInteger, int] = {}
         for index, each in enumerate(instructions):
             given = {name: self._resolved(value, values) for name, value in each.fields.items() if name not in _RESULTS}
             try:
@@ -80,14 +80,14 @@ class MlxMethods:
             except Exception as cause:
                 raise unreadable("model.pte", f"instruction {index}, {each.operator}: {cause}") from cause
             out = each.fields["out"]
-            (values if isinstance(out, ValueSlot) else self.slots)[out] = made
+            (values if isinstance(out, MlxInteger) else self.slots)[out] = made
 
-    def _resolved(self, value: Any, values: Mapping[ValueSlot, int]) -> Any:
+    def _resolved(self, value: Any, values: Mapping[MlxInteger, int]) -> Any:
         if isinstance(value, list):
             return [self._resolved(each, values) for each in value]
-        if isinstance(value, TensorSlot):
+        if isinstance(value, MlxTensor):
             return self.slots[value]
-        return values[value] if isinstance(value, ValueSlot) else value
+        return values[value] if isinstance(value, MlxInteger) else value
 
 
 def _constant(raw: bytes, form: TensorForm) -> Any:
@@ -102,7 +102,7 @@ def execute(path: Path) -> MlxMethods:
     """Load a program's method.
 
     Raises:
-        InputError: E872, it is no such program, or has an operator that the interpreter does not.
+        InputError: E872, it is another file, or has an operator that the interpreter does not.
         ToolError: E871, ``mlx`` or ExecuTorch's delegate is not installed.
     """
     program = read_mlx_program(path)

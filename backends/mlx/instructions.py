@@ -12,20 +12,40 @@ from typing import Any
 
 from edgec.backends.mlx.tools import mlx_core
 
-Function = Callable[..., Any]
+MlxFunction = Callable[..., Any]
 _LARGEST = (1 << 31) - 1
 # ExecuTorch's numbers of dtypes.
-DTYPES = {0: "uint8", 1: "int8", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 11: "bool_", 15: "bfloat16", 28: "uint32"}
-_UNARY = ("sigmoid", "tanh", "rsqrt", "exp", "log", "sqrt", "square", "erf", "floor", "ceil", "sin", "cos")
-_UNARY_NAMES = {"abs": "Abs", "negative": "Neg", "reciprocal": "Reciprocal", "logical_not": "LogicalNot"}
-_BINARY = ("add", "multiply", "divide", "subtract", "maximum", "minimum", "power", "less", "greater", "equal")
-_BINARY_NAMES = {
-    "less_equal": "LessEqual",
-    "greater_equal": "GreaterEqual",
-    "not_equal": "NotEqual",
-    "logical_and": "LogicalAnd",
-    "logical_or": "LogicalOr",
-    "floor_divide": "FloorDivide",
+DTYPES: Mapping[int, str] = {
+    **{0: "uint8", 1: "int8", 3: "int32", 4: "int64", 28: "uint32"},
+    **{5: "float16", 6: "float32", 11: "bool_", 15: "bfloat16"},
+}
+# The schema's operators that are one function of MLX: its name, and the fields that are its arguments in order.
+_ONE = ("sigmoid", "tanh", "rsqrt", "exp", "log", "sqrt", "square", "erf", "floor", "ceil", "sin", "cos", "abs")
+_TWO = ("add", "multiply", "divide", "subtract", "maximum", "minimum", "power", "less", "greater", "equal")
+_DIRECT: Mapping[str, tuple[str, str]] = {
+    **{name.capitalize(): (name, "x") for name in _ONE},
+    **{name.capitalize(): (name, "a b") for name in _TWO},
+    "Neg": ("negative", "x"),
+    "Reciprocal": ("reciprocal", "x"),
+    "LogicalNot": ("logical_not", "x"),
+    "Contiguous": ("contiguous", "x"),
+    "LessEqual": ("less_equal", "a b"),
+    "GreaterEqual": ("greater_equal", "a b"),
+    "NotEqual": ("not_equal", "a b"),
+    "LogicalAnd": ("logical_and", "a b"),
+    "LogicalOr": ("logical_or", "a b"),
+    "FloorDivide": ("floor_divide", "a b"),
+    "ExpandDims": ("expand_dims", "x axis"),
+    "Reshape": ("reshape", "x shape"),
+    "Transpose": ("transpose", "x perm"),
+    "Tile": ("tile", "x reps"),
+    "Concatenate": ("concatenate", "tensors axis"),
+    "Take": ("take", "x index axis"),
+    "Where": ("where", "condition x y"),
+}
+_FAST: Mapping[str, tuple[str, str]] = {
+    "RMSNorm": ("rms_norm", "x weight eps"),
+    "LayerNorm": ("layer_norm", "x weight bias eps"),
 }
 _INTEGERS: Mapping[str, Callable[[int, int], int]] = {
     "AddIntNode": lambda a, b: a + b,
@@ -37,49 +57,33 @@ _INTEGERS: Mapping[str, Callable[[int, int], int]] = {
 
 
 @cache
-def functions() -> Mapping[str, Function]:
+def functions() -> Mapping[str, MlxFunction]:
     """The operators by the schema's names.
 
     Raises:
         ToolError: E871, ``mlx`` is not installed.
     """
     mx = mlx_core()
-    unary = {**{name.capitalize(): name for name in _UNARY}, **{node: name for name, node in _UNARY_NAMES.items()}}
-    binary = {**{name.capitalize(): name for name in _BINARY}, **{node: name for name, node in _BINARY_NAMES.items()}}
-    return {
-        **{f"{node}Node": _one(getattr(mx, name)) for node, name in unary.items()},
-        **{f"{node}Node": _two(getattr(mx, name)) for node, name in binary.items()},
-        **_INTEGERS,
-        **_shapes(mx),
-        **_layers(mx),
-    }
+    direct = {f"{node}Node": _positional(getattr(mx, name), given) for node, (name, given) in _DIRECT.items()}
+    fast = {f"{node}Node": _positional(getattr(mx.fast, name), given) for node, (name, given) in _FAST.items()}
+    return {**direct, **fast, **_INTEGERS, **_shapes(mx), **_layers(mx)}
 
 
-def _one(function: Function) -> Function:
-    return lambda x: function(x)
+def _positional(function: MlxFunction, names: str) -> MlxFunction:
+    """A function of MLX by the fields of an instruction."""
+    order = names.split()
+    return lambda **given: function(*(given[name] for name in order))
 
 
-def _two(function: Function) -> Function:
-    return lambda a, b: function(a, b)
-
-
-def _shapes(mx: Any) -> Mapping[str, Function]:
+def _shapes(mx: Any) -> Mapping[str, MlxFunction]:
     return {
         "IdCopyNode": lambda x: x,
-        "ContiguousNode": lambda x: mx.contiguous(x),
         "ItemIntNode": lambda x: int(x.item()),
         "SymSizeNode": lambda a, dim: a.shape[dim],
-        "ExpandDimsNode": lambda x, axis: mx.expand_dims(x, axis),
         "SqueezeNode": lambda x, dims: mx.squeeze(x, [d for d in dims if x.shape[d] == 1] if dims else None),
-        "ReshapeNode": lambda x, shape: mx.reshape(x, shape),
-        "TransposeNode": lambda x, perm: mx.transpose(x, perm),
         "BroadcastToNode": _broadcast,
-        "TileNode": lambda x, reps: mx.tile(x, reps),
-        "ConcatenateNode": lambda tensors, axis: mx.concatenate(tensors, axis),
-        "TakeNode": lambda x, index, axis: mx.take(x, index, axis),
         "SliceNode": lambda x, axis, start, stop, step: x[_along(x, axis, start, stop, step)],
         "SliceUpdateNode": _slice_update,
-        "WhereNode": lambda condition, x, y: mx.where(condition, x, y),
         "AsTypeNode": lambda x, scalar_type: x.astype(dtype(scalar_type)),
         "FullNode": lambda shape, v, scalar_type: mx.full(shape, v, dtype(scalar_type)),
         "ARangeNode": lambda start, stop, step, scalar_type: mx.arange(
@@ -88,10 +92,8 @@ def _shapes(mx: Any) -> Mapping[str, Function]:
     }
 
 
-def _layers(mx: Any) -> Mapping[str, Function]:
+def _layers(mx: Any) -> Mapping[str, MlxFunction]:
     return {
-        "RMSNormNode": lambda x, weight, eps: mx.fast.rms_norm(x, weight, eps),
-        "LayerNormNode": lambda x, weight, bias, eps: mx.fast.layer_norm(x, weight, bias, eps),
         "RopeNode": _rope,
         "SdpaNode": _attention,
         "AddmmNode": _addmm,

@@ -100,7 +100,8 @@ class MlxOperators:
     def rewrite(self, before: Interface) -> Interface:
         """Replace all of edgec's operators; returns the interface with states as MLX lays them out."""
         found = nodes_of(self.graph, ROPE)
-        known = {node: rotation_of(self.graph, *node.args[1:], self._positions) for node in found}  # type: ignore[misc]
+        last = max((state.slots for state in before.states), default=1) - 1
+        known = {node: self._rotation(node, last) for node in found}
         states = tuple(self._turned(state) for state in before.states)
         for node in nodes_of(self.graph, RMS_NORM, ROPE, CACHE_WRITE, CACHED_ATTENTION):
             with self.graph.graph.inserting_before(node):
@@ -111,6 +112,11 @@ class MlxOperators:
         self.graph.graph.eliminate_dead_code()
         self.graph.recompile()
         return replace(before, states=states)
+
+    def _rotation(self, node: Node, last: int) -> Rotation:
+        _, cos, sin = node.args
+        assert isinstance(cos, Node) and isinstance(sin, Node)
+        return rotation_of(self.graph, cos, sin, self._positions, last)
 
     @property
     def _positions(self) -> Node:

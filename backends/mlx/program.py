@@ -1,7 +1,7 @@
 """The program inside a .pte's MLX delegate, read into plain data: slots, instructions and constants.
 
-The delegate's bytes are a header and a FlatBuffer of the schema that ExecuTorch's wheel has; constants are named data of
-the .pte. What an instruction reads and writes are slots: of tensors, or of integers that are known when it runs.
+The delegate's bytes are a header and a FlatBuffer of the schema that ExecuTorch's wheel has; constants are named data
+of the .pte. What an instruction reads and writes are slots: of tensors, or of integers that are known when it runs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ BACKEND = "MLXBackend"
 
 
 @dataclass(frozen=True)
-class TensorSlot:
+class MlxTensor:
     """Where a tensor lies."""
 
     index: int
 
 
 @dataclass(frozen=True)
-class ValueSlot:
+class MlxInteger:
     """Where an integer lies that an earlier instruction computes."""
 
     index: int
@@ -41,7 +41,7 @@ class MlxInstruction:
 
 @dataclass(frozen=True)
 class TensorForm:
-    """A tensor that the program does not compute: ExecuTorch's number of its dtype, and its sizes; -1 where they vary."""
+    """A tensor that the program does not compute: ExecuTorch's number of its dtype, and its sizes, -1 for any."""
 
     scalar_type: int
     shape: tuple[int, ...]
@@ -64,19 +64,19 @@ class MlxProgram:
 
     first: tuple[MlxInstruction, ...]
     main: tuple[MlxInstruction, ...]
-    inputs: tuple[TensorSlot, ...]
-    outputs: tuple[TensorSlot, ...]
-    states: tuple[TensorSlot, ...]
-    forms: Mapping[TensorSlot, TensorForm]
-    constants: Mapping[TensorSlot, bytes]
-    names: Mapping[TensorSlot, str]
+    inputs: tuple[MlxTensor, ...]
+    outputs: tuple[MlxTensor, ...]
+    states: tuple[MlxTensor, ...]
+    forms: Mapping[MlxTensor, TensorForm]
+    constants: Mapping[MlxTensor, bytes]
+    names: Mapping[MlxTensor, str]
 
 
 def read_mlx_program(path: Path) -> MlxProgram:
     """Read the delegate of a .pte's ``forward``.
 
     Raises:
-        InputError: E872, it is no such program, or a damaged one.
+        InputError: E872, it is another file, or a damaged one.
         ToolError: E871, the delegate's reader is not there.
     """
     load_toolkit()
@@ -88,7 +88,9 @@ def read_mlx_program(path: Path) -> MlxProgram:
         (delegate,) = (each for each in plan.delegates if each.id == BACKEND)
         raw = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
         named: Any = file.named_data
-        data = {} if named is None else {key: named.buffers[entry.buffer_index] for key, entry in named.pte_data.items()}
+        data = (
+            {} if named is None else {key: named.buffers[entry.buffer_index] for key, entry in named.pte_data.items()}
+        )
         return _program(raw, data)
     except InputError:
         raise
@@ -114,8 +116,8 @@ def _program(raw: bytes, data: Mapping[str, bytes]) -> MlxProgram:
     offset, size, *_ = parse_header(raw)
     graph = MLXGraph.GetRootAs(raw[offset : offset + size], 0)
     chains = [graph.InstructionChains(i) for i in range(graph.InstructionChainsLength())]
-    names = {TensorSlot(each.Slot().Idx()): each.Name().decode() for each in _vector(graph, "NamedSlots")}
-    forms = {TensorSlot(i): _form(each) for i, each in enumerate(_vector(graph, "TensorMeta")) if each is not None}
+    names = {MlxTensor(each.Slot().Idx()): each.Name().decode() for each in _vector(graph, "NamedSlots")}
+    forms = {MlxTensor(i): _form(each) for i, each in enumerate(_vector(graph, "TensorMeta")) if each is not None}
     constants = {slot: name for slot, name in names.items() if slot.index < graph.NumConstantTensors()}
     if absent := sorted(name for name in constants.values() if name not in data):
         raise unreadable("model.pte", f"constants are not in it: {', '.join(absent[:3])}")
@@ -136,8 +138,8 @@ def _vector(table: Any, name: str) -> list[Any]:
     return [getattr(table, name)(i) for i in range(getattr(table, f"{name}Length")())]
 
 
-def _slots(graph: Any, name: str) -> tuple[TensorSlot, ...]:
-    return tuple(TensorSlot(each.Idx()) for each in _vector(graph, name))
+def _slots(graph: Any, name: str) -> tuple[MlxTensor, ...]:
+    return tuple(MlxTensor(each.Idx()) for each in _vector(graph, name))
 
 
 def _form(meta: Any) -> TensorForm:
@@ -176,14 +178,18 @@ def _value(value: Any) -> Any:
     """A field's value: a slot, a number, a text, or None where it is left out."""
     kind = type(value).__name__
     if kind == "Tid":
-        return TensorSlot(value.Idx())
+        return MlxTensor(value.Idx())
     if kind in ("IntOrVid", "FloatOrVid"):
-        return ValueSlot(value.Vid().Idx()) if value.IsVid() else value.Literal()
+        return MlxInteger(value.Vid().Idx()) if value.IsVid() else value.Literal()
     if kind == "VidOrTid":
-        return ValueSlot(value.Vid().Idx()) if value.IsVid() else TensorSlot(value.Tid().Idx())
+        return MlxInteger(value.Vid().Idx()) if value.IsVid() else MlxTensor(value.Tid().Idx())
     if kind == "IntOrVidOrTid":
-        choices: Sequence[Any] = (value.Literal, lambda: ValueSlot(value.Vid().Idx()), lambda: TensorSlot(value.Tid().Idx()))
+        choices: Sequence[Any] = (
+            value.Literal,
+            lambda: MlxInteger(value.Vid().Idx()),
+            lambda: MlxTensor(value.Tid().Idx()),
+        )
         return choices[value.Kind()]()
     if kind == "Vid":
-        return ValueSlot(value.Idx())
+        return MlxInteger(value.Idx())
     return value.decode() if isinstance(value, bytes) else value

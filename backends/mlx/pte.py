@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-
 from edgec.backends.cpu.text_runner import RunnerFacts
 from edgec.backends.delegated_pte import delegated_layout as layout
 from edgec.backends.delegated_pte import delegated_operators

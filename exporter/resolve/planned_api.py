@@ -48,8 +48,8 @@ def plan(
         The plan; ``planned_json.to_json`` makes plain data of it, and ``planned_page.page`` what the command prints.
 
     Raises:
-        InputError: E866, no phone is given; E163, it is unknown; E869, its unit is; E860 to E865, its file is wrong; E161, E867 or E868, a
-            measurement is; what ``model_recipe``, ``model_shape`` and ``plan`` raise.
+        InputError: E866, no phone is given; E163, it is unknown; E869, its unit is; E860 to E865, its file is wrong;
+            E161, E867 or E868, a measurement is; what ``model_recipe``, ``model_shape`` and ``plan`` raise.
     """
     from edgec.devices.phone_file import added_phone, chosen_target
     from edgec.devices.targets import load_target

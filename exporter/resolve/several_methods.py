@@ -110,7 +110,7 @@ def check_executable(source: ModelSource, recipe: Recipe, form: Form, options: E
         raise InputError(
             "This format is for language models of text alone.",
             where="--format",
-            why=f"its artifact has one method, over a decoder's caches, and this model is of another kind: {source.kind}",
+            why=f"its artifact has one method, over a decoder's caches; this model is of another kind: {source.kind}",
             fix="export with --format mlpackage for the same unit",
             code="E870",
         )

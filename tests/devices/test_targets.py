@@ -95,6 +95,8 @@ def test_what_export_supports() -> None:
         ("ios", "coreai", "npu"),
         ("ios", "coreml_gpu", "gpu"),
         ("ios", "coreai_gpu", "gpu"),
+        ("ios", "mlx", "gpu"),
+        ("macos", "mlx", "gpu"),
         ("macos", "coreml_gpu", "gpu"),
         ("macos", "coreai_gpu", "gpu"),
     }

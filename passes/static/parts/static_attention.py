@@ -172,7 +172,7 @@ def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, 
 
 
 def is_fusible(call: CachedCall, keys: CacheView) -> bool:
-    """Whether one operator says this attention: a mask, and no more, is added to the scores, and the cache holds all."""
+    """Whether one operator says this attention: nothing but a mask is added to scores, and the cache holds all."""
     return not call.softcap and call.sink_logits is None and call.bias is None and keys.new is None
 
 

@@ -39,11 +39,14 @@ REFUSED = {
     ("sparse-lut4", "xnnpack"),
     *product(("sparse-lut4",), ("coreai", "coreai_gpu")),
     ("4bit-gptq", "qnn"),
-    *product(("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "onnx", "genai", "qnn", "vulkan")),
+    *product(
+        ("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "mlx", "onnx", "genai", "qnn", "vulkan")
+    ),
     *product(
         ("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "genai", "qnn", "vulkan")
     ),
-    *product(("balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("gguf",)),
+    *product(("balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("gguf", "mlx")),
+    ("3bit", "mlx"),
 }
 
 
@@ -102,7 +105,7 @@ def test_four_bits_are_tables_where_tables_are_better() -> None:
     assert with_standard_kernels(own).weights == recipe.weights == WeightScheme(4, 32, scale_bits=16)
 
 
-@pytest.mark.parametrize("backend", ["coreml_gpu", "coreai_gpu"])
+@pytest.mark.parametrize("backend", ["coreml_gpu", "coreai_gpu", "mlx"])
 def test_apples_gpus_get_integers_in_groups_of_32(backend: str) -> None:
     resolved = for_backend(load_recipe("4bit"), backend)
     groups = WeightScheme(4, 32, activation_bits=0, scale_bits=16)

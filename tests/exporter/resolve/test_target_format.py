@@ -35,12 +35,13 @@ def test_a_format_that_a_unit_lacks_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["iphone", "iphone-16-pro", "ipad-pro-m1", "mac-m4"])
-@pytest.mark.parametrize(("format", "backend"), [(None, "coreml_gpu"), ("aimodel", "coreai_gpu")])
+@pytest.mark.parametrize(("format", "backend"), [(None, "coreml_gpu"), ("aimodel", "coreai_gpu"), ("pte", "mlx")])
 def test_apples_gpus_have_formats_of_their_own(name: str, format: str | None, backend: str) -> None:
     target = in_format(on_unit(load_target(name), "gpu"), format)
     assert (target.name if name == "iphone" else "iphone", target.unit, target.backend) == ("iphone", "gpu", backend)
     form = form_of(target)
-    assert form.fused_attention and form.apple_unit == "gpu" and not form.convolutions and not form.linear_width
+    assert form.apple_unit == "gpu" and not form.convolutions and not form.linear_width
+    assert form.fused_attention is (backend != "mlx") and form.single is (backend == "mlx")
 
 
 def test_a_unit_that_a_phone_lacks_is_refused() -> None:
