@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import ToolError
-from edgec.runtime_py.runners import process
 from edgec.runtime_py.runners.text_llm import TextLLM
 
 
@@ -22,6 +21,6 @@ def test_an_artifact_that_it_refuses_is_an_error_with_its_reason(tmp_path: Path)
 
 def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     died = subprocess.CompletedProcess([], -11, "", "[method.cpp] one\n\ntwo\n")
-    monkeypatch.setattr(process.subprocess, "run", lambda *given, **options: died)
+    monkeypatch.setattr(subprocess, "run", lambda *given, **options: died)
     with pytest.raises(ToolError, match=r"was ended by a signal: .method.cpp. one . two"):
         TextLLM(tmp_path / "model.pte", tmp_path / "tokenizer.json", (), 0).write(["x"], 1)
