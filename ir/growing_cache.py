@@ -100,7 +100,8 @@ def grouped_attention(
 
 def _split(rows: Tensor, heads: int) -> Tensor:
     """[1, S, H * D] as [1, H, S, D]."""
-    return rows.unflatten(2, (heads, -1)).transpose(1, 2)
+    split: Tensor = rows.unflatten(2, (heads, -1))
+    return split.transpose(1, 2)
 
 
 def _fake(q: Tensor, k: Tensor, v: Tensor, past_key: Tensor, past_value: Tensor, *_: object) -> tuple[Tensor, ...]:

@@ -40,7 +40,7 @@ _EVEN = 127
 
 def pack(integers: Tensor, bits: int, block: int) -> Tensor:
     """Integers [N, K] as the operators read them, uint8 [N, K / block, block * bits / 8]."""
-    codes = (integers.to(torch.int16) + (1 << bits - 1)).to(torch.uint8).unflatten(1, (-1, block))
+    codes: Tensor = (integers.to(torch.int16) + (1 << bits - 1)).to(torch.uint8).unflatten(1, (-1, block))
     return codes if bits == 8 else codes[..., ::2] | codes[..., 1::2] << 4
 
 
@@ -138,7 +138,7 @@ def _embedding(graph: GraphModule, emit: Emitter, node: Node) -> Node | None:
 
 
 def _held(graph: GraphModule, weight: Node, block: int) -> tuple[Node, Node, int] | None:
-    """The packed matrix, its scales and its bits; None where it is no rounded matrix that the operators hold.
+    """The packed matrix, its scales and its bits; None where the operators hold no such matrix.
 
     ``block``: values of a row that are to share a scale; 0: as many as do.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, RMS_NORM, OnnxForm
@@ -23,7 +23,7 @@ FEW_VALUES, TABLES = 1 << 8, 1 << 18
 operators for that computation."""
 
 
-Translations = Mapping[Callable[..., Any], Callable[..., Any]]
+Translations = dict[Callable[..., Any], Callable[..., Any]]
 """How operators of torch are written, as torch's exporter takes it."""
 
 

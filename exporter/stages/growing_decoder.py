@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -69,7 +70,7 @@ class GrowingDecoderStages(StaticDecoderStages):
         """The logits of the graph over the probe."""
         probe, prefix = self.request.probe, PAST.partition(".")[0]
         held = [tensor for tensor in program.interface.inputs if tensor.name.startswith(prefix)]
-        shapes = {tensor.name: (tensor.shape[1], tensor.shape[3]) for tensor in held}
+        shapes: Mapping[str, Any] = {tensor.name: (tensor.shape[1], tensor.shape[3]) for tensor in held}
         methods = GrowingMethods(partial(named_results, program), shapes, CHUNK)
         return run_static(methods, probe.tokens, probe.plan)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -67,7 +68,7 @@ class GrowingCache:
         presents: dict[str, Node] = {}
         for node, call in calls:
             names = [pasts[str(cache.target)] for cache in (call.keys, call.values)]
-            new = [written[str(cache.target)].args[0] for cache in (call.keys, call.values)]
+            new: list[Any] = [written[str(cache.target)].args[0] for cache in (call.keys, call.values)]
             grown = _attend(graph, node, call, new, [inputs.pasts[name] for name in names], inputs)
             for name, present in zip(names, grown, strict=True):
                 presents.setdefault(name, present)
@@ -135,13 +136,13 @@ class _Asked:
 
     @classmethod
     def of(cls, call: AttentionCall) -> _Asked:
-        widths = (int(each.meta["val"].shape[-1]) for each in (call.k, call.v))
-        return cls(*widths, call.window, call.mask is not None, not call.causal or call.positions.target == SPAN_END)
+        key, value = (int(each.meta["val"].shape[-1]) for each in (call.k, call.v))
+        return cls(key, value, call.window, call.mask is not None, not call.causal or call.positions.target == SPAN_END)
 
     @classmethod
     def of_cached(cls, call: CachedCall, states: Mapping[str, State]) -> _Asked:
-        widths = (_width(states[str(cache.target)]) for cache in (call.keys, call.values))
-        return cls(*widths, call.window, call.bias is not None, call.written is not call.positions, call.sink)
+        key, value = (_width(states[str(cache.target)]) for cache in (call.keys, call.values))
+        return cls(key, value, call.window, call.bias is not None, call.written is not call.positions, call.sink)
 
     @property
     def problem(self) -> str:

@@ -76,7 +76,7 @@ def _written(runtime: Any, model: Any, prompt: Sequence[int], tokens: int) -> li
     """The likeliest tokens after a prompt, up to one that ends a text."""
     generator = runtime.Generator(model, _params(runtime, model))
     generator.append_tokens(list(prompt))
-    written = []
+    written: list[int] = []
     while len(written) < tokens and not generator.is_done():
         generator.generate_next_token()
         written.append(int(generator.get_next_tokens()[0]))

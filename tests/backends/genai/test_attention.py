@@ -50,7 +50,8 @@ def test_it_says_what_it_means(sinks: bool, scale: float, window: int, softcap: 
     rows = [torch.randn(1, NEW, heads * WIDTH) for heads in (HEADS, GROUPS, GROUPS)]
     past = [torch.randn(1, GROUPS, PAST, WIDTH) for _ in range(2)]
     counted = [torch.tensor([PAST + NEW - 1], dtype=torch.int32), torch.tensor(PAST + NEW, dtype=torch.int32)]
-    inputs, learned = (*rows, *past, *counted), torch.randn(HEADS) if sinks else None
+    inputs: tuple[Any, ...] = (*rows, *past, *counted)
+    learned = torch.randn(HEADS) if sinks else None
     module = Attention(learned, (scale, window, softcap))
     program = torch.export.export(module, inputs, strict=False)
     made = torch.onnx.export(

@@ -64,7 +64,14 @@ def test_the_model_says_what_its_graph_says(family: str, rounding: str, tmp_path
     from edgec.backends.genai.model import MODEL, execute, layout, lower
 
     cache = KvCache(CONTEXT, CHUNK, rings=False)
-    passes = (RemoveNoops(), LastLogits(1), FuseRmsNorm(), cache, *ROUNDING[rounding], FoldConstants())
+    passes: tuple[Pass, ...] = (
+        RemoveNoops(),
+        LastLogits(1),
+        FuseRmsNorm(),
+        cache,
+        *ROUNDING[rounding],
+        FoldConstants(),
+    )
     program = run_pass(applied(captured(family), passes), GrowingCache(CONTEXT))
     lower({MODEL: program}, tmp_path / "model.onnx", lambda name, done, total: None)
     methods = execute(tmp_path / "model.onnx")

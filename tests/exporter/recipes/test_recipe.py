@@ -39,9 +39,7 @@ REFUSED = {
     ("sparse-lut4", "xnnpack"),
     *product(("sparse-lut4",), ("coreai", "coreai_gpu")),
     ("4bit-gptq", "qnn"),
-    *product(
-        ("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "mlx", "onnx", "genai", "qnn", "vulkan")
-    ),
+    *product(("5bit",), ("coreml", "coreml_gpu", "coreai", "coreai_gpu", "mlx", "onnx", "genai", "qnn", "vulkan")),
     *product(
         ("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "genai", "qnn", "vulkan")
     ),

@@ -17,7 +17,7 @@ from edgec.bundle.folder import read_manifest
 from edgec.errors import BudgetError
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners import text_llm as rung
-from edgec.exporter.runners.texts import RunnerText
+from edgec.exporter.runners.texts import RunnerText, runner_texts
 from edgec.exporter.stages import cpu_methods
 from edgec.runtime_py.runners import text_llm
 from edgec.runtime_py.runners.text_llm import NAME
@@ -106,7 +106,7 @@ def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypat
 
 @pytest.mark.long
 def test_a_text_that_begins_twice_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = rung.runner_texts
+    right = runner_texts
 
     def twice(request: ExportRequest) -> list[RunnerText]:
         mark = request.tokenizer.bos_token
