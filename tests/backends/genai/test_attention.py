@@ -60,6 +60,7 @@ def test_it_says_what_it_means(sinks: bool, scale: float, window: int, softcap: 
     assert made is not None
     session = onnxruntime.InferenceSession(made.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
     feeds = {each.name: value.numpy() for each, value in zip(session.get_inputs(), inputs, strict=True)}
-    wanted = grouped_attention(*inputs, learned, HEADS, GROUPS, scale, window, softcap)
+    arguments: list[Any] = [*inputs, learned, HEADS, GROUPS, scale, window, softcap]
+    wanted = grouped_attention(*arguments)
     for got, right in zip(session.run(None, feeds), wanted, strict=True):
         assert torch.allclose(torch.from_numpy(got), right, rtol=0, atol=1e-5)
