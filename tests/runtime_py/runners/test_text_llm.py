@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import ToolError
+from edgec.runtime_py.runners import process
 from edgec.runtime_py.runners.text_llm import TextLLM
 
 
