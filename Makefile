@@ -62,7 +62,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 
-# All of them are compiled on Linux, by zig; each is checked against ExecuTorch's wheel of its system.
+# All of them are compiled on Linux, by zig and GCC; each is checked against ExecuTorch's wheel of its system.
 wheels: $(STAMP)
 	$(PIP_INSTALL) "ziglang==0.17.1" "lief>=1.0" "wheel>=0.45"
 	$(BIN)/python -m edgec.engine.compile.wheels --out build/wheels

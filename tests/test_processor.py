@@ -66,4 +66,4 @@ def test_linux_lists_the_first_core(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert processor.processor_name() == "Xeon" and processor.processor_features() == {"fpu", "avx2"}
     before = processor.processor_identity()
     (tmp_path / "cpuinfo").write_text(XEON.format(3000))
-    assert processor.processor_identity() == before, "a clock is no property of compiled code"
+    assert processor.processor_identity() == before, "compiled code does not depend on a clock"

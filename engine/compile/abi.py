@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from edgec.errors import InputError, ToolError
 
@@ -115,49 +115,43 @@ ARM64: Final = Abi(
 )
 
 
-def _portable(name: str, target: str, wheel_platform: str, *flags: str, **others: Any) -> Abi:
-    """An ABI of edgec's own wheels, in whose folder ``engine/built/NAME`` the engine lies beside ExecuTorch's package.
-
-    One compiler makes all of them: zig has each system's C library, in the version that the wheel's platform promises,
-    and links its C++ library in, whose types do not cross the border to ExecuTorch.
-    """
-    return Abi(
-        name,
-        ("zig",),
-        "EDGEC_ZIG",
-        flags,
-        wheel_platform=wheel_platform,
-        package="ziglang",
-        target=target,
-        executorch_place="../../../../executorch/lib",
-        install='pip install "edgec[wheels]"',
-        **others,
-    )
-
-
+_PLACE: Final = "../../../../executorch/lib"
 _V3: Final = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
 _V4: Final = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_X86: Final = ("x86_64-linux-gnu.2.28", "manylinux_2_28_x86_64")
-_LINUX_LINK: Final = ("-s", "-Wl,-z,max-page-size=65536")
 
 # Every Mac with Apple's chip has M1's instructions; matrices of few bits use those of later ones where they are.
-MACOS_ARM64: Final = _portable(
-    *("macos-arm64", "aarch64-macos.14.0", "macosx_14_0_arm64", "-mcpu=apple_m1"), system="Darwin", processor="arm64"
+# zig brings the headers of macOS and a C++ library of the kind that ExecuTorch's wheel for it uses, and links it in.
+MACOS_ARM64: Final = Abi(
+    "macos-arm64",
+    ("zig",),
+    "EDGEC_ZIG",
+    ("-mcpu=apple_m1",),
+    system="Darwin",
+    processor="arm64",
+    wheel_platform="macosx_14_0_arm64",
+    package="ziglang",
+    target="aarch64-macos.14.0",
+    executorch_place=_PLACE,
+    install='pip install "edgec[wheels]"',
 )
-LINUX_ARM64: Final = _portable(
-    *("linux-arm64", "aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64", "-mcpu=generic"),
-    system="Linux",
-    processor="aarch64",
-    link_flags=_LINUX_LINK,
+# On Linux GCC's C++ library, as in ExecuTorch's wheel: a string_view of zig's has its parts in the other order.
+LINUX_ARM64: Final = replace(
+    ARM64, name="linux-arm64", link_flags=(*ARM64.link_flags, "-s"), system_libraries=(), executorch_place=_PLACE
 )
-LINUX_X86_64_V3: Final = _portable(
-    *("linux-x86-64-v3", *_X86, "-march=x86_64_v3"),
+LINUX_X86_64_V3: Final = Abi(
+    "linux-x86-64-v3",
+    ("x86_64-linux-gnu-g++", "g++"),
+    "CXX_X86_64",
+    ("-march=x86-64-v3",),
+    link_flags=("-s",),
     system="Linux",
     processor="x86_64",
-    link_flags=_LINUX_LINK,
+    wheel_platform="manylinux_2_28_x86_64",
+    executorch_place=_PLACE,
     needs=_V3,
+    install="install one (Debian: apt install g++-x86-64-linux-gnu)",
 )
-LINUX_X86_64_V4: Final = replace(LINUX_X86_64_V3, name="linux-x86-64-v4", flags=("-march=x86_64_v4",), needs=_V4)
+LINUX_X86_64_V4: Final = replace(LINUX_X86_64_V3, name="linux-x86-64-v4", flags=("-march=x86-64-v4",), needs=_V4)
 PORTABLE: Final = (MACOS_ARM64, LINUX_ARM64, LINUX_X86_64_V4, LINUX_X86_64_V3)
 """What edgec's wheels bring; where a processor has several, the first is the best."""
 ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NATIVE, ARM64, *PORTABLE)})

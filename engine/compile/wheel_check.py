@@ -16,14 +16,14 @@ from edgec.errors import InputError, ToolError
 if TYPE_CHECKING:
     import lief
 
-OLDEST_MACOS: Final = (14, 0)
-NEWEST_GLIBC: Final = (2, 28)
+# Of what a binary asks for by version, the most that the platform tags of the wheels promise.
+NEWEST: Final[Mapping[str, tuple[int, ...]]] = {"macOS": (14, 0), "GLIBC": (2, 35), "GLIBCXX": (3, 4, 30)}
 LIBRARY, RUNNER = "libedgec.so", "edgec-runner"
-_GLIBC: Final = "GLIBC_"
-# What every machine of a system has: of macOS its one library, of Linux the parts of glibc.
+_GNU: Final = "libstdc++.so.6"
+# What every machine of a system has: of macOS its one library, of Linux the parts of glibc, and what ExecuTorch needs.
 _OF_THE_SYSTEM: Final[Mapping[str, tuple[str, ...]]] = {
     "Darwin": ("libSystem.B.dylib",),
-    "Linux": ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux"),
+    "Linux": ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "ld-linux", _GNU, "libgcc_s.so"),
 }
 
 
@@ -36,7 +36,7 @@ class ReadBinary:
         places: where these are looked for.
         exported: symbols that others may use.
         undefined: symbols of others that it cannot do without; those of the system's C library are left out.
-        oldest: versions of the system that it needs; the newest of them counts.
+        versions: of the system that it needs, by the names of ``NEWEST``.
         processor: CMake's name of the processor.
     """
 
@@ -44,7 +44,7 @@ class ReadBinary:
     places: tuple[str, ...]
     exported: frozenset[str]
     undefined: frozenset[str]
-    oldest: tuple[tuple[int, ...], ...]
+    versions: tuple[tuple[str, tuple[int, ...]], ...]
     processor: str
 
 
@@ -89,9 +89,11 @@ def _faults(name: str, read: ReadBinary, abi: Abi, place: str, brought: Mapping[
     there = frozenset[str]().union(*(brought[library].exported for library in read.needed if library in brought))
     if lacking := sorted(read.undefined - there):
         yield f"{name} uses {len(lacking)} symbols that nothing exports, such as {lacking[0]}"
-    most = OLDEST_MACOS if abi.system == "Darwin" else NEWEST_GLIBC
-    if too_new := [version for version in read.oldest if version[:2] > most]:
-        yield f"{name} needs version {'.'.join(map(str, max(too_new)))} of the system, more than {most[0]}.{most[1]}"
+    for what, version in read.versions:
+        if version[: len(NEWEST[what])] > NEWEST[what]:
+            yield f"{name} needs {what} {_dotted(version)}, more than {_dotted(NEWEST[what])}"
+    if _GNU not in read.needed and any(_GNU in each.needed for each in brought.values()):
+        yield f"{name} has another C++ library than ExecuTorch, whose string_view is laid out in another order"
     if read.places != (place,):
         yield f"{name} looks for libraries in {', '.join(read.places) or 'no folder'}, not in {place}"
 
@@ -108,6 +110,7 @@ def read_binary(path: Path) -> ReadBinary:
     except ModuleNotFoundError as cause:
         fix = 'pip install "edgec[wheels]"'
         raise ToolError("Binaries cannot be read.", str(path), "lief is not installed", fix, "E886") from cause
+    lief.logging.disable()  # what is wrong with a file is said below
     parsed = lief.parse(str(path))
     if isinstance(parsed, lief.MachO.Binary):
         return _read_apple(parsed)
@@ -128,7 +131,7 @@ def _read_apple(binary: lief.MachO.Binary) -> ReadBinary:
         tuple(each.path for each in binary.rpaths),
         frozenset(each.name for each in binary.exported_symbols),
         frozenset(name for name, library in bound.items() if library.startswith("@")),
-        (tuple(version.minos),) if version is not None else (),
+        (("macOS", tuple(version.minos)),) if version is not None else (),
         "arm64" if binary.header.cpu_type == lief.MachO.Header.CPU_TYPE.ARM64 else "x86_64",
     )
 
@@ -145,9 +148,19 @@ def _read_linux(binary: lief.ELF.Binary) -> ReadBinary:
         tuple(path for each in run_paths for path in each.paths),
         frozenset(str(each.name) for each in symbols if each.shndx),
         frozenset(str(each.name) for each in wanted if not _is_versioned(each)),
-        tuple(tuple(map(int, name[len(_GLIBC) :].split("."))) for name in versions if name.startswith(_GLIBC)),
+        tuple(_version(name) for name in versions if name.partition("_")[0] in NEWEST),
         {lief.ELF.ARCH.AARCH64: "aarch64", lief.ELF.ARCH.X86_64: "x86_64"}.get(binary.header.machine_type, "other"),
     )
+
+
+def _version(name: str) -> tuple[str, tuple[int, ...]]:
+    """`GLIBC_2.28` in two parts."""
+    what, _, numbers = name.partition("_")
+    return what, tuple(map(int, numbers.split(".")))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _is_versioned(symbol: lief.ELF.Symbol) -> bool:

@@ -44,8 +44,8 @@ class WheelKind:
 
 KINDS: Final = (
     WheelKind("macos-arm64", "macosx_14_0_arm64", (MACOS_ARM64,)),
-    WheelKind("linux-arm64", "manylinux_2_28_aarch64", (LINUX_ARM64,)),
-    WheelKind("linux-x86-64", "manylinux_2_28_x86_64", (LINUX_X86_64_V4, LINUX_X86_64_V3)),
+    WheelKind("linux-arm64", "manylinux_2_35_aarch64", (LINUX_ARM64,)),
+    WheelKind("linux-x86-64", "manylinux_2_35_x86_64", (LINUX_X86_64_V4, LINUX_X86_64_V3)),
 )
 
 

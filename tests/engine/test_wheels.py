@@ -167,7 +167,7 @@ def test_a_wheel_holds_its_engines_under_the_tag_of_its_system(tmp_path: Path) -
 
 def test_every_engine_of_a_wheel_is_known_by_name() -> None:
     assert {abi.name for kind in KINDS for abi in kind.abis} == {abi.name for abi in PORTABLE} <= ABIS.keys()
-    assert all(abi.wheel_platform == kind.platform for kind in KINDS for abi in kind.abis)
+    assert all(kind.platform.endswith(abi.processor) for kind in KINDS for abi in kind.abis)
     assert kinds_named([]) == list(KINDS)
     with pytest.raises(InputError) as refused:
         kinds_named(["windows"])
@@ -192,14 +192,19 @@ def test_the_wheel_of_another_system_is_refused_by_its_name(tmp_path: Path, name
 
 
 GOOD = ReadBinary(
-    ("libexecutorch.so", "libc.so.6", "ld-linux-x86-64.so.2"),
+    ("libexecutorch.so", "libstdc++.so.6", "libc.so.6", "ld-linux-x86-64.so.2"),
     ("$ORIGIN/../../../../executorch/lib",),
     frozenset(("edgec_model_open",)),
     frozenset(("_Z4load",)),
-    ((2, 17), (2, 28)),
+    (("GLIBC", (2, 17)), ("GLIBC", (2, 34)), ("GLIBCXX", (3, 4, 30))),
     "x86_64",
 )
-PROGRAM = replace(GOOD, needed=(LIBRARY, "libc.so.6"), places=("$ORIGIN",), undefined=frozenset(("edgec_model_open",)))
+PROGRAM = replace(
+    GOOD,
+    needed=(LIBRARY, "libstdc++.so.6", "libc.so.6"),
+    places=("$ORIGIN",),
+    undefined=frozenset(("edgec_model_open",)),
+)
 EXECUTORCH = replace(GOOD, exported=frozenset(("_Z4load",)), undefined=frozenset())
 
 
@@ -207,10 +212,12 @@ EXECUTORCH = replace(GOOD, exported=frozenset(("_Z4load",)), undefined=frozenset
     ("library", "said"),
     [
         (GOOD, ""),
-        (replace(GOOD, needed=(*GOOD.needed, "libstdc++.so.6")), "libstdc++.so.6, which neither"),
-        (replace(GOOD, needed=("libc.so.6",)), "1 symbols that nothing exports, such as _Z4load"),
+        (replace(GOOD, needed=(*GOOD.needed, "libcuda.so.1")), "libcuda.so.1, which neither"),
+        (replace(GOOD, needed=("libexecutorch.so", "libc.so.6")), "another C++ library"),
+        (replace(GOOD, needed=("libstdc++.so.6", "libc.so.6")), "1 symbols that nothing exports, such as _Z4load"),
         (replace(GOOD, undefined=frozenset(("_Z4load", "_Z5store"))), "1 symbols that nothing exports, such as _Z5st"),
-        (replace(GOOD, oldest=((2, 34),)), "version 2.34 of the system, more than 2.28"),
+        (replace(GOOD, versions=(("GLIBC", (2, 38)),)), "needs GLIBC 2.38, more than 2.35"),
+        (replace(GOOD, versions=(("GLIBCXX", (3, 4, 33)),)), "needs GLIBCXX 3.4.33"),
         (replace(GOOD, places=("/home/me/executorch/lib",)), "looks for libraries in /home/me"),
         (replace(GOOD, places=()), "no folder"),
         (replace(GOOD, processor="aarch64"), "is for aarch64, not x86_64"),
@@ -239,7 +246,7 @@ def test_a_library_is_read_as_the_linker_made_it(tmp_path: Path) -> None:
     subprocess.run(line, check=True)
     read = read_binary(made)
     assert "given" in read.exported and read.undefined == {"lacking"} and read.places == ("$ORIGIN/b",)
-    assert "libc.so.6" in read.needed and max(read.oldest) >= (2, 2)
+    assert "libc.so.6" in read.needed and {what for what, _ in read.versions} == {"GLIBC"}
     (tmp_path / "text").write_text("no library")
     with pytest.raises(InputError) as refused:
         read_binary(tmp_path / "text")
