@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,6 +38,6 @@ def test_shares_are_counted_in_pages(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         return 0
 
     monkeypatch.setattr(page_cache, "c_library", lambda: SimpleNamespace(mincore=mincore))
-    assert page_cache.resident_share(path) == pytest.approx(1 / -(-10_000 // page_cache.mmap.PAGESIZE))
+    assert page_cache.resident_share(path) == pytest.approx(1 / -(-10_000 // mmap.PAGESIZE))
     (tmp_path / "empty").touch()
     assert page_cache.resident_share(tmp_path / "empty") is None

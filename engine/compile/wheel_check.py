@@ -124,13 +124,13 @@ def _read_apple(binary: lief.MachO.Binary) -> ReadBinary:
 
     own = lief.MachO.LoadCommand.TYPE.ID_DYLIB
     needed = [each.name for each in binary.libraries if each.command != own]
-    bound = {each.symbol.name: each.library.name for each in binary.bindings if each.has_symbol and each.has_library}
+    bound = [(each.symbol, each.library) for each in binary.bindings]
     version = binary.build_version
     return ReadBinary(
         tuple(Path(name).name for name in needed),
         tuple(each.path for each in binary.rpaths),
-        frozenset(each.name for each in binary.exported_symbols),
-        frozenset(name for name, library in bound.items() if library.startswith("@")),
+        frozenset(str(each.name) for each in binary.exported_symbols),
+        frozenset(str(symbol.name) for symbol, library in bound if symbol and library and library.name.startswith("@")),
         (("macOS", tuple(version.minos)),) if version is not None else (),
         "arm64" if binary.header.cpu_type == lief.MachO.Header.CPU_TYPE.ARM64 else "x86_64",
     )
@@ -141,7 +141,7 @@ def _read_linux(binary: lief.ELF.Binary) -> ReadBinary:
 
     symbols = [each for each in binary.dynamic_symbols if each.binding != lief.ELF.Symbol.BINDING.LOCAL]
     wanted = [each for each in symbols if not each.shndx and each.binding != lief.ELF.Symbol.BINDING.WEAK]
-    versions = [part.name for each in binary.symbols_version_requirement for part in each.get_auxiliary_symbols()]
+    versions = [str(part.name) for each in binary.symbols_version_requirement for part in each.get_auxiliary_symbols()]
     run_paths = [each for each in binary.dynamic_entries if isinstance(each, lief.ELF.DynamicEntryRunPath)]
     return ReadBinary(
         tuple(map(str, binary.libraries)),
@@ -165,4 +165,5 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 def _is_versioned(symbol: lief.ELF.Symbol) -> bool:
     """Whether a library of glibc has it: ExecuTorch's symbols have no versions, for which 0 and 1 stand."""
-    return symbol.has_version and symbol.symbol_version.value > 1
+    version = symbol.symbol_version if symbol.has_version else None
+    return version is not None and version.value > 1

@@ -17,7 +17,16 @@ import pytest
 
 from edgec.engine.compile import build as runner_build
 from edgec.engine.compile import shipped
-from edgec.engine.compile.abi import ABIS, ARM64, LINUX_X86_64_V3, MACOS_ARM64, NATIVE, PORTABLE, Abi, native_abi
+from edgec.engine.compile.abi import (
+    ABIS,
+    ARM64,
+    LINUX_X86_64_V3,
+    MACOS_ARM64,
+    NATIVE,
+    PORTABLE,
+    find_compiler,
+    native_abi,
+)
 from edgec.engine.compile.build import Toolchain, find_build
 from edgec.engine.compile.executorch_wheel import unpack_wheel
 from edgec.engine.compile.shipped import fitting_abis, shipped_folder
@@ -98,7 +107,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (sources / "core" / "a.cpp").write_text("int a;\n")
     monkeypatch.setattr(runner_build, "SOURCES", sources)
     monkeypatch.setattr(runner_build, "_executorch", lambda: (tmp_path / "executorch", "1.5.1"))
-    monkeypatch.setattr(shipped.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(shipped, "processor_features", lambda: AVX2)
     runner_build._source_key.cache_clear()
     folder = sources / "built" / "linux-x86-64-v3"
@@ -242,8 +251,8 @@ def test_a_library_is_read_as_the_linker_made_it(tmp_path: Path) -> None:
         'extern "C" int given() { return lacking() + std::atoi(std::getenv("A")); }\n'
     )
     made = tmp_path / "liba.so"
-    line = [compiler(NATIVE), "-shared", "-fPIC", tmp_path / "a.cpp", "-o", made, "-Wl,-rpath,$ORIGIN/b"]
-    subprocess.run(line, check=True)
+    line = [find_compiler(NATIVE), "-shared", "-fPIC", tmp_path / "a.cpp", "-o", made, "-Wl,-rpath,$ORIGIN/b"]
+    subprocess.run([str(word) for word in line], check=True)
     read = read_binary(made)
     assert "given" in read.exported and read.undefined == {"lacking"} and read.places == ("$ORIGIN/b",)
     assert "libc.so.6" in read.needed and {what for what, _ in read.versions} == {"GLIBC"}
@@ -251,7 +260,3 @@ def test_a_library_is_read_as_the_linker_made_it(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         read_binary(tmp_path / "text")
     assert refused.value.code == "E887"
-
-
-def compiler(abi: Abi) -> Path:
-    return runner_build.find_compiler(abi)
