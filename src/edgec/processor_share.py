@@ -28,7 +28,9 @@ def take_share(variables: MutableMapping[str, str] = os.environ) -> None:
 
 def available_cores() -> int:
     """The cores that this process may run on."""
-    return (os.cpu_count() or 1) if sys.platform == "darwin" else len(os.sched_getaffinity(0))
+    if sys.platform == "darwin":
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def stay_on(cores: Sequence[int]) -> None:
