@@ -245,7 +245,7 @@ _STATEFUL: Mapping[str, Any] = {
     "logits_width": 1 << 31,
     "state_multiple": 1,
     "convolutions": False,
-    "neural_engine": False,
+    "apple_unit": "",
     "encoders": False,
     "unheld": "it opens models with two states, of keys and of values",
     "unadapted": "it opens one function, and no others",
