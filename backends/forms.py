@@ -251,11 +251,12 @@ _STATEFUL: Mapping[str, Any] = {
     "unadapted": "it opens one function, and no others",
 }
 LAYOUT_FORMS: Mapping[tuple[str, str, str], Form] = {
-    (backend, format, layout): replace(FORMS[backend, format], stateful=layout, **_STATEFUL)
+    (f"{backend}{unit}", format, layout): replace(FORMS[backend, format], stateful=layout, **_STATEFUL)
     for backend, format, layout in (
         ("coreml", "mlpackage", "swift-transformers"),
         ("coreai", "aimodel", "coreai-models"),
     )
+    for unit in ("", "_gpu")
 }
 
 
