@@ -75,7 +75,7 @@ def test_a_process_that_was_killed_is_started_again() -> None:
 
 
 def test_an_answer_that_nobody_took_is_not_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(descriptor: int, seconds: float) -> bytes:
+    def interrupted(*given: object) -> bytes:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
