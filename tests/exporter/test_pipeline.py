@@ -121,7 +121,7 @@ def _no_work(event: Event) -> None:
     [
         ({"budgets": {"frobs": 1.0}}, "E115"),
         ({"max_fallback": 7.0}, "E115"),
-        ({"target": "iphone-16-pro-gpu"}, "E117"),
+        ({"target": "snapdragon-x-elite-laptop"}, "E117"),
         ({"context": 1_000_000}, "E118"),
         ({"text": "no-such-text.txt"}, "E119"),
         ({"recipe": "7bit"}, "E175"),
