@@ -12,8 +12,6 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
-from edgec.errors import InputError
-
 WAIT, THREADS = "OMP_WAIT_POLICY", "OMP_NUM_THREADS"
 _GROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -39,6 +37,9 @@ def stay_on(cores: Sequence[int]) -> None:
     Raises:
         InputError: E156, the system cannot, or a core does not exist.
     """
+    # This module is imported with edgec itself, before anything can end an interruption well.
+    from edgec.errors import InputError
+
     if sys.platform == "darwin":
         why = "macOS moves threads between cores as it sees fit"
         raise InputError("Cores cannot be chosen on this system.", "--cores", why, "leave it out", "E156")
