@@ -148,7 +148,8 @@ def test_probabilities(server: Running, model: Model) -> None:
         model=NAME, messages=ASK, temperature=0, max_tokens=6, logprobs=True, stream=True
     )
     streamed = [one for chunk in chunks if chunk.choices[0].logprobs for one in chunk.choices[0].logprobs.content or ()]
-    assert [one.logprob for one in streamed] == [one.logprob for one in told.content]
+    # The second request may find its prompt in the cache, so that other calls compute it: the last digits of float32.
+    assert [one.logprob for one in streamed] == pytest.approx([one.logprob for one in told.content], abs=1e-4)
     plain = client.completions.create(model=NAME, prompt="Once", temperature=0, max_tokens=4, logprobs=2)
     held = plain.choices[0].logprobs
     assert held is not None and len(held.tokens or ()) == len(held.token_logprobs or ()) == 4
