@@ -29,7 +29,7 @@ from edgec.ir.program import Interface, Program, State
 from edgec.passes.contract import last_placeholder, nodes_of, placeholder
 from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
-from edgec.passes.static.parts.static_attention import CachedCall
+from edgec.passes.static.parts.static_attention import CachedCall, visible_columns
 
 aten = torch.ops.aten
 _ROWS, _TO_THE_END = "logit_index", (1 << 63) - 1
@@ -182,22 +182,20 @@ class MlxOperators:
             slots = int(call.keys.meta["val"].shape[2])
             # Attention reads up to start + rows: here all slots, of which the mask hides those outside the window.
             begin = self.graph.graph.call_function(operator.sub, (slots, emit.size(q, 2)))
-            rest = (begin, self._mask(emit, slots, call.window), 0.0, False, call.scale)
+            rest = (begin, self._mask(emit, call, slots), 0.0, False, call.scale)
         arguments = (q, call.keys, call.values, *rest)
         out = self.graph.graph.call_function(torch.ops.mlx.custom_sdpa.default, arguments)
         out.meta["val"] = q.meta["val"]
         return emit(aten.transpose.int, out, 1, 2)
 
-    def _mask(self, emit: Emitter, slots: int, window: int) -> Node:
+    def _mask(self, emit: Emitter, call: CachedCall, slots: int) -> Node:
         """Which slots each row of a call sees: bool [1, 1, S, slots]."""
-        if window not in self.masks:
+        if call.window not in self.masks:
             name = f"slot_numbers_{slots}"
             if not hasattr(self.graph, name):
                 self.graph.register_buffer(name, torch.arange(slots))
             held = self.graph.graph.get_attr(name)
             held.meta["val"] = self._positions.meta["val"].new_empty(slots)
-            distance = emit(aten.sub.Tensor, emit(aten.unsqueeze.default, self._positions, 1), held)
-            seen = emit(aten.ge.Scalar, distance, 0)
-            seen = emit(aten.logical_and.default, seen, emit(aten.lt.Scalar, distance, window))
-            self.masks[window] = emit(aten.unsqueeze.default, emit(aten.unsqueeze.default, seen, 0), 0)
-        return self.masks[window]
+            seen = visible_columns(emit, call, held)
+            self.masks[call.window] = emit(aten.unsqueeze.default, emit(aten.unsqueeze.default, seen, 0), 0)
+        return self.masks[call.window]

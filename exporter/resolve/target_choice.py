@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -101,14 +102,8 @@ def on_unit(target: Target, unit: str | None) -> Target:
     same = [each for each in all_targets() if each.phone == target.phone]
     match = next((each for each in same if each.unit == unit), None)
     if match is None:
-        units = list(dict.fromkeys(each.unit for each in same))
-        raise InputError(
-            what=f"{target.name} has no unit {unit[:20]!r} that artifacts are made for",
-            where="--unit",
-            why=f"it has {', '.join(units)}",
-            fix=f"use --unit {units[0]}, or another target",
-            code="E869",
-        )
+        what = f"{target.name} has no unit {unit[:20]!r} that artifacts are made for"
+        raise _lacking(what, "unit", list(dict.fromkeys(each.unit for each in same)), "E869")
     return _named_as(target, match)
 
 
@@ -123,14 +118,18 @@ def in_format(target: Target, format: str | None) -> Target:
     same = [each for each in all_targets() if (each.phone, each.unit) == (target.phone, target.unit)]
     match = next((each for each in same if each.format == format), None)
     if match is None:
-        raise InputError(
-            what=f"{target.name} has no format {format!r}",
-            where="--format",
-            why=f"it has {', '.join(each.format for each in same)}",
-            fix=f"use --format {same[0].format}, or another target",
-            code="E403",
-        )
+        raise _lacking(f"{target.name} has no format {format!r}", "format", [each.format for each in same], "E403")
     return _named_as(target, match)
+
+
+def _lacking(what: str, option: str, there: Sequence[str], code: str) -> InputError:
+    return InputError(
+        what=what,
+        where=f"--{option}",
+        why=f"it has {', '.join(there)}",
+        fix=f"use --{option} {there[0]}, or another target",
+        code=code,
+    )
 
 
 def _named_as(target: Target, match: Target) -> Target:

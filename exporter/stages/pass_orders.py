@@ -212,8 +212,8 @@ def static_decoder_passes(
 
 def stateful_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
     """The passes of a decoder up to its one method for another runtime, in order; all tokens have logits."""
-    shared = static_decoder_passes(recipe, limits, calibration, held=limits.context)
-    return [each for each in shared if not isinstance(each, (LastLogits, PrefillSkip))]
+    shared = static_decoder_passes(recipe, limits, calibration, held=limits.context, skips=False)
+    return [each for each in shared if not isinstance(each, LastLogits)]
 
 
 def stateful_passes(names: StatefulNames, context: int) -> list[Pass]:
@@ -232,7 +232,7 @@ def single_method_passes(recipe: Recipe, limits: Limits, calibration: Sequence[i
 
     ``calibration``: tokens of a text.
     """
-    shared = [each for each in static_decoder_passes(recipe, limits, calibration) if not isinstance(each, PrefillSkip)]
+    shared = static_decoder_passes(recipe, limits, calibration, skips=False)
     cache = next(i for i, each in enumerate(shared) if isinstance(each, KvCache))
     return [*shared[:cache], FuseRope(), *shared[cache:]]
 

@@ -84,6 +84,10 @@ class StaticDecoderStages:
         """The functions of the model as it is, executed by torch."""
         return graph_methods(functions, "")
 
+    def same(self, done: Rewritten, after: Stage) -> Rung:
+        """The graphs of the methods against the program that they were made from."""
+        return lowering_rung(done.final, after)
+
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
         done = rewrite_decoder(self.request, self.passes(), progress, check=self.check)
@@ -91,7 +95,7 @@ class StaticDecoderStages:
         self.methods = self.functions(programs)
         held = hold_matrices(self.methods)
         after = Stage(self.stage, self._run(self.graphs(held)))
-        rung = lowering_rung(done.final, after)
+        rung = self.same(done, after)
         ladder.gate([rung if rung.passed else self._locate(rung, done, progress)])
         under = {
             name: measure_graphs(name, program, held, done.final, self.request)
