@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgec.bundle.panics import panics_as_errors
 from edgec.errors import EdgecError, InputError
@@ -47,6 +47,31 @@ def _ids(tokenizer: Any, text: str, special: bool, most: int | None = None) -> l
     except EdgecError:  # the limits', which say enough
         raise
     except Exception as cause:  # as its files say: tokenizers raises bare Exceptions, transformers all kinds.
+        raise _unable("encode", cause) from cause
+
+
+class PairIds(NamedTuple):
+    """Two texts as one row of token ids, and 1 where a token belongs to the second."""
+
+    tokens: list[int]
+    second: list[int]
+
+
+def pair_ids(tokenizer: Any, first: str, second: str) -> PairIds:
+    """Turn two texts into one row with the tokenizer's own tokens before, between and after them.
+
+    Raises:
+        InputError: E152, a text is not valid Unicode; E158, the tokenizer cannot read them.
+    """
+    for text in (first, second):
+        check_unicode(text)
+    try:
+        with panics_as_errors():
+            made = tokenizer(first, second, return_token_type_ids=True)
+        return PairIds([int(each) for each in made["input_ids"]], [int(each) for each in made["token_type_ids"]])
+    except EdgecError:
+        raise
+    except Exception as cause:  # as above
         raise _unable("encode", cause) from cause
 
 

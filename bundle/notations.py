@@ -187,6 +187,14 @@ CALL_FORMS: Final = (
     ),
 )
 
+GENERIC_CALLS: Final = CallForm(
+    "generic",  # templates without tools, or with tools in a notation that no row has
+    marks=(),
+    open="<tool_call>",
+    writing=CallWriting("json"),
+    close="</tool_call>",
+)
+
 THINKING_FORMS: Final = (
     ThinkingForm("harmony", ("<|channel|>",), "<|channel|>analysis<|message|>", "<|end|>", _HARMONY),
     ThinkingForm("gemma4", ("<|channel>",), "<|channel>thought\n", "<channel|>"),

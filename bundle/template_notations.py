@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from edgec.bundle.encoding import decode_tokens, token_ids
-from edgec.bundle.notations import SWITCHES, CallForm, Frame, ThinkingForm, call_form, thinking_form
+from edgec.bundle.notations import GENERIC_CALLS, SWITCHES, CallForm, Frame, ThinkingForm, call_form, thinking_form
 
 # White space that `rstrip` takes from a prompt's end, at most so many tokens of it.
 _SPACE: Final = 8
@@ -20,16 +20,17 @@ class TemplateNotations:
     Attributes:
         template: its text; several templates of one tokenizer are one text here.
         thinking: that of reasoning; None where the template has none.
-        calls: that of calls; None where the template takes no tools, or in a notation that edgec cannot read.
+        calls: that of calls; where the template takes no tools, or in a notation that edgec cannot read, the generic
+            one or None.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
-        """Read the chat template of a tokenizer of transformers."""
+    def __init__(self, tokenizer: Any, *, generic: bool = False) -> None:
+        """Read the chat template of a tokenizer of transformers; ``generic``: tools may be described in a message."""
         self._tokenizer = tokenizer
         held = getattr(tokenizer, "chat_template", None) or ""
         self.template: str = held if isinstance(held, str) else "\n".join(held.values())
         self.thinking: ThinkingForm | None = thinking_form(self.template)
-        self.calls: CallForm | None = call_form(self.template)
+        self.calls: CallForm | None = call_form(self.template) or (GENERIC_CALLS if generic else None)
 
     @property
     def switches(self) -> list[str]:

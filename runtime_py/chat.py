@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from edgec.bundle.chat_template import Message, render_messages
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.bundle.tools import Given, tools_of
 from edgec.errors import InputError
 from edgec.quiet import quiet
+from edgec.runtime_py.answers.request_options import MessageOptions, RequestOptions
 from edgec.runtime_py.answers.streams import AsyncStream, Stream
 from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.decoding.stepper import Stepper
@@ -113,7 +114,7 @@ class Conversation:
         parallel_tool_calls: bool = True,
         thinking_budget: int | None = None,
         stream: Callable[[Piece], None] | None = None,
-        **options: Any,
+        **options: Unpack[RequestOptions],
     ) -> Reply:
         """Add a user's message, or the results of calls, and generate the answer.
 
@@ -134,17 +135,18 @@ class Conversation:
         chat_options = self.chat_options(tools, tool_choice, parallel_tool_calls, thinking_budget)
         return self.answer(text, self._ask(**options), chat_options, stream, all_pieces=True)
 
-    def stream(self, text: str | None = None, **options: Any) -> Stream[Piece, Reply]:
+    def stream(self, text: str | None = None, **options: Unpack[MessageOptions]) -> Stream[Piece, Reply]:
         """The answer of ``send`` piece by piece; takes its arguments but ``stream``."""
+        given: dict[str, Any] = {**options}
         names = ("tools", "tool_choice", "parallel_tool_calls", "thinking_budget")
-        chat_options = self.chat_options(**{name: options.pop(name) for name in names if name in options})
-        return Stream(self._written(self._with(text), self._ask(**options), chat_options))
+        chat_options = self.chat_options(**{name: given.pop(name) for name in names if name in given})
+        return Stream(self._written(self._with(text), self._ask(**given), chat_options))
 
-    def stream_async(self, text: str | None = None, **options: Any) -> AsyncStream[Piece, Reply]:
+    def stream_async(self, text: str | None = None, **options: Unpack[MessageOptions]) -> AsyncStream[Piece, Reply]:
         """The same for ``async for``; takes the arguments of ``stream``."""
         return AsyncStream(self.stream(text, **options))
 
-    async def send_async(self, text: str | None = None, **options: Any) -> Reply:
+    async def send_async(self, text: str | None = None, **options: Unpack[MessageOptions]) -> Reply:
         """``send`` in a thread of its own, so that the event loop goes on; takes its arguments but ``stream``.
 
         Cancelling the task stops the answer; the conversation then stays as it was.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.bundle.hub.located import bundle_folder
@@ -18,6 +18,7 @@ from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.generation_arguments import GenerationArguments
 from edgec.runtime_py.answers.remembering import Remembering
+from edgec.runtime_py.answers.request_options import GenerateOptions, RequestOptions
 from edgec.runtime_py.answers.streams import Stream, Streaming
 from edgec.runtime_py.audio_language.model import Audio
 from edgec.runtime_py.audio_language.prompt import SoundPrompt
@@ -39,6 +40,7 @@ from edgec.runtime_py.media.sound_file import SoundSource
 from edgec.runtime_py.messages.message_format import NO_CHAT_OPTIONS, ChatOptions
 from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.scoring.embeddings import Embedding
+from edgec.runtime_py.scoring.relevance import Reranking
 from edgec.runtime_py.scoring.scores import Scoring
 from edgec.runtime_py.sessions.placed_rows import taking
 from edgec.runtime_py.sessions.prefix import open_prefix, recall_prefix, restore_prefix
@@ -88,7 +90,7 @@ def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderD
     return Session if bundle.manifest.limits else Function
 
 
-class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streaming):
+class Model(Embedding, Audio, Reading, Remembering, Reranking, Scoring, WithVision, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:
@@ -173,7 +175,7 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
         language: str | None = None,
         images: Sequence[ImageSource] = (),
         audio: Sequence[SoundSource] = (),
-        **options: Any,
+        **options: Unpack[GenerateOptions],
     ) -> Generation:
         """Continue a text, or write what follows it where the model reads it with an encoder (T5, BART, Marian, ...).
 
@@ -184,7 +186,8 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
         Args:
             prompt: text, or token ids.
             template: wrap the text as a user's message in the chat template; the result's ``reasoning`` is then apart
-                from its text, and ``thinking_budget`` may be given (docs/structured-output.md).
+                from its text, and ``thinking_budget`` may be given (docs/structured-output.md). ``edgec run`` wraps
+                where there is a template, unless ``--raw``; here the text is taken as it is unless this is set.
             stream: called with each piece of new text.
             speculate: how to draft ahead, as for ``speculator``; the text is the same as without.
             resume: what the KV cache holds already, as after ``load_session``, is not computed again either.
@@ -198,8 +201,8 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
 
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
-                E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with, E610-E618 a
-                structure that cannot be kept; E653-E658 images; E177, E178, E753 and E754 sounds.
+                E155 not a decoder, E156 an option outside its range, E898 no such option, E194-E198 nothing to draft
+                with, E610-E618 a structure that cannot be kept; E653-E658 images; E177, E178, E753 and E754 sounds.
         """
         asked = GenerationArguments(prompt, template, speculate, resume, language, images, audio, options)
         with Stream(self._pieces(asked)) as made:
@@ -248,7 +251,9 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
         recall = partial(recall_prefix, self.session, self.prefix, snapshots)
         return taking(PromptCache(recall, snapshots.keep), self._loaded, given, resume)
 
-    def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
+    def tokens(
+        self, prompt: str | Sequence[int], *, template: bool = False, **options: Unpack[RequestOptions]
+    ) -> Iterator[int]:
         """The tokens of ``generate`` one by one, each computed on request, so that several sessions can take turns.
 
         Takes the arguments of ``generate`` and ``request``, but does not look for stop strings; raises as ``generate``
@@ -257,7 +262,7 @@ class Model(Embedding, Audio, Reading, Remembering, Scoring, WithVision, Streami
         with self._turn:
             yield from self._tokens(prompt, template, **options)
 
-    def _tokens(self, prompt: str | Sequence[int], template: bool, **options: Any) -> Iterator[int]:
+    def _tokens(self, prompt: str | Sequence[int], template: bool, **options: Unpack[RequestOptions]) -> Iterator[int]:
         session, request = self.session, self.request(**options)
         ids = self._ids(prompt, template)
         cached = self.prompt_cache(resume=False).recall(ids)

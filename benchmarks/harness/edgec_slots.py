@@ -33,10 +33,12 @@ class Answers:
     def tokens(self, seed: int) -> Iterator[int]:
         """The likeliest tokens after a prompt, until the context is full or ``stopped``."""
         from edgec.runtime_py.decoding.sampling import Sampler, Sampling
-        from edgec.runtime_py.generation.generate import stream_tokens
+        from edgec.runtime_py.generation.generate import GenerationRequest, stream_tokens
+        from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 
         prompt = list(random_prompt(seed, self._load.prompt_tokens, self._vocabulary))
-        with self._slots.slot(prompt, lambda: None) as (stepper, memory):
+        wanted = WantedAnswer(tuple(prompt), GenerationRequest())
+        with self._slots.slot(wanted, lambda: None) as (stepper, memory):
             for token in stream_tokens(stepper, prompt, Sampler(Sampling()), memory.recall(prompt)):
                 yield token
                 if self.stopped.is_set():

@@ -18,7 +18,7 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.several_methods import check_executable
 from edgec.exporter.resolve.stored_forms import holds
 from edgec.exporter.resolve.written_file import check_written
-from edgec.exporter.sources.files.model_forms import existing_path, is_hub_id, no_such_path
+from edgec.exporter.sources.files.model_forms import carried_example, existing_path, is_hub_id, no_such_path
 from edgec.exporter.sources.hf_config import DECODER
 from edgec.exporter.sources.hub import fetch_files
 from edgec.exporter.sources.hub_gguf import fetch_gguf, hub_choice, refuse_unchosen
@@ -33,20 +33,24 @@ _SMALL = ("*config*.json", "modules.json")
 """What says of a model on the hub how it is built, in a few kilobytes."""
 
 
-def local_model(model: str) -> str:
+def local_model(model: str, revision: str | None = None) -> str:
     """The path of a model's files on this machine; of a hub id those that describe it, and weights only if cached.
+
+    Args:
+        model: as for ``resolve``.
+        revision: branch, tag or commit on the hub.
 
     Raises:
         InputError: E101 to E103 and E148, the hub; E829, a repository of GGUF files of which none was chosen.
     """
-    if existing_path(model) is not None or is_factory(model):
+    if existing_path(model) is not None or carried_example(model) is not None or is_factory(model):
         return model
     if (asked := hub_choice(model)) is not None:
-        return str(fetch_gguf(*asked))
+        return str(fetch_gguf(*asked, revision))
     if not is_hub_id(model):
         raise no_such_path(model)
-    folder = fetch_files(model, None, _SMALL, ())
-    refuse_unchosen(model, folder, None)
+    folder = fetch_files(model, revision, _SMALL, ())
+    refuse_unchosen(model, folder, revision)
     return str(folder)
 
 

@@ -29,6 +29,7 @@ from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.float_layers import check_kept_layers, with_kept_layers
 from edgec.exporter.resolve.layout_fit import check_layout
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.planned_source import local_model
 from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
 from edgec.exporter.resolve.recipe_choice import (
     check_early,
@@ -93,6 +94,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     require_parts((form_of(asked).runtime, *form_of(asked).tools), f"--target {name}")
     recipe = load_asked_recipe(options, asked)
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
+        # A mistyped MODEL is told before minutes of compiling.
+        local_model(str(options.model), options.revision)
         compile_engine(progress)
     wanted, recipe = options.kernels or recipe.kernels, check_early(recipe, asked, options)
     fell_back = _FELL_BACK if wanted != recipe.kernels else ""

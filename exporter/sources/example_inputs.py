@@ -32,6 +32,7 @@ _SAMPLING_RATE = 16_000
 # One second of log-mel features, a frame every 10 ms, where neither model nor preprocessor fixes how many.
 _FRAMES = 100
 _FEATURE_WIDTHS = ("num_mel_bins", "feature_projection_input_dim", "input_feat_per_channel", "feature_size")
+_CLASSIFIER = "ForSequenceClassification"
 _BY_VALUES = {"spatial_shapes": "it resizes its position table to a shape that comes with each image"}
 
 
@@ -71,7 +72,8 @@ def text_lengths(model: Any, asked: int | None = None) -> Dynamic | None:
 def example_inputs(model: Any, folder: Path | None, seed: int = 0, longest: int | None = None) -> dict[str, Tensor]:
     """Seeded inputs with batch 1 that a transformers model accepts, by argument name.
 
-    Text: ``input_ids`` int64[1, S] and ``attention_mask`` int64[1, S] of ones, S = min(128, the model's limit).
+    Text: ``input_ids`` int64[1, S] and ``attention_mask`` int64[1, S] of ones, S = min(128, the model's limit); of a
+    cross-encoder that tells its two texts apart also ``token_type_ids``.
     Images: ``pixel_values`` float32[1, C, H, W], normal. Sound: ``input_values`` float32[1, one second], normal, or
     ``input_features`` in the layout that the model reads. A model of two encoders gets the inputs of both, one that is
     asked with a point a point.
@@ -151,7 +153,17 @@ def _text(asked: _Asked) -> dict[str, Tensor]:
     length = min(_TEXT_LENGTH, positions or _TEXT_LENGTH)
     vocabulary = asked.config.get_text_config().vocab_size
     tokens = torch.randint(0, vocabulary, (1, length), generator=asked.drawn)
-    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    made = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
+    if not _reads_pairs(asked.model):
+        return made
+    return {**made, "token_type_ids": (torch.arange(length) >= length // 2).long().unsqueeze(0)}
+
+
+def _reads_pairs(model: Any) -> bool:
+    """Whether it is a cross-encoder that tells two texts apart: one value for both, and a kind for each token."""
+    config, kinds = model.config, "token_type_ids" in signature(model.forward).parameters
+    one = type(model).__name__.endswith(_CLASSIFIER) and getattr(config, "num_labels", None) == 1
+    return kinds and one and getattr(config, "type_vocab_size", 0) > 1
 
 
 def _image(asked: _Asked) -> dict[str, Tensor]:

@@ -14,6 +14,8 @@ from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.encoders.sentence_form import is_sentence_encoder
 from edgec.exporter.sources.files.model_folder import CONFIG, ModelFolder, read_folder
 from edgec.exporter.sources.files.model_forms import (
+    EXAMPLE,
+    carried_example,
     existing_path,
     is_hub_id,
     no_such_path,
@@ -61,8 +63,8 @@ def resolve(
 
     Args:
         model: a local folder, of a model or of a LoRA over one, a config.json, a GGUF file, a Hugging Face id
-            (``owner/name``, for one of its GGUF files ``owner/name:Q4_K_M``), or ``package.module:factory``. Local
-            files and folders take precedence.
+            (``owner/name``, for one of its GGUF files ``owner/name:Q4_K_M``), ``package.module:factory``, or
+            ``tiny-stories``, the example that edgec brings. Local files and folders take precedence.
         random_weights: seeded random weights in place of stored ones.
         revision: branch, tag or commit on the hub.
         allow_pickle: open pickled weights (data only).
@@ -86,6 +88,8 @@ def _find(model: str, options: Options) -> ModelSource:
     path, revision = existing_path(model), options.revision
     if path:
         return _from_path(model, path, options)
+    if (example := carried_example(model)) is not None:
+        return replace(_from_path(model, example, options), name=EXAMPLE)
     if is_factory(model):
         return _from_factory(model, options)
     if (asked := hub_choice(model)) is not None:

@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Generic, Self, Unpack
 
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.generation_arguments import GenerationArguments
+from edgec.runtime_py.answers.request_options import GenerateOptions, TextStreamOptions
 from edgec.runtime_py.generation.generate import Generation, PieceT, ResultT
 from edgec.runtime_py.media.image_file import ImageSource
 from edgec.runtime_py.media.sound_file import SoundSource
@@ -132,7 +133,7 @@ class Streaming(ABC):
         language: str | None = None,
         images: Sequence[ImageSource] = (),
         audio: Sequence[SoundSource] = (),
-        **options: Any,
+        **options: Unpack[GenerateOptions],
     ) -> Stream[str, Generation]:
         """The text of ``generate`` piece by piece: ``for piece in model.stream("Once upon a time"): ...``.
 
@@ -145,10 +146,12 @@ class Streaming(ABC):
         asked = GenerationArguments(prompt, template, speculate, resume, language, images, audio, options)
         return Stream(self._pieces(asked))
 
-    def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream[str, Generation]:
+    def stream_async(
+        self, prompt: str | Sequence[int], **options: Unpack[TextStreamOptions]
+    ) -> AsyncStream[str, Generation]:
         """The same for ``async for``; takes the arguments of ``stream``."""
         return AsyncStream(self.stream(prompt, **options))
 
-    async def generate_async(self, prompt: str | Sequence[int], **options: Any) -> Generation:
+    async def generate_async(self, prompt: str | Sequence[int], **options: Unpack[TextStreamOptions]) -> Generation:
         """``generate`` in a thread of its own, so that the event loop goes on; cancelling the task stops it."""
         return await self.stream_async(prompt, **options).whole()

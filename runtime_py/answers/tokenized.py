@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.end_tokens import end_tokens
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
+from edgec.runtime_py.answers.request_options import RequestOptions, check_names
 from edgec.runtime_py.decoding.arguments import stop_strings
 from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.generation.generate import GenerationRequest
@@ -72,43 +72,37 @@ class Tokenized:
             return ""
         return decode_tokens(self.tokenizer, tokens)
 
-    def request(
-        self,
-        *,
-        max_new_tokens: int | None = 256,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        min_p: float = 0.0,
-        seed: int | None = None,
-        stop: str | Sequence[str] | None = (),
-        repetition_penalty: float | None = None,
-        presence_penalty: float = 0.0,
-        frequency_penalty: float = 0.0,
-        logit_bias: Mapping[int, float] | None = None,
-        schema: Any = None,
-        json: bool = False,
-        regex: str | None = None,
-        grammar: str | Path | None = None,
-    ) -> GenerationRequest:
+    def request(self, **options: Unpack[RequestOptions]) -> GenerationRequest:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
-        The penalties and biases are OpenAI's. The last four, of which one may be given, hold the text to a structure
+        ``max_new_tokens`` is 256 by default (None: to the end of the context), ``temperature`` 0: greedy. The penalties
+        and biases are OpenAI's. The last four, of which one may be given, hold the text to a structure
         (docs/structured-output.md): ``schema``, a JSON Schema, a pydantic class, the path of a JSON file,
         or a name that the bundle ships; ``json``, any JSON object; ``regex``; ``grammar``, in Lark's notation or GBNF,
         or the path of a file with one.
 
         Raises:
-            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to;
-                E714, the bundle has no schema of the name.
+            InputError: E156, an option outside its range; E898, there is none of a name; E610 to E617, a structure that
+                texts cannot be held to; E714, the bundle has no schema of the name.
             ToolError: E619, llguidance is not installed.
         """
+        check_names(options)
         own = self.generation_config.repetition_penalty or 1.0
-        penalty = own if repetition_penalty is None else repetition_penalty
-        added = (presence_penalty, frequency_penalty, logit_bias or {})
-        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed, *added)
-        structure = self._structure(schema, regex, grammar, json)
-        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
+        penalty = options.get("repetition_penalty")
+        sampling = Sampling(
+            temperature=options.get("temperature", 0.0),
+            top_k=options.get("top_k", 0),
+            top_p=options.get("top_p", 1.0),
+            min_p=options.get("min_p", 0.0),
+            repetition_penalty=own if penalty is None else penalty,
+            seed=options.get("seed"),
+            presence_penalty=options.get("presence_penalty", 0.0),
+            frequency_penalty=options.get("frequency_penalty", 0.0),
+            logit_bias=options.get("logit_bias") or {},
+        )
+        structure = self._structure(*(options.get(name) for name in ("schema", "regex", "grammar", "json")))
+        most, stop = options.get("max_new_tokens", 256), options.get("stop", ())
+        return GenerationRequest(most, sampling, stop_strings(stop), self.eos, structure)
 
     def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
         shipped = names_schema(schema)

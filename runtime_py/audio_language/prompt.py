@@ -55,8 +55,8 @@ def rows_of_sound(source: SoundSource, info: AudioLanguageInfo) -> int:
             it is shorter than a row, or longer than the model reads.
     """
     rate = info.sound.sampling_rate
-    if isinstance(source, Path | str):
-        count = sound_length(Path(source), rate)
+    if isinstance(source, Path | str | bytes):
+        count = sound_length(source, rate)
     else:
         samples = np.asarray(source)
         check_samples(samples, rate)
@@ -135,8 +135,8 @@ def features_of(samples: Samples, info: AudioLanguageInfo) -> NDArray[np.float32
 
 
 def _samples(source: SoundSource, info: AudioLanguageInfo) -> Samples:
-    if isinstance(source, Path | str):
-        return read_sound(Path(source), info.sound.sampling_rate)
+    if isinstance(source, Path | str | bytes):
+        return read_sound(source, info.sound.sampling_rate)
     return np.asarray(source, np.float32)
 
 

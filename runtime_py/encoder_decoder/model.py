@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from edgec.bundle.encoding import token_ids
 from edgec.quiet import quiet
 from edgec.runtime_py.answers.generation_arguments import GenerationArguments
+from edgec.runtime_py.answers.request_options import RequestOptions
 from edgec.runtime_py.answers.tokenized import Tokenized
 from edgec.runtime_py.decoding.arguments import check_ids
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession, encoder_decoder_info
@@ -23,7 +24,7 @@ from edgec.runtime_py.encoder_decoder.transcription import (
 )
 from edgec.runtime_py.encoder_decoder.writing import language_token, pieces_after
 from edgec.runtime_py.generation.generate import Generation
-from edgec.runtime_py.media.sound_file import Samples, read_sound
+from edgec.runtime_py.media.sound_file import SoundSource, read_sound
 from edgec.runtime_py.sessions.turn import Turn
 
 
@@ -49,6 +50,12 @@ class Reading(Tokenized):
         assert isinstance(self._loaded, EncoderDecoderSession)
         return self._loaded
 
+    @property
+    def transcribes(self) -> bool:
+        """Whether it writes what is said in a sound, for which there is ``transcribe``."""
+        reads = self.bundle.manifest.encoder_decoder
+        return reads is not None and reads.sound_input is not None
+
     def _pieces_after(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
         session, source = self.encoder_decoder, asked.prompt
         if isinstance(source, str):
@@ -60,18 +67,18 @@ class Reading(Tokenized):
     @quiet()
     def transcribe(
         self,
-        sound: Path | str | Samples,
+        sound: SoundSource,
         *,
         language: str | None = None,
         task: str = "transcribe",
         timestamps: bool | None = None,
         stream: ShowSegment | None = None,
-        **options: Any,
+        **options: Unpack[RequestOptions],
     ) -> Transcript:
         """Transcribe speech, in windows of the encoder's length (30 s for Whisper).
 
         Args:
-            sound: a WAV file, or float32 samples [N] in -1..1 at the model's sampling rate.
+            sound: a WAV file, its bytes, or float32 samples [N] in -1..1 at the model's sampling rate.
             language: such as ``en``; None: the model detects it.
             task: ``transcribe``, or ``translate`` into English.
             timestamps: cut the text by the model's timestamps; None: where it has them.
@@ -83,7 +90,9 @@ class Reading(Tokenized):
         """
         session = self.encoder_decoder
         rate = sound_of(session).sampling_rate
-        samples = read_sound(Path(sound), rate) if isinstance(sound, Path | str) else np.asarray(sound)
-        asked = TranscriptionRequest(self.request(**{"max_new_tokens": None, **options}), language, task, timestamps)
+        samples = read_sound(sound, rate) if isinstance(sound, Path | str | bytes) else np.asarray(sound)
+        asked = TranscriptionRequest(
+            self.request(**RequestOptions(**{"max_new_tokens": None, **options})), language, task, timestamps
+        )
         with self._turn:
             return transcribe(session, samples, asked, self.generation_config, self.decode, stream)

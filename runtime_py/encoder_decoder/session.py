@@ -28,6 +28,7 @@ from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.session import check_call
+from edgec.runtime_py.structured.patience import require_wanted
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -71,6 +72,7 @@ class EncoderDecoderSession:
         Raises:
             InputError: E150, the source is too long; E152, it has another shape.
         """
+        require_wanted()
         self.check_source(source)
         self._memory = ()
         self.cache = CacheContents(self.bundle.manifest.states)
@@ -96,6 +98,7 @@ class EncoderDecoderSession:
         Raises:
             InputError: E150, E152, E153 as ``Session.forward``; E151, nothing was read.
         """
+        require_wanted()
         if not self._memory:
             raise InputError("Nothing was read yet.", where="forward", fix="call read(source) first", code="E151")
         check_call(self, tokens, start, rows, self.bundle.manifest.model.vocab_size)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import warnings
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +21,16 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 # Kinds of pixels that Pillow turns into RGB as they look.
 _MODES = frozenset({"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"})
-ImageSource = Path | str | NDArray[np.uint8] | Any
-"""A file, an array [H, W, 3], or an image of Pillow."""
+ImageSource = Path | str | bytes | NDArray[np.uint8] | Any
+"""A file, its bytes, an array [H, W, 3], or an image of Pillow."""
 
 
 def read_image(source: ImageSource) -> PillowImage:
     """An image in RGB, as ``transformers.image_utils.load_image`` gives it: turned upright, without transparency.
 
     Args:
-        source: the path of a PNG, JPEG, WebP, GIF, BMP or TIFF file; uint8 [H, W, 3]; or an image of Pillow.
+        source: the path of a PNG, JPEG, WebP, GIF, BMP or TIFF file, or all its bytes; uint8 [H, W, 3]; or an image of
+            Pillow.
 
     Raises:
         InputError: E653, it is not an image, damaged or of another kind; E654, too large or too long; E655, animated.
@@ -45,6 +48,23 @@ def read_image(source: ImageSource) -> PillowImage:
         raise _no_image(where, str(cause) or type(cause).__name__) from cause
 
 
+def read_images(sources: Sequence[ImageSource]) -> list[PillowImage]:
+    """The images of one prompt, which are in memory at the same time.
+
+    Raises:
+        InputError: as `read_image`; E654 also where they have too many pixels together.
+        ToolError: E670.
+    """
+    images: list[PillowImage] = []
+    for source in sources:
+        images.append(read_image(source))
+        pixels = sum(image.width * image.height for image in images)
+        if pixels > MAX_PIXELS:
+            why = f"the first {len(images)} have {pixels:,} pixels together, and the most are {MAX_PIXELS:,}"
+            raise _too_large(f"{len(sources)} images", why)
+    return images
+
+
 def _library() -> Any:
     try:
         from PIL import Image
@@ -59,6 +79,8 @@ def _opened(library: Any, source: ImageSource, where: str) -> Any:
     if isinstance(source, str | Path):
         # The header alone is read here.
         image = library.open(Path(source), formats=FORMATS)
+    elif isinstance(source, bytes):
+        image = library.open(BytesIO(source), formats=FORMATS)
     elif isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or 0 in source.shape:
             raise _no_image(where, f"its values are {source.dtype} of shape {list(source.shape)}, not uint8 [H, W, 3]")
@@ -66,7 +88,7 @@ def _opened(library: Any, source: ImageSource, where: str) -> Any:
     elif isinstance(source, library.Image):
         image = source
     else:
-        raise _no_image(where, "it is neither a path, an array nor an image of Pillow")
+        raise _no_image(where, "it is neither a path, bytes, an array nor an image of Pillow")
     _check(image, where)
     return image
 

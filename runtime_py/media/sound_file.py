@@ -7,9 +7,12 @@ is Microsoft's "Multiple Channel Audio Data and WAVE Files" (2007).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +20,11 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 
 Samples = NDArray[np.float32]
-SoundSource = Path | str | Samples
-"""A WAV file, or float samples [N] in -1..1 at the model's rate."""
+SoundFile = Path | str | bytes
+"""A WAV file, or all bytes of one."""
+SoundSource = SoundFile | Samples
+"""A WAV file, its bytes, or float samples [N] in -1..1 at the model's rate."""
+_UNNAMED: Final = Path("sound.wav")
 LONGEST_S = 4 * 3600
 """The longest sound in seconds; four hours at 16 kHz take 0.9 GB in float32."""
 _MOST_CHANNELS = 8
@@ -42,35 +48,42 @@ class _Format:
         return self.channels * self.bits // 8
 
 
-def read_sound(path: Path, sampling_rate: int) -> Samples:
+def read_sound(source: SoundFile, sampling_rate: int) -> Samples:
     """The samples of a WAV file, float32 [N] in -1..1, channels averaged.
 
     Args:
-        path: the file.
+        source: the file.
         sampling_rate: Hz that the model expects; another rate is refused.
 
     Raises:
         InputError: E177, no such file, not a WAV file, cut off, or in another form; E178, it is empty, too long, or of
             another rate.
     """
-    try:
-        with path.open("rb") as stream:
-            size = path.stat().st_size
-            described, start, length = _located(stream, size, path)
-            _check(described, length, sampling_rate, path)
-            stream.seek(start)
-            return _samples(stream.read(length - length % described.frame_bytes), described)
-    except OSError as error:
-        raise _unreadable(path, str(error.strerror or error)) from error
+    with _opened(source) as (stream, size, path):
+        described, start, length = _located(stream, size, path)
+        _check(described, length, sampling_rate, path)
+        stream.seek(start)
+        return _samples(stream.read(length - length % described.frame_bytes), described)
 
 
-def sound_length(path: Path, sampling_rate: int) -> int:
+def sound_length(source: SoundFile, sampling_rate: int) -> int:
     """How many samples ``read_sound`` would give, by the header alone; raises as it does."""
+    with _opened(source) as (stream, size, path):
+        described, _, length = _located(stream, size, path)
+        _check(described, length, sampling_rate, path)
+        return length // described.frame_bytes
+
+
+@contextmanager
+def _opened(source: SoundFile) -> Iterator[tuple[BinaryIO, int, Path]]:
+    """A file's contents, how many bytes they are, and its name in messages. Raises InputError E177."""
+    path = _UNNAMED if isinstance(source, bytes) else Path(source)
     try:
+        if isinstance(source, bytes):
+            yield BytesIO(source), len(source), path
+            return
         with path.open("rb") as stream:
-            described, _, length = _located(stream, path.stat().st_size, path)
-            _check(described, length, sampling_rate, path)
-            return length // described.frame_bytes
+            yield stream, path.stat().st_size, path
     except OSError as error:
         raise _unreadable(path, str(error.strerror or error)) from error
 

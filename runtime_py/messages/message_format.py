@@ -8,15 +8,17 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, Final
 
-from edgec.bundle.chat_template import Message, render_messages
+from edgec.bundle.chat_template import Message, render_messages, render_parts
 from edgec.bundle.encoding import token_ids
-from edgec.bundle.notations import CallForm, ThinkingForm
+from edgec.bundle.notations import GENERIC_CALLS, CallForm, ThinkingForm
 from edgec.bundle.template_notations import TemplateNotations
 from edgec.bundle.tools import Tool
+from edgec.errors import InputError
 from edgec.runtime_py.decoding.readers import Reader
 from edgec.runtime_py.decoding.text_stream import TextStream
 from edgec.runtime_py.generation.calls import ToolCall
 from edgec.runtime_py.generation.generate import GenerationRequest
+from edgec.runtime_py.messages.described_tools import plain_messages, tool_block, with_description
 from edgec.runtime_py.messages.forms import body_of
 from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.reader import MessageReader
@@ -55,7 +57,7 @@ class MessageFormat:
 
     Attributes:
         thinking: that of reasoning; None where the template has none.
-        calls: that of calls; None where the template takes no tools, or in a notation that edgec cannot read.
+        calls: that of calls; the generic one where the template takes no tools, or none that edgec can read.
     """
 
     def __init__(self, tokenizer: Any, structures: Callable[[], Structures]) -> None:
@@ -66,9 +68,9 @@ class MessageFormat:
             structures: compiles grammars for its vocabulary; called where tools are given.
         """
         self._tokenizer, self._structures = tokenizer, structures
-        self._notations = TemplateNotations(tokenizer)
+        self._notations = TemplateNotations(tokenizer, generic=True)
         self.thinking: ThinkingForm | None = self._notations.thinking
-        self.calls: CallForm | None = self._notations.calls
+        self.calls: CallForm = self._notations.calls or GENERIC_CALLS
 
     @property
     def takes_effort(self) -> bool:
@@ -81,13 +83,40 @@ class MessageFormat:
         """Messages as token ids, up to where the assistant answers.
 
         Raises:
-            InputError: E622, tools are given and the template takes none; E625, the budget cannot be kept; E154, the
-                template refuses the messages; E159, it exceeds its limits; E152, they are not valid Unicode.
+            InputError: E622, the template has no place for tools, nor for a message that describes them; E625, the
+                budget cannot be kept; E154, the template refuses the messages; E159, it exceeds its limits; E152, they
+                are not valid Unicode.
         """
-        self._check(chat_options)
-        definitions = [tool.definition for tool in chat_options.tools]
-        text = render_messages(self._tokenizer, messages, tools=definitions, options=self._options(chat_options))
+        text = self.rendered(messages, chat_options)
         return token_ids(self._tokenizer, text, special=False, enough=enough)
+
+    def rendered(self, messages: Sequence[Message], chat_options: ChatOptions = NO_CHAT_OPTIONS) -> str:
+        """Messages as text, up to where the assistant answers; contents may be lists of parts. Raises as `prompt`."""
+        self._check(chat_options)
+        if self.calls is not GENERIC_CALLS:
+            return self._written(messages, chat_options, chat_options.tools)
+        plain = plain_messages(messages, self.calls)
+        return self._described(plain, chat_options) if chat_options.tools else self._written(plain, chat_options)
+
+    def _described(self, messages: Sequence[Message], chat_options: ChatOptions) -> str:
+        """Messages with their tools in the system message; some templates take none: then in the user's."""
+        why = "it leaves out what the messages say"
+        for role in ("system", "user"):
+            try:
+                text = self._written(with_description(messages, chat_options.tools, self.calls, role), chat_options)
+            except InputError as refused:
+                if refused.code != "E154":
+                    raise
+                why = refused.why
+                continue
+            if tool_block(chat_options.tools) in text:
+                return text
+        raise no_tools_here(why)
+
+    def _written(self, messages: Sequence[Message], chat_options: ChatOptions, tools: Sequence[Tool] = ()) -> str:
+        definitions = [tool.definition for tool in tools]
+        render = render_parts if any(isinstance(one["content"], list) for one in messages) else render_messages
+        return render(self._tokenizer, messages, tools=definitions, options=self._options(chat_options))
 
     def parser(self, prompt: Sequence[int], chat_options: ChatOptions = NO_CHAT_OPTIONS) -> MessageParser:
         """The parser of an answer after ``prompt``."""
@@ -101,8 +130,6 @@ class MessageFormat:
 
     def _check(self, chat_options: ChatOptions) -> None:
         budget = chat_options.thinking_budget
-        if chat_options.tools and self.calls is None:
-            raise no_tools_here("it shows none of the notations of calls that edgec reads")
         if budget is None:
             return
         if isinstance(budget, bool) or not isinstance(budget, Integral) or budget < 0:
@@ -142,7 +169,6 @@ class MessageFormat:
 
     def grammar(self, choice: ToolChoice) -> Wanted:
         """The grammar of a message that may call tools; raises as `message_grammar`, and E617, E619."""
-        assert self.calls is not None
         known = self._structures().vocabulary.special
         special = {text: index for text, index in self._notations.special.items() if index in known}
         return message_grammar(self.calls, choice, special)
@@ -153,7 +179,6 @@ class MessageFormat:
 
     def read(self, text: str, tools: Sequence[Tool]) -> list[ToolCall]:
         """The calls between two markers, their values as the tools' schemas have them. Raises ValueError."""
-        assert self.calls is not None
         by_name = {tool.name: tool for tool in tools}
         body = body_of(self.calls)
         calls = body.read(text)

@@ -17,9 +17,9 @@ class MalformedCall(InputError):
 
 
 def no_tools_here(why: str) -> InputError:
-    """A bundle whose chat template has no calls that edgec can read."""
+    """A bundle whose chat template shows neither tools nor a message that describes them."""
     fix = "use a model trained to call tools, in one of the formats of docs/structured-output.md"
-    return InputError("This bundle's chat template takes no tools.", "chat_template", why[:_MOST], fix, "E622")
+    return InputError("This bundle's chat template has no place for tools.", "chat_template", why[:_MOST], fix, "E622")
 
 
 def malformed_call(text: str, why: str) -> MalformedCall:

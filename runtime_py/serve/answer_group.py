@@ -39,6 +39,11 @@ class AnswerGroup:
         for answer in self._answers:
             answer.stop()
 
+    def end(self, error: Exception) -> None:
+        """Stop all likewise; whoever reads is told an error."""
+        for answer in self._answers:
+            answer.end(error)
+
     def result(self, place: int) -> Generation:
         """A whole answer, once it was read."""
         made = self._answers[place].result

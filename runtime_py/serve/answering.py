@@ -18,11 +18,11 @@ from edgec.errors import EdgecError
 from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.serve.adapters import ServedModel
 from edgec.runtime_py.serve.answer_group import AnswerGroup, AnswerPart
-from edgec.runtime_py.serve.hosted import Gone
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.preparing import until_gone
 from edgec.runtime_py.serve.problems import as_body
 from edgec.runtime_py.serve.shapes import AnswerShape, joined
+from edgec.runtime_py.serve.stopping import Closing, Gone
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 
 _LOG: Final = logging.getLogger("edgec.serve")
@@ -44,19 +44,20 @@ class Prepared:
     usage: Callable[[Sequence[Generation]], dict[str, Any]] | None = None
 
 
-async def answered(request: Request, limits: ServeLimits, prepared: Prepared) -> Any:
+async def answered(request: Request, limits: ServeLimits, closing: Closing, prepared: Prepared) -> Any:
     """The response to a request that is ready: computed in its turn, and stopped when its client goes."""
     hosted, adapter = prepared.offer.hosted, prepared.offer.adapter
     group = AnswerGroup.begun([partial(hosted.answer, each, adapter) for each in prepared.wanted])
     watcher, streamed = asyncio.create_task(until_gone(request, group.stop)), False
     try:
+        closing.add(group)
         if not prepared.stream:
             return await _whole(group, prepared)
         # An error before the first piece has a status of its own.
         reader = aiter(group.read())
         first = await anext(reader, None)
         streamed = True
-        return EventStream(group, _events(group, prepared, first, reader), watcher, limits.send_seconds)
+        return EventStream(group.stop, _events(group, prepared, first, reader), watcher, limits.send_seconds)
     finally:
         if not streamed:
             group.stop()
@@ -67,10 +68,10 @@ class EventStream:
     """A response of server-sent events, which ends with its answer or with its client."""
 
     def __init__(
-        self, answer: AnswerGroup, events: AsyncIterator[bytes], watcher: asyncio.Task[None], send_seconds: float
+        self, stop: Callable[[], None], events: AsyncIterator[bytes], watcher: asyncio.Task[None], send_seconds: float
     ) -> None:
-        """Send ``events``, and stop the answers where they cannot be sent."""
-        self._answer, self._events, self._watcher, self._seconds = answer, events, watcher, send_seconds
+        """Send ``events``, and ``stop`` what makes them where they cannot be sent."""
+        self._stop, self._events, self._watcher, self._seconds = stop, events, watcher, send_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events, as ASGI wants it."""
@@ -84,7 +85,7 @@ class EventStream:
         except (TimeoutError, OSError):
             return  # The client reads no more: whoever closes the connection does the rest.
         finally:
-            self._answer.stop()
+            self._stop()
             self._watcher.cancel()
 
 

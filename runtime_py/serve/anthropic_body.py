@@ -11,14 +11,14 @@ from pydantic import Field, JsonValue
 from edgec.runtime_py.serve.bodies import (
     MOST_MESSAGES,
     MOST_STOPS,
-    MOST_TEXT,
     Called,
     CalledFunction,
     ChatBody,
     Said,
-    Strict,
 )
+from edgec.runtime_py.serve.content_parts import ContentPart, ImagePart, MessageParts, image_of
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
+from edgec.runtime_py.serve.strict import MOST_TEXT, Strict
 
 
 class TextBlock(Strict):
@@ -28,6 +28,36 @@ class TextBlock(Strict):
     text: str = Field(max_length=MOST_TEXT)
     cache_control: Any = None
     citations: Any = None
+
+
+class ImageSource64(Strict):
+    """An image's file in base64."""
+
+    type: Literal["base64"]
+    media_type: Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
+    data: str
+
+
+class ImageSourceUrl(Strict):
+    """An address, of which data: URLs alone are read."""
+
+    type: Literal["url"]
+    url: str
+
+
+class ImageBlock(Strict):
+    """An image."""
+
+    type: Literal["image"]
+    source: Annotated[ImageSource64 | ImageSourceUrl, Field(discriminator="type")]
+    cache_control: Any = None
+
+    def part(self) -> ImagePart:
+        """The part of a chat that it stands for."""
+        source = self.source
+        if isinstance(source, ImageSourceUrl):
+            return image_of(source.url)
+        return image_of(f"data:{source.media_type};base64,{source.data}")
 
 
 class ThinkingBlock(Strict):
@@ -59,7 +89,9 @@ class ToolResultBlock(Strict):
     cache_control: Any = None
 
 
-AnthropicBlock = Annotated[TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")]
+AnthropicBlock = Annotated[
+    TextBlock | ImageBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock, Field(discriminator="type")
+]
 
 
 class AnthropicMessage(Strict):
@@ -155,13 +187,26 @@ def _said(message: AnthropicMessage) -> list[Said]:
     calls = [_called(block) for block in blocks if isinstance(block, ToolUseBlock)]
     thoughts = "".join(block.thinking for block in blocks if isinstance(block, ThinkingBlock))
     if message.role == "assistant":
-        if results:
-            raise malformed_body("an assistant's message has the result of a tool", "messages")
+        if results or any(isinstance(block, ImageBlock) for block in blocks):
+            raise malformed_body("an assistant's message has the result of a tool, or an image", "messages")
         return [Said(role="assistant", content=text, tool_calls=calls or None, reasoning_content=thoughts or None)]
     if calls or thoughts:
         raise malformed_body("a user's message has calls of tools, or thoughts", "messages")
     given = [Said(role="tool", content=_text(one.content), tool_call_id=one.tool_use_id) for one in results]
+    if any(isinstance(block, ImageBlock) for block in blocks):
+        return [*given, Said(role="user", content=_parts(blocks))]
     return [*given, *([Said(role="user", content=text)] if text or not results else [])]
+
+
+def _parts(blocks: Sequence[AnthropicBlock]) -> MessageParts:
+    """A user's text and images in their order."""
+    parts: list[ContentPart | ImagePart] = []
+    for block in blocks:
+        if isinstance(block, ImageBlock):
+            parts.append(block.part())
+        elif isinstance(block, TextBlock):
+            parts.append(ContentPart(type="text", text=block.text))
+    return [*parts]
 
 
 def _called(block: ToolUseBlock) -> Called:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from threading import Event
 from typing import Any, Final
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from edgec.bundle.encoding import token_ids
@@ -25,30 +23,34 @@ from edgec.runtime_py.serve.adapters import ServedModel, served_models
 from edgec.runtime_py.serve.answering import Prepared, answered
 from edgec.runtime_py.serve.anthropic_body import AnthropicBody, chat_of_blocks
 from edgec.runtime_py.serve.anthropic_shape import BlockShape, blocks_error
-from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, EmbeddingBody, GenerationBody, read_body
-from edgec.runtime_py.serve.hosted import Gone, Hosted
-from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
+from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody
+from edgec.runtime_py.serve.hosted import Hosted
+from edgec.runtime_py.serve.hosting import Served, takes_media
 from edgec.runtime_py.serve.kept_responses import KeptResponses
 from edgec.runtime_py.serve.limits import ServeLimits
-from edgec.runtime_py.serve.preparing import Preparing, until_gone
+from edgec.runtime_py.serve.metrics import CONTENT_TYPE, metrics_text
+from edgec.runtime_py.serve.other_models import OtherModels
+from edgec.runtime_py.serve.preparing import Preparing
 from edgec.runtime_py.serve.problems import (
     as_body,
     foreign_host,
     malformed_body,
     no_such_model,
     no_such_path,
-    too_large,
     wrong_key,
     wrong_kind,
 )
+from edgec.runtime_py.serve.request_bodies import RequestBodies
 from edgec.runtime_py.serve.response_body import ResponseBody, answer_again, chat_of, messages_of
 from edgec.runtime_py.serve.response_shape import ResponseShape
 from edgec.runtime_py.serve.shapes import MessageShape, TextShape
+from edgec.runtime_py.serve.stopping import Closing, Gone
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer, several, wanted_message, wanted_texts
 
 _LOG: Final = logging.getLogger("edgec.serve")
-# Of the header Host itself: where Starlette cannot read it, it takes the server's own address instead.
 ErrorForm = Callable[[int, dict[str, Any]], dict[str, Any]]
+Endpoint = Callable[[Request], Awaitable[Any]]
+# Of the header Host itself: where Starlette cannot read it, it takes the server's own address instead.
 _LOCAL: Final = re.compile(r"(127(\.[0-9]{1,3}){3}|localhost|\[::1\])(:[0-9]*)?", re.IGNORECASE)
 
 
@@ -68,34 +70,39 @@ class Server:
         writers = [one for one in hosted if isinstance(one, Hosted)]
         self._offers = {offer.name: offer for one in writers for offer in served_models(one)}
         self._limits, self._key, self._local = limits, key, local
-        self._preparing, self._kept = Preparing(limits), KeptResponses()
+        self._preparing, self._kept, self.closing = Preparing(limits), KeptResponses(), Closing()
+        self._bodies, self._requests = RequestBodies(limits, any(map(takes_media, hosted))), Counter[tuple[str, int]]()
 
     def app(self) -> Starlette:
         """The application for an ASGI server."""
+        others = OtherModels(self._named, self._offer, self._bodies, self._preparing, self.closing, self._limits)
         routes = [
-            Route("/health", self._guarded(self._health)),
-            Route("/v1/models", self._guarded(self._models)),
-            Route("/v1/models/{name:path}", self._guarded(self._model)),
-            Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
-            Route("/v1/responses", self._guarded(self._responses), methods=["POST"]),
-            Route("/v1/responses/{number}", self._guarded(self._kept_response), methods=["GET", "DELETE"]),
-            Route("/v1/messages", self._guarded(self._messages, blocks_error), methods=["POST"]),
-            Route("/v1/messages/count_tokens", self._guarded(self._counted, blocks_error), methods=["POST"]),
-            Route("/v1/completions", self._guarded(self._completions), methods=["POST"]),
-            Route("/v1/embeddings", self._guarded(self._embeddings), methods=["POST"]),
+            self._route("/health", self._health),
+            self._route("/metrics", self._metrics),
+            self._route("/v1/models", self._models),
+            self._route("/v1/models/{name:path}", self._model),
+            self._route("/v1/chat/completions", self._chat, "POST"),
+            self._route("/v1/responses", self._responses, "POST"),
+            self._route("/v1/responses/{number}", self._kept_response, "GET", "DELETE"),
+            self._route("/v1/messages", self._messages, "POST", told=blocks_error),
+            self._route("/v1/messages/count_tokens", self._counted, "POST", told=blocks_error),
+            self._route("/v1/completions", self._completions, "POST"),
+            self._route("/v1/embeddings", others.embeddings, "POST"),
+            self._route("/v1/rerank", others.rerank, "POST"),
+            self._route("/v1/audio/transcriptions", others.transcriptions, "POST"),
+            self._route("/v1/audio/translations", others.translations, "POST"),
         ]
         handlers: Mapping[Any, Any] = {404: _nothing_here, 405: _nothing_here}
         return Starlette(routes=routes, exception_handlers=handlers)
 
-    def _guarded(
-        self, endpoint: Callable[[Request], Awaitable[Any]], told: ErrorForm = lambda _, held: held
-    ) -> Callable[[Request], Awaitable[Any]]:
-        """The endpoint after the checks of host and key, its errors as answers, as ``told`` makes them."""
+    def _route(self, path: str, endpoint: Endpoint, *methods: str, told: ErrorForm = lambda _, held: held) -> Route:
+        """A path whose endpoint comes after the checks of host and key; ``told`` makes the answers of errors."""
 
         async def guarded(request: Request) -> Any:
             try:
                 self._check(request)
-                return await endpoint(request)
+                with self._bodies.place(request):
+                    return await endpoint(request)
             except EdgecError as error:
                 return problem(error, told)
             except (ClientDisconnect, Gone):
@@ -104,7 +111,12 @@ class Server:
                 _LOG.exception("a request failed")
                 return problem(error, told)
 
-        return guarded
+        async def counted(request: Request) -> Any:
+            made = await guarded(request)
+            self._requests[path, getattr(made, "status_code", 200)] += 1
+            return made
+
+        return Route(path, counted, methods=list(methods) or ["GET"])
 
     def _check(self, request: Request) -> None:
         host = request.headers.get("host", "")
@@ -119,6 +131,10 @@ class Server:
         waiting = {name: one.waiting for name, one in self._hosted.items()}
         sessions = {name: one.slots.sessions for name, one in writers.items()}
         return JSONResponse({"status": "ok", "waiting": waiting, "sessions": sessions})
+
+    async def _metrics(self, _: Request) -> PlainTextResponse:
+        text = metrics_text(list(self._hosted.values()), self._requests)
+        return PlainTextResponse(text, headers={"content-type": CONTENT_TYPE})
 
     async def _models(self, _: Request) -> JSONResponse:
         named = dict.fromkeys((*self._hosted, *self._offers))
@@ -138,32 +154,20 @@ class Server:
 
     def _offer(self, name: str) -> ServedModel:
         if self._named(name) and name not in self._offers:
-            raise wrong_kind(name, "/v1/embeddings")
+            raise wrong_kind(name, self._named(name).path)
         return self._offers[name]
 
-    async def _embeddings(self, request: Request) -> Any:
-        body = await self._body(request, EmbeddingBody)
-        hosted, texts, stopped = self._named(body.model), body.texts(), Event()
-        if not isinstance(hosted, HostedEncoder):
-            raise wrong_kind(body.model, "/v1/chat/completions or /v1/completions")
-        hosted.check(body)
-        watcher = asyncio.create_task(until_gone(request, stopped.set))
-        try:
-            made = await hosted.embed(texts, stopped, body.prompt_name)
-        finally:
-            stopped.set()
-            watcher.cancel()
-        return JSONResponse(embeddings_object(hosted.name, made, body))
-
     async def _chat(self, request: Request) -> Any:
-        body = await self._body(request, ChatBody)
+        body = await self._bodies.json(request, ChatBody)
         offer = self._offer(body.model)
         wanted = await self._preparing.made(request, body, partial(wanted_message, offer.hosted.model, body))
         shape = MessageShape(offer.name, offer.hosted.texts, wanted.top_logprobs is not None, each=body.n)
-        return await answered(request, self._limits, _choices(offer, several(wanted, body.n), shape, body))
+        return await answered(
+            request, self._limits, self.closing, _choices(offer, several(wanted, body.n), shape, body)
+        )
 
     async def _responses(self, request: Request) -> Any:
-        body = await self._body(request, ResponseBody)
+        body = await self._bodies.json(request, ResponseBody)
         offer = self._offer(body.model)
         model = offer.hosted.model
         before = self._kept.get(body.previous_response_id).messages if body.previous_response_id else ()
@@ -175,7 +179,12 @@ class Server:
                 self._kept.keep(held, [*before, *messages_of(body), answer_again(held, made)])
 
         shape = ResponseShape(offer.name, body, lambda text: len(token_ids(model.tokenizer, text)), keep)
-        return await answered(request, self._limits, Prepared(offer, [wanted], [shape], stream=body.stream))
+        return await answered(
+            request, self._limits, self.closing, Prepared(offer, [wanted], [shape], stream=body.stream)
+        )
+
+    async def _answered(self, request: Request, prepared: Prepared) -> Any:
+        return await answered(request, self._limits, self.closing, prepared)
 
     async def _kept_response(self, request: Request) -> JSONResponse:
         number = request.path_params["number"]
@@ -185,47 +194,28 @@ class Server:
         return JSONResponse(self._kept.get(number).held)
 
     async def _messages(self, request: Request) -> Any:
-        body = await self._body(request, AnthropicBody)
+        body = await self._bodies.json(request, AnthropicBody)
         if body.max_tokens is None:
             raise malformed_body("it is missing", "max_tokens")
         offer, chat = self._offer(body.model), chat_of_blocks(body)
         wanted = await self._preparing.made(request, chat, partial(wanted_message, offer.hosted.model, chat))
         shape = BlockShape(offer.name, len(wanted.prompt))
-        return await answered(request, self._limits, Prepared(offer, [wanted], [shape], stream=body.stream))
+        return await answered(
+            request, self._limits, self.closing, Prepared(offer, [wanted], [shape], stream=body.stream)
+        )
 
     async def _counted(self, request: Request) -> JSONResponse:
-        body = await self._body(request, AnthropicBody)
+        body = await self._bodies.json(request, AnthropicBody)
         chat = chat_of_blocks(body)
         job = partial(wanted_message, self._offer(body.model).hosted.model, chat)
         return JSONResponse({"input_tokens": len((await self._preparing.made(request, chat, job)).prompt)})
 
     async def _completions(self, request: Request) -> Any:
-        body = await self._body(request, CompletionBody)
+        body = await self._bodies.json(request, CompletionBody)
         offer = self._offer(body.model)
         wanted = await self._preparing.made(request, body, partial(wanted_texts, offer.hosted.model, body))
         shape = TextShape(offer.name, offer.hosted.texts, body.logprobs is not None, each=body.n)
-        return await answered(request, self._limits, _choices(offer, wanted, shape, body))
-
-    async def _body(self, request: Request, kind: type[BodyT]) -> BodyT:
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise malformed_body("the header Content-Type is not application/json")
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                raw = await _limited(request, self._limits.body_bytes)
-        except TimeoutError as cause:
-            raise malformed_body(f"it did not arrive within {self._limits.body_seconds:g} s") from cause
-        return await run_in_threadpool(read_body, raw, kind)
-
-
-async def _limited(request: Request, most: int) -> bytes:
-    """A request's body of at most so many bytes. Raises RequestError E635."""
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise too_large(most)
-        parts.append(part)
-    return b"".join(parts)
+        return await self._answered(request, _choices(offer, wanted, shape, body))
 
 
 def problem(error: Exception, told: ErrorForm = lambda _, held: held) -> JSONResponse:

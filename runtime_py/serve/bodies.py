@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
 from pydantic_core import PydanticCustomError
 
 from edgec.bundle.limited_json import first_fault, parse_json
+from edgec.runtime_py.serve.content_parts import MessageParts
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
+from edgec.runtime_py.serve.strict import MOST_TEXT, Strict
 
-MOST_TEXT: Final = 4 << 20
 MOST_MESSAGES: Final = 4096
 _MOST_TEXTS: Final = 2048
 MOST_STOPS: Final = 16
@@ -31,21 +32,6 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "modalities": (["text"],),
     "functions": ([],),
 }
-
-
-class Strict(BaseModel):
-    """An object of a body: its values have their own kinds, and there are no others; null is an absent value."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, held: Any) -> Any:
-        """OpenAI's clients send what was not chosen as null."""
-        if not isinstance(held, dict):
-            return held
-        required = {name for name, field in cls.model_fields.items() if field.is_required()}
-        return {name: value for name, value in held.items() if value is not None or name in required}
 
 
 class StreamOptions(Strict):
@@ -82,13 +68,6 @@ class GenerationBody(Strict):
     grammar: str | None = Field(default=None, max_length=MOST_TEXT)
 
 
-class ContentPart(Strict):
-    """A part of a message's content."""
-
-    type: Literal["text"]
-    text: str = Field(max_length=MOST_TEXT)
-
-
 class CalledFunction(Strict):
     """What a call names, its arguments as JSON."""
 
@@ -109,7 +88,7 @@ class Said(Strict):
     """One message; what others know of it and templates do not read is left out."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[ContentPart] | None = None
+    content: MessageParts | None = None
     name: str | None = None
     tool_calls: list[Called] | None = Field(default=None, max_length=128)
     tool_call_id: str | None = None
@@ -206,6 +185,11 @@ def read_body(raw: bytes, kind: type[BodyT]) -> BodyT:
         raise malformed_body(f"it is not JSON within the limits: {cause}") from cause
     if not isinstance(held, dict):
         raise malformed_body("it is not a JSON object")
+    return checked_body(held, kind)
+
+
+def checked_body(held: dict[str, Any], kind: type[BodyT]) -> BodyT:
+    """The request of some values by name; raises as `read_body`."""
     known = {field.alias or name for name, field in kind.model_fields.items()}
     for name in [name for name in held if name in HINTS and name not in known]:
         held.pop(name)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event, Lock
+from threading import Lock
 from typing import Any, Final
 
 from edgec.runtime_py.adapters.use import UsedAdapter
@@ -19,16 +19,14 @@ from edgec.runtime_py.generation.generate import Generation, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
+from edgec.runtime_py.serve.measures import AnswerMeasures
 from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, rate_token
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.slot_schedulers import SlotScheduler, slot_scheduler
+from edgec.runtime_py.serve.stopping import Gone, Stop
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.structured.patience import while_wanted
 from edgec.runtime_py.structured.rule import Vector
-
-
-class Gone(Exception):
-    """The client has gone; nobody waits for the rest."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,18 @@ class Answer:
         result: the whole, once the last piece was read.
     """
 
-    def __init__(self, wanted: WantedAnswer, limits: ServeLimits, adapter: UsedAdapter | None = None) -> None:
+    def __init__(
+        self,
+        wanted: WantedAnswer,
+        limits: ServeLimits,
+        adapter: UsedAdapter | None = None,
+        measures: AnswerMeasures | None = None,
+    ) -> None:
         """Begin nothing yet."""
         self.wanted, self._adapter = wanted, adapter
         self.result: Generation | None = None
-        self._limits, self._stopped, self._deadline = limits, Event(), float("inf")
+        self._limits, self._stopped, self._deadline = limits, Stop(), float("inf")
+        self._measures, self._asked = measures or AnswerMeasures(), time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
         self._chosen: list[ChosenToken] = []
@@ -61,10 +66,14 @@ class Answer:
 
     def stop(self) -> None:
         """Stop before the next call of the model; whoever reads is told that it is over."""
-        self._stopped.set()
+        self.end(Gone())
+
+    def end(self, error: Exception) -> None:
+        """Stop likewise; whoever reads is told an error."""
+        self._stopped.end(error)
         if self.future is not None:
             self.future.cancel()
-        self._queue.put_nowait(Gone())
+        self._queue.put_nowait(error)
 
     def compute(self, model: Model, slots: SlotScheduler) -> None:
         """Compute the answer, in a thread of the bundle's; errors reach the reader, too."""
@@ -72,16 +81,19 @@ class Answer:
         try:
             self._check()
             held = while_wanted(self._check)
-            with held, slots.slot(self.wanted.prompt, self._check, self._adapter) as (stepper, prompt_cache):
-                for written in self._written(model, stepper, prompt_cache):
+            with held, slots.slot(self.wanted, self._check, self._adapter) as (stepper, prompt_cache):
+                for count, written in enumerate(self._written(model, stepper, prompt_cache)):
+                    if count == 0:
+                        self._measures.begun(time.monotonic() - self._asked)
                     self._hand(written)
             self._hand(_END)
         except BaseException as error:  # the reader raises it
             self._hand(error)
+        self._measures.ended(self.result)
 
     def _written(self, model: Model, stepper: Stepper, prompt_cache: PromptCache) -> Iterator[Written]:
         wanted = self.wanted
-        watch = None if wanted.top_logprobs is None else self._watch
+        watch = None if wanted.top_logprobs is None and not wanted.rated else self._watch
         made: Stream[Any, Generation] = Stream(
             pieces(
                 stepper,
@@ -100,16 +112,15 @@ class Answer:
         self.result = made.result
         assert self.result is not None
         # Tokens that showed nothing, such as the beginning of a character; what ends a text is none of it.
-        rest = tuple(one for one in self._chosen if one.one.token not in wanted.request.eos)
+        rest = tuple(one for one in self._chosen if wanted.rated or one.one.token not in wanted.request.eos)
         if rest and (self.result.text or not self.result.reasoning):
             yield Written(Piece(TEXT, ""), rest)
 
     def _watch(self, logits: Vector, token: int) -> None:
-        self._chosen.append(rate_token(logits, token, self.wanted.top_logprobs or 0))
+        self._chosen.append(rate_token(logits, token, self.wanted.top_logprobs or 0, self.wanted.rated))
 
     def _check(self) -> None:
-        if self._stopped.is_set():
-            raise Gone
+        self._stopped.check()
         if time.monotonic() > self._deadline:
             raise out_of_time(self._limits.answer_seconds)
 
@@ -135,7 +146,11 @@ class Hosted:
         texts: what its tokens write.
         slots: its sessions.
         adapters: those that requests may name, by their names.
+        measures: what its answers were.
+        path: where its requests go.
     """
+
+    path = "/v1/chat/completions or /v1/completions"
 
     def __init__(self, model: Model, limits: ServeLimits, adapters: Mapping[str, UsedAdapter] | None = None) -> None:
         """Host a decoder, whose artifact all ``adapters`` belong to.
@@ -149,7 +164,7 @@ class Hosted:
         self.texts = TokenTexts(model.tokenizer, lambda: model.vocabulary.tokens)
         self._limits, self.slots = limits, slot_scheduler(model, limits)
         self._threads = ThreadPoolExecutor(self.slots.sessions, "edgec-serve")
-        self._turn, self._waiting = Lock(), 0
+        self._turn, self._waiting, self.measures = Lock(), 0, AnswerMeasures()
 
     @property
     def waiting(self) -> int:
@@ -164,7 +179,7 @@ class Hosted:
         """
         if self._waiting >= self._limits.waiting + self.slots.sessions:
             raise too_many(self._limits.waiting)
-        answer = Answer(wanted, self._limits, adapter)
+        answer = Answer(wanted, self._limits, adapter, self.measures)
         self._count(1)
         answer.future = self._threads.submit(answer.compute, self.model, self.slots)
         answer.future.add_done_callback(self._done)

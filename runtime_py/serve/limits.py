@@ -12,6 +12,8 @@ class ServeLimits:
 
     Attributes:
         body_bytes: the largest body of a request.
+        upload_bytes: the same of one that may bring images or sounds.
+        uploads: requests beyond ``body_bytes`` that are in memory at once.
         answer_seconds: the longest time for computing one answer, without the time it waits for its turn; also the
             longest until a request is prepared, with waiting: its text read, its structure compiled.
         prepare_seconds: the longest time for preparing one request, without waiting.
@@ -23,10 +25,13 @@ class ServeLimits:
         address_connections: the same for those of one address, except this machine's own.
         sessions: answers of one bundle that are written at once.
         memory_bytes: the most that the states of one bundle's sessions may take together; None: as many as there are.
+        closing_seconds: how long answers go on once the server is told to stop.
         chunk_tokens: tokens of prompts that are read between two tokens of those that write.
     """
 
     body_bytes: int = 4 << 20
+    upload_bytes: int = 25 << 20
+    uploads: int = 8
     answer_seconds: float = 600.0
     prepare_seconds: float = 60.0
     waiting: int = 64
@@ -37,6 +42,7 @@ class ServeLimits:
     address_connections: int = 128
     sessions: int = 4
     memory_bytes: int | None = None
+    closing_seconds: float = 5.0
     chunk_tokens: int = 64
 
 

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from starlette.requests import Request
 
 from edgec.runtime_py.serve.bodies import ChatBody, GenerationBody
-from edgec.runtime_py.serve.hosted import Gone
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.problems import out_of_time, slow_to_prepare, too_many
+from edgec.runtime_py.serve.stopping import Gone
 from edgec.runtime_py.structured.patience import while_wanted
 
 _PLAIN_THREADS: Final = 4
@@ -34,14 +34,14 @@ class Preparing:
         self._plain = _Lane(_PLAIN_THREADS, "edgec-plain", limits)
         self._held = _Lane(_HELD_THREADS, "edgec-held", limits)
 
-    async def made(self, request: Request, body: GenerationBody, job: Callable[[], MadeT]) -> MadeT:
-        """What ``job`` makes of a request's body, in a thread of the lane for such bodies.
+    async def made(self, request: Request, body: GenerationBody | None, job: Callable[[], MadeT]) -> MadeT:
+        """What ``job`` makes of a request's body, in a thread of the lane for such bodies; None: a plain one.
 
         Raises:
             RequestError: E637, it took too long; E638, too many wait.
             Gone: the client went.
         """
-        lane = self._held if is_held(body) else self._plain
+        lane = self._held if body is not None and is_held(body) else self._plain
         return await lane.made(request, job)
 
 

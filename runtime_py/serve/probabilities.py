@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,12 @@ class ChosenToken:
     likeliest: tuple[Likely, ...]
 
 
-def rate_token(logits: Vector, token: int, most: int) -> ChosenToken:
-    """What ``logits`` [vocabulary] say of a token and of the ``most`` likeliest."""
+def rate_token(logits: Vector, token: int, most: int, rated: Sequence[int] = ()) -> ChosenToken:
+    """What ``logits`` [vocabulary] say of a token, and of the ``most`` likeliest or else of those ``rated``."""
     wide = logits.astype(np.float64)
     peak = wide.max()
     total = peak + np.log(np.exp(wide - peak).sum())
-    best = np.argsort(-wide, kind="stable")[:most]
+    best = rated or np.argsort(-wide, kind="stable")[:most]
     return ChosenToken(
         Likely(token, float(wide[token] - total)), tuple(Likely(int(each), float(wide[each] - total)) for each in best)
     )

@@ -19,6 +19,7 @@ _STATUS: Final = {
     "E637": (504, "timeout"),
     "E638": (429, "rate_limit_error"),
     "E640": (403, _TYPE),
+    "E896": (503, "server_error"),
 }
 _UNKNOWN: Final = {"message": "The server failed; its log says why.", "type": "server_error", "param": None}
 
@@ -64,13 +65,13 @@ def wrong_kind(name: str, path: str) -> RequestError:
 
 def no_such_path(path: str) -> RequestError:
     """A path or a method that the server does not have."""
-    fix = "use /v1/models, /v1/chat/completions, /v1/responses, /v1/messages, /v1/completions or /v1/embeddings"
+    fix = "use /v1/models, /v1/chat/completions, or another path of docs/serve.md"
     return RequestError("There is nothing at this address.", path[:80], "", fix, "E634")
 
 
-def too_large(most: int) -> RequestError:
-    """A body beyond the limit."""
-    fix = "send less, or raise --max-body-mb"
+def too_large(most: int, option: str = "--max-body-mb") -> RequestError:
+    """A body beyond the limit that an option of the command sets."""
+    fix = f"send less, or raise {option}"
     return RequestError("The body is too large.", "body", f"at most {most:,} bytes are taken", fix, "E635")
 
 
@@ -96,6 +97,24 @@ def too_many(most: int) -> RequestError:
     """A request for which there is no place to wait."""
     fix = "try again later"
     return RequestError("Too many requests wait.", "server", f"at most {most} can", fix, "E638")
+
+
+def too_many_uploads(most: int) -> RequestError:
+    """A large body, while as many are in memory as may be."""
+    why = f"at most {most} requests with images or sounds are in memory at once"
+    return RequestError("Too many requests wait.", "server", why, "try again later", "E638")
+
+
+def stopping() -> RequestError:
+    """An answer that is not finished when the server stops."""
+    fix = "send the request again to the server that takes its place"
+    return RequestError("The server stops before the answer is whole.", "server", "", fix, "E896")
+
+
+def unusable_media(param: str, why: str) -> RequestError:
+    """An image or a sound that did not come with the request as it has to."""
+    fix = "send the image as a data: URL, or the sound as WAV in base64 (docs/serve.md)"
+    return RequestError("An image or a sound of the request cannot be used.", param, why[:_MOST], fix, "E895", param)
 
 
 def foreign_host(host: str) -> RequestError:

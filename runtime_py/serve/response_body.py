@@ -14,17 +14,16 @@ from pydantic import Field, JsonValue
 from edgec.runtime_py.generation.generate import Generation
 from edgec.runtime_py.serve.bodies import (
     MOST_MESSAGES,
-    MOST_TEXT,
     Called,
     CalledFunction,
     ChatBody,
-    ContentPart,
     NamedSchema,
     ResponseFormat,
     Said,
-    Strict,
 )
-from edgec.runtime_py.serve.problems import malformed_body, unsupported
+from edgec.runtime_py.serve.content_parts import ContentPart, ImagePart, MessageParts, image_of
+from edgec.runtime_py.serve.problems import malformed_body, unsupported, unusable_media
+from edgec.runtime_py.serve.strict import MOST_TEXT, Strict
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -39,12 +38,21 @@ class TextPart(Strict):
     logprobs: list[Any] = Field(default=[])
 
 
+class InputImage(Strict):
+    """An image of a message, as a ``data:`` URL."""
+
+    type: Literal["input_image"]
+    image_url: str | None = None
+    detail: Any = None
+    file_id: None = None
+
+
 class MessageItem(Strict):
     """What somebody said."""
 
     type: Literal["message"] = "message"
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
+    content: str | list[TextPart | InputImage]
     id: str | None = None
     status: str | None = None
     phase: str | None = None
@@ -176,7 +184,7 @@ def messages_of(body: ResponseBody) -> list[Said]:
             thought = _text(item.content) or _text(item.summary)
         elif isinstance(item, MessageItem):
             own = thought if item.role == "assistant" else None
-            said.append(Said(role=item.role, content=_text(item.content), reasoning_content=own or None))
+            said.append(Said(role=item.role, content=_content(item.content), reasoning_content=own or None))
             thought = ""
         elif isinstance(item, OutputItem):
             said.append(Said(role="tool", content=_text(item.output), tool_call_id=item.call_id))
@@ -193,6 +201,26 @@ def _with_call(said: list[Said], call: Called, thought: str) -> list[Said]:
         last = said[-1]
         return [*said[:-1], last.model_copy(update={"tool_calls": [*(last.tool_calls or []), call]})]
     return [*said, Said(role="assistant", tool_calls=[call], reasoning_content=thought or None)]
+
+
+def _content(content: str | Sequence[TextPart | InputImage]) -> MessageParts:
+    """A message's content as chats have it: parts where one of them is an image."""
+    if isinstance(content, str):
+        return content
+    texts = [part for part in content if isinstance(part, TextPart)]
+    if len(texts) == len(content):
+        return _text(texts)
+    return [_image(part) if isinstance(part, InputImage) else _text_part(part) for part in content]
+
+
+def _text_part(part: TextPart) -> ContentPart:
+    return ContentPart(type="text", text=_text([part]))
+
+
+def _image(part: InputImage) -> ImagePart:
+    if part.image_url is None:
+        raise unusable_media("image_url", "it is missing")
+    return image_of(part.image_url)
 
 
 def _text(content: str | Sequence[TextPart]) -> str:

@@ -21,12 +21,12 @@ from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 if TYPE_CHECKING:
     import uvicorn
 
-    from edgec.runtime_py.serve.hosted_encoder import Served
+    from edgec.runtime_py.serve.hosting import Served
 
 KEY_VARIABLE: Final = "EDGEC_API_KEY"
 _BACKLOG: Final = 128
 _HIGHEST: Final = 65535
-_CLOSING_SECONDS: Final = 5
+_ENDING_SECONDS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,16 @@ def serve(options: ServeOptions, ready: Callable[[str], None], note: Callable[[s
 def made_server(options: ServeOptions, note: Callable[[str], None] = lambda _: None) -> Iterator[uvicorn.Server]:
     """An ASGI server over loaded bundles, which are let go at the end. Takes arguments and raises as `serve`."""
     _require_libraries()
-    from edgec.runtime_py.serve.adapters import fitting, read_adapters, refuse_unused
+    from edgec.runtime_py.serve.adapters import read_adapters, refuse_unused
     from edgec.runtime_py.serve.hosted import Hosted
-    from edgec.runtime_py.serve.hosted_encoder import HostedEncoder
+    from edgec.runtime_py.serve.hosting import hosted_of
 
     hosted: list[Served] = []
     adapters = read_adapters(options.adapters)
     try:
         for bundle in options.bundles:
             model = load(bundle, options.threads, public_key=options.public_key)
-            encoder = HostedEncoder(model, options.limits) if model.embeds else None
-            hosted.append(encoder or Hosted(model, options.limits, fitting(adapters, model)))
+            hosted.append(hosted_of(model, options.limits, adapters))
             _require_other_name([one.name for one in hosted])
             if isinstance(hosted[-1], Hosted) and hosted[-1].slots.why:
                 note(f"{hosted[-1].name}: one answer at a time: {hosted[-1].slots.why}")
@@ -112,19 +111,21 @@ def server_of(hosted: Sequence[Served], limits: ServeLimits, key: str | None, *,
     import uvicorn
 
     from edgec.runtime_py.serve.app import Server
+    from edgec.runtime_py.serve.closing_server import ClosingServer
     from edgec.runtime_py.serve.connections import timed
 
+    server = Server(hosted, limits, key, local)
     config = uvicorn.Config(
-        Server(hosted, limits, key, local).app(),
+        server.app(),
         http=timed(limits),
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
         ws="none",
-        timeout_graceful_shutdown=_CLOSING_SECONDS,
+        timeout_graceful_shutdown=round(limits.closing_seconds) + _ENDING_SECONDS,
     )
-    return uvicorn.Server(config)
+    return ClosingServer(config, server.closing, limits.closing_seconds)
 
 
 def _require_libraries() -> None:

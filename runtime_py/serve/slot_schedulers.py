@@ -15,6 +15,8 @@ from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.scheduler import BatchedStepper, Closed, Scheduler
 from edgec.runtime_py.serve.slots import Slots
+from edgec.runtime_py.serve.wanted_answer import WantedAnswer
+from edgec.runtime_py.sessions.placed_rows import RowsSession
 from edgec.runtime_py.sessions.step import obstacle_to_steps
 from edgec.runtime_py.structured.patience import Check
 
@@ -31,12 +33,16 @@ class SlotScheduler(Protocol):
     why: str
 
     def slot(
-        self, prompt: Sequence[int], check: Check, adapter: UsedAdapter | None = None
+        self, wanted: WantedAnswer, check: Check, adapter: UsedAdapter | None = None
     ) -> AbstractContextManager[tuple[Stepper, PromptCache]]:
-        """A session for the answer to a prompt under an adapter, and what of the prompt it holds.
+        """A session for an answer under an adapter, and what of its prompt it holds.
 
         Before each call of the model ``check`` is asked, which raises where nobody wants the answer any more.
         """
+
+    @property
+    def held_tokens(self) -> int:
+        """How many positions the KV caches of all sessions hold."""
 
     def close(self) -> None:
         """Compute nothing any more."""
@@ -61,6 +67,8 @@ class WatchedStepper:
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """Feed any number of tokens, with a check before each chunk, and return the last one's logits [vocabulary]."""
+        if isinstance(self._stepper, RowsSession):  # its parts are its own choice, and each call of it asks
+            return self._stepper.prefill(tokens, start)
         return prefill_in_chunks(self, tokens, start)
 
     def reusable(self, tokens: Sequence[int]) -> int:
@@ -79,12 +87,18 @@ class OneSlot:
 
     @contextmanager
     def slot(
-        self, prompt: Sequence[int], check: Check, adapter: UsedAdapter | None = None
+        self, wanted: WantedAnswer, check: Check, adapter: UsedAdapter | None = None
     ) -> Iterator[tuple[Stepper, PromptCache]]:
         """The session, with all that it holds; under another adapter than before, nothing."""
         if adapter is not self._model.adapter:
             self._model.adapter = adapter
-        yield WatchedStepper(self._model.session, check), self._prompt_cache
+        given = self._prompt_cache if wanted.media is None else self._model.prompt_cache(given=wanted.media)
+        yield WatchedStepper(self._model.session, check), given
+
+    @property
+    def held_tokens(self) -> int:
+        """How many positions the session's KV cache holds."""
+        return len(self._model.session.cache.tokens)
 
     def close(self) -> None:
         """Nothing runs beside the answer's own thread."""
@@ -110,10 +124,10 @@ class BatchedSlots:
 
     @contextmanager
     def slot(
-        self, prompt: Sequence[int], check: Check, adapter: UsedAdapter | None = None
+        self, wanted: WantedAnswer, check: Check, adapter: UsedAdapter | None = None
     ) -> Iterator[tuple[Stepper, PromptCache]]:
         """A free session, with what it or another one under the same adapter holds of the prompt."""
-        slot, count = self.scheduler.between(lambda: self._slots.take(prompt, adapter))
+        slot, count = self.scheduler.between(lambda: self._slots.take(wanted.prompt, adapter))
         stepper = BatchedStepper(slot.session, self.scheduler, self._chunk, check)
         try:
             yield stepper, PromptCache(lambda _: count, slot.snapshots.keep)
@@ -121,6 +135,11 @@ class BatchedSlots:
             stepper.close()
             with suppress(Closed):
                 self.scheduler.between(lambda: self._slots.give_back(slot))
+
+    @property
+    def held_tokens(self) -> int:
+        """How many positions the KV caches of all sessions hold."""
+        return self._slots.held_tokens
 
     def close(self) -> None:
         """Stop the scheduler."""

@@ -83,6 +83,11 @@ class Slots:
         self._all: list[Slot] = []
         self._taken = 0
 
+    @property
+    def held_tokens(self) -> int:
+        """How many positions the KV caches hold, of sessions that are used now and of others."""
+        return sum(len(slot.session.cache.tokens) for slot in self._all)
+
     def take(self, tokens: Sequence[int], adapter: UsedAdapter | None = None) -> tuple[Slot, int]:
         """The session for a prompt, and how many leading tokens of it need not be computed; one must be free."""
         alike = [slot for slot in self._all if slot.session.cache.adapter == digest_of(adapter)]

@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import token_ids
-from edgec.bundle.limited_json import parse_json
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.decoding.arguments import check_ids
 from edgec.runtime_py.decoding.stepper import check_context
 from edgec.runtime_py.generation.generate import GenerationRequest, ReplyParser
 from edgec.runtime_py.messages.message_format import ChatOptions
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody, Said
+from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
+from edgec.runtime_py.serve.read_messages import Media, read_prompt
 
 _DEFAULT_COMPLETION, _LONG_NUMBER = 16, 10
 
@@ -30,12 +29,16 @@ class WantedAnswer:
         request: length, sampling, ends and structure.
         parser: how it is held and read; None for plain text.
         top_logprobs: how many alternatives to each token are told; None tells no probabilities.
+        rated: tokens of which each new token's alternatives are told instead.
+        media: the images or the sounds among the tokens; None where they are text alone.
     """
 
     prompt: tuple[int, ...]
     request: GenerationRequest
     parser: ReplyParser | None = None
     top_logprobs: int | None = None
+    rated: tuple[int, ...] = ()
+    media: Media | None = None
 
 
 def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
@@ -51,12 +54,13 @@ def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
     most = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
     request = model.request(max_new_tokens=most, **_sampling(body), **_structure(body), **_form(body))
     chat_options, context = _chat_options(model, body), model.session.limits.context
-    tokens = model.message_format.prompt(_messages(body.messages), chat_options, context)
+    tokens, media = read_prompt(model, body.messages, chat_options)
     check_context(len(tokens), context)
     parser = model.message_format.parser(tokens, chat_options)
     # The rule of a message is made once beforehand, so that what cannot be enforced is refused before its turn.
     parser.rule(request, 1)
-    return WantedAnswer(tuple(tokens), request, parser, (body.top_logprobs or 0) if body.logprobs else None)
+    rated = (body.top_logprobs or 0) if body.logprobs else None
+    return WantedAnswer(tuple(tokens), request, parser, rated, media=media)
 
 
 def wanted_texts(model: Model, body: CompletionBody) -> list[WantedAnswer]:
@@ -130,35 +134,3 @@ def _chat_options(model: Model, body: ChatBody) -> ChatOptions:
         raise unsupported("reasoning_effort", "this model's template has no such word; use thinking_budget")
     made = Conversation.chat_options(body.tools, body.tool_choice or "auto", parallel, budget)
     return ChatOptions(made.tools, made.choice, budget, effort)
-
-
-def _messages(said: Sequence[Said]) -> list[Message]:
-    """Messages as chat templates read them."""
-    names: dict[str, str] = {}
-    out: list[Message] = []
-    for place, one in enumerate(said):
-        text = one.content if isinstance(one.content, str) else "".join(part.text for part in one.content or ())
-        message: Message = {"role": "system" if one.role == "developer" else one.role, "content": text}
-        if one.reasoning_content and one.role == "assistant":
-            message["reasoning_content"] = one.reasoning_content
-        if one.tool_calls:
-            message["tool_calls"] = [
-                _call(call.id, call.function.name, call.function.arguments) for call in one.tool_calls
-            ]
-            names |= {call.id: call.function.name for call in one.tool_calls}
-        if one.role == "tool":
-            if one.tool_call_id not in names:
-                raise malformed_body(f"message {place} answers no call before it", "messages")
-            message |= {"tool_call_id": one.tool_call_id, "name": names[one.tool_call_id]}
-        out.append(message)
-    return out
-
-
-def _call(number: str, name: str, arguments: str) -> dict[str, Any]:
-    try:
-        held = parse_json(arguments.encode())
-    except ValueError as cause:
-        raise malformed_body(f"the arguments of {name!r:.60} are not JSON: {cause}", "messages") from cause
-    if not isinstance(held, dict):
-        raise malformed_body(f"the arguments of {name!r:.60} are not an object", "messages")
-    return {"id": number, "type": "function", "function": {"name": name, "arguments": held}}

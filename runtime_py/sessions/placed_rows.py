@@ -13,6 +13,7 @@ from edgec.bundle.manifest import Manifest
 from edgec.runtime_py.decoding.prompt_cache import PromptCache
 from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.sessions.session import Session
+from edgec.runtime_py.structured.patience import require_wanted
 
 
 class RowsSession(Session):
@@ -38,6 +39,7 @@ class RowsSession(Session):
         self._place[:] = -1
 
     def _inputs(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> tuple[Array, ...]:
+        require_wanted()
         ids, positions, wanted = super()._inputs(tokens, start, rows)
         place = self._place[start : start + len(tokens)]
         embeds_mask = place >= 0

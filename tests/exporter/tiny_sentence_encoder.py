@@ -102,7 +102,9 @@ def tokenizer() -> Any:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*special, *WORDS])}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    pair = "[CLS] $A [SEP] $B:1 [SEP]:1"
+    made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", pair, special_tokens=ends)
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     return PreTrainedTokenizerFast(tokenizer_object=made, **names)
 

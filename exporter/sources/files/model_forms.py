@@ -10,7 +10,9 @@ from zipfile import ZipFile, is_zipfile
 
 from edgec.errors import InputError
 from edgec.exporter.sources.files.model_folder import CONFIG
+from edgec.installation import PACKAGE
 
+EXAMPLE = "tiny-stories"
 ADAPTER_CONFIG = "adapter_config.json"
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
@@ -35,6 +37,13 @@ def existing_path(model: str, folder: Path | None = None) -> Path | None:
         return path.absolute() if model and path.exists() else None
     except (OSError, RuntimeError):  # A name that is too long, no permission, an unknown ~user.
         return None
+
+
+def carried_example(model: str) -> Path | None:
+    """The folder of the small model that edgec brings, where MODEL names it and there is no such path."""
+    named = existing_path(model) is None and model in (EXAMPLE, f"examples/{EXAMPLE}")
+    folder = PACKAGE / "example"
+    return folder if named and (folder / CONFIG).is_file() else None
 
 
 def is_hub_id(model: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import jsonschema
@@ -220,8 +221,9 @@ def test_text_that_looks_like_a_call_is_text_without_tools() -> None:
     assert reply.text == 'Well: {"name": "weather"}'
 
 
-def test_a_template_without_tools_refuses_them() -> None:
-    tokens = tokenizer("nothing")
+def test_a_template_without_a_place_for_messages_refuses_tools() -> None:
+    tokens = copy(tokenizer("nothing"))
+    tokens.chat_template = "{{ messages|length }}"
     with pytest.raises(InputError, match="E622"):
         talk(tokens, speaker(tokens, "")).send("?", tools=TOOLS)
 

@@ -55,7 +55,7 @@ def test_generate_with_the_template_tells_reasoning_apart(model: Model) -> None:
     cut = model.generate("Hi", template=True, thinking_budget=2, max_new_tokens=20)
     assert len(cut.reasoning) < 5
     unscripted(model)
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match="E898"):
         model.generate("Hi", thinking_budget=2)
     with pytest.raises(InputError, match="E625"):
         model.generate("Hi", template=True, thinking_budget=-2)

@@ -18,9 +18,7 @@ import openai
 import edgec
 from edgec.runtime_py.adapters.adapter_file import Adapter
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.adapters import fitting
-from edgec.runtime_py.serve.hosted import Hosted
-from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served
+from edgec.runtime_py.serve.hosting import Served, hosted_of
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 from edgec.runtime_py.serve.server import address_of, bound, server_of
 from tests.runtime_py.messages.talk import said, tokenizer
@@ -107,10 +105,7 @@ def running(
     key: str | None = None,
     adapters: Mapping[str, Adapter] | None = None,
 ) -> Iterator[Running]:
-    hosted: tuple[Served, ...] = tuple(
-        HostedEncoder(model, limits) if model.embeds else Hosted(model, limits, fitting(adapters or {}, model))
-        for model in models
-    )
+    hosted: tuple[Served, ...] = tuple(hosted_of(model, limits, adapters) for model in models)
     with bound("127.0.0.1", 0) as listening:
         server = server_of(hosted, limits, key, local=True)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

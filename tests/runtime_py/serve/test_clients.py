@@ -106,7 +106,7 @@ def test_a_client_that_stops_reading_is_taken_for_gone() -> None:
                 await asyncio.Event().wait()
 
         watcher: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(60))
-        stream = EventStream(answer, events(), watcher, 0.05)  # type: ignore[arg-type]
+        stream = EventStream(answer.stop, events(), watcher, 0.05)
         await stream({}, None, send)  # type: ignore[arg-type]
         await asyncio.sleep(0)
         assert watcher.cancelled()
