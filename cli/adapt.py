@@ -7,14 +7,23 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import recipe_names, target_names
+
 
 def adapt(
     model: Annotated[str, typer.Argument(help="Hub id or folder of a language model.")],
     *,
-    recipe: Annotated[str, typer.Option(help="What to train for: balanced2, 4bit, float, ... or a TOML file.")],
+    recipe: Annotated[
+        str,
+        typer.Option(
+            autocompletion=recipe_names, help="What to train for: balanced2, 4bit, float, ... or a TOML file."
+        ),
+    ],
     text: Annotated[list[str], typer.Option(help="Files, folders, JSONL or hf:NAME; repeatable.")],
     teacher: Annotated[str | None, typer.Option(help="Model to learn from; the original by default.")] = None,
-    target: Annotated[str, typer.Option(help="What the recipe is resolved for; see edgec targets.")] = "host",
+    target: Annotated[
+        str, typer.Option(autocompletion=target_names, help="What the recipe is resolved for; see edgec targets.")
+    ] = "host",
     steps: Annotated[int | None, typer.Option(help="Updates of the weights (1000).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write; NAME-RECIPE by default.")] = None,
     batch: Annotated[int | None, typer.Option(help="Sequences per forward pass (4).")] = None,

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def adapter(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     peft_folder: Annotated[Path, typer.Argument(help="What PEFT's save_pretrained wrote.")],
     *,
     out: Annotated[Path | None, typer.Option(help="File to write; FOLDER.adapter by default.")] = None,

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def bench(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     *,
     device: Annotated[
         list[str] | None, typer.Option(help="host (default), adb:SERIAL, ios:UDID, sim:UDID or qemu; may be repeated.")

@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def embed(
     ctx: typer.Context,
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     *,
     platform: Annotated[str, typer.Option(help="The app's system: ios or android.")],
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def eval(  # the command's name
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     *,
     text: Annotated[Path | None, typer.Option(help="A UTF-8 text file.")] = None,
     tokens: Annotated[int, typer.Option(help="The most tokens of the text to use.")] = 4096,

@@ -7,15 +7,21 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import recipe_names, target_names
+
 
 def export(
     ctx: typer.Context,
     model: Annotated[str | None, typer.Argument(help="Hub id, folder, config.json or package.module:factory.")] = None,
     *,
-    target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
+    target: Annotated[
+        str | None, typer.Option(autocompletion=target_names, help="What to export for; see edgec targets.")
+    ] = None,
     phone_file: Annotated[Path | None, typer.Option("--phone", help="TOML file of a phone of your own.")] = None,
     unit: Annotated[str | None, typer.Option(help="npu, gpu or cpu of the target's phone.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(autocompletion=recipe_names, help="float, 8bit, 4bit, lut4, ... or a TOML file.")
+    ] = None,
     format: Annotated[
         str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
     ] = None,

@@ -6,10 +6,15 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import topic_names
+
 
 def help(
     topic: Annotated[
-        str | None, typer.Argument(help="A page such as recipes, targets, errors, bundle; or a command.")
+        str | None,
+        typer.Argument(
+            autocompletion=topic_names, help="A page such as recipes, targets, errors, bundle; or a command."
+        ),
     ] = None,
 ) -> None:
     """Show a page of the guide, which is installed along with edgec, or the help of a command that has no page.

@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import recipe_names, target_names
+
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The project's folder; default: here.")] = Path(),
     *,
     model: Annotated[str | None, typer.Option(help="Hub id, folder, config.json or package.module:factory.")] = None,
-    target: Annotated[list[str] | None, typer.Option(help="What to export for; repeatable.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="A recipe's name or TOML file.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(autocompletion=target_names, help="What to export for; repeatable.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(autocompletion=recipe_names, help="A recipe's name or TOML file.")
+    ] = None,
     budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:

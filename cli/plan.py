@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgec.cli.completions import phone_names, recipe_names
+
 if TYPE_CHECKING:
     from edgec.exporter.resolve.planned import Planned
 
@@ -22,13 +24,18 @@ def _print_schema(asked: bool) -> None:
 
 def plan(
     model: Annotated[str, typer.Argument(help="A model folder, a config.json or a hub id.")],
-    target: Annotated[str | None, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", autocompletion=phone_names, help="A phone, see `edgec targets`.")
+    ] = None,
     *,
     phone_file: Annotated[
         Path | None, typer.Option("--phone", help="TOML file of a phone of your own, see `edgec help targets`.")
     ] = None,
     unit: Annotated[str | None, typer.Option(help="npu, gpu or cpu, as for edgec export.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="A recipe's name or file; default: that of the export.")] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(autocompletion=recipe_names, help="A recipe's name or file; default: that of the export."),
+    ] = None,
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
     embedding_bits: Annotated[int | None, typer.Option(help="Bits of the embedding.")] = None,

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def push(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     hub_id: Annotated[str, typer.Argument(help="The repository: OWNER/NAME, or OWNER/NAME@BRANCH.")],
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Push; without it, list what would be pushed.")] = False,

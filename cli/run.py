@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def run(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     *,
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-p", help="Text to continue or answer; - reads stdin.")

@@ -7,9 +7,14 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def serve(
-    bundles: Annotated[list[Path], typer.Argument(help="Bundles, NAME.edgec or hub:OWNER/NAME; requests name one.")],
+    bundles: Annotated[
+        list[Path],
+        typer.Argument(autocompletion=bundle_names, help="Bundles, NAME.edgec or hub:OWNER/NAME; requests name one."),
+    ],
     *,
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default is reached from here alone.")
@@ -20,6 +25,7 @@ def serve(
     ] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     max_body_mb: Annotated[int, typer.Option(min=1, help="The largest request, MiB.")] = 4,
+    max_upload_mb: Annotated[int, typer.Option(min=1, help="The same where it may bring images or sounds, MiB.")] = 25,
     answer_seconds: Annotated[float, typer.Option(min=0.001, help="The longest computation of an answer.")] = 600.0,
     sessions: Annotated[int, typer.Option(min=1, help="Answers of a bundle that are written at once.")] = 4,
     memory_mb: Annotated[
@@ -30,7 +36,7 @@ def serve(
     ] = None,
     public_key: Annotated[Path | None, typer.Option(help="PEM file: refuse bundles that its key did not sign.")] = None,
 ) -> None:
-    """Serve bundles to clients of OpenAI's API: chat, completions, streams, tools, JSON Schema.
+    """Serve bundles to clients of OpenAI's API: chats, tools, JSON Schema, images, vectors, transcripts, ranks.
 
     Answers of a bundle are written together: each call of the model computes the next tokens of all. See docs/serve.md.
 
@@ -48,7 +54,8 @@ def serve(
     from edgec.runtime_py.serve.server import serve as run
 
     memory = None if memory_mb is None else memory_mb << 20
-    limits = replace(DEFAULT_LIMITS, body_bytes=max_body_mb << 20, answer_seconds=answer_seconds)
+    sizes = {"body_bytes": max_body_mb << 20, "upload_bytes": max_upload_mb << 20}
+    limits = replace(DEFAULT_LIMITS, **sizes, answer_seconds=answer_seconds)
     limits = replace(limits, sessions=sessions, memory_bytes=memory)
     options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits, tuple(adapter or ()), public_key)
     run(

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def sign(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    bundle: Annotated[Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec.")],
     *,
     key: Annotated[Path, typer.Option(help="PEM file: a private key on the curve P-256, P-384 or P-521.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the bundle's signature.")] = False,

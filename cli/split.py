@@ -7,9 +7,16 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def split(
-    bundle: Annotated[Path, typer.Argument(help="NAME.edgec or hub:OWNER/NAME; with --join the folder NAME.parts.")],
+    bundle: Annotated[
+        Path,
+        typer.Argument(
+            autocompletion=bundle_names, help="NAME.edgec or hub:OWNER/NAME; with --join the folder NAME.parts."
+        ),
+    ],
     *,
     out: Annotated[Path | None, typer.Option(help="What is written; default: NAME.parts, or NAME.edgec.")] = None,
     part_mb: Annotated[int, typer.Option(help="Size of a part in MB (millions of bytes), 1 to 100.")] = 100,

@@ -65,7 +65,7 @@ def overview(chosen: tuple[Target, ...]) -> WordTable:
 
     short = ", ".join(f"{alias} = {stands_for(alias)}" for alias in aliases())
     caption = f"Units: the first is the default, * = `edgec export` makes it today. Limits: of one app. {short}"
-    table = WordTable(caption=caption, caption_justify="left", box=None)
+    table = WordTable(caption=caption)
     table.optional = ("bandwidth", "entitled", "app limit")
     table.add_column("phone", no_wrap=True)
     for head in ("chip", "memory", "app limit", "entitled", "bandwidth", "units"):
@@ -101,9 +101,7 @@ def details(target: Target) -> WordTable:
     from edgec.terminal import WordTable
 
     title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"
-    table = WordTable(
-        "", "value", "source", title=title, title_justify="left", caption=_note(target), caption_justify="left"
-    )
+    table = WordTable("", "value", "source", title=title, caption=_note(target))
     for field, value in _figures(target):
         table.add_row(field, value, target.source(field) or "")
     bits = ", ".join(map(str, target.weight_bits))

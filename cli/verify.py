@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from edgec.cli.completions import bundle_names
+
 
 def verify(
-    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")],
+    bundle: Annotated[
+        Path, typer.Argument(autocompletion=bundle_names, help="The bundle folder, NAME.edgec, or hub:OWNER/NAME.")
+    ],
     *,
     public_key: Annotated[Path | None, typer.Option(help="PEM file: check the signature of edgec sign.")] = None,
     device: Annotated[str, typer.Option(help="host, or qemu: the phone's arm64 runner, emulated.")] = "host",

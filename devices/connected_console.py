@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rich.box import SIMPLE
 from rich.text import Text
 
 from edgec.devices.connected import Connected, connected_devices
@@ -31,7 +30,7 @@ def show_devices(as_json: bool) -> None:
 
 def device_table(devices: Sequence[Connected]) -> WordTable:
     """A table with one row per device; addresses are never wrapped, so that they can be pasted."""
-    table = WordTable(box=SIMPLE, padding=(0, 1, 0, 0))
+    table = WordTable()
     for column in ("device", "model", "chip", "system", "state", "condition"):
         table.add_column(column, overflow="fold", no_wrap=column in ("device", "condition"))
     for device in devices:

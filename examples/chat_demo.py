@@ -95,7 +95,7 @@ def of_llama_cpp(model: Path, question: str) -> Answer | None:
 
 def answer_table(question: str, answers: Sequence[Answer]) -> WordTable:
     """One row for each form of the model."""
-    table = WordTable(title=f'"{question}" (measured here)', title_justify="left")
+    table = WordTable(title=f'"{question}" (measured here)')
     table.add_column("")
     for head in ("MB", "KL, nats", "tokens/s"):
         table.add_column(head, justify="right")

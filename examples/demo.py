@@ -85,7 +85,7 @@ def show_variant(variant: Variant, reference: Path, out: Path, prompt: str) -> O
 
 def outcome_table(outcomes: Sequence[Outcome]) -> WordTable:
     """One row per size."""
-    table = WordTable(title="side by side (measured here)", title_justify="left")
+    table = WordTable(title="side by side (measured here)")
     table.add_column("")
     for head in FIGURES:
         table.add_column(head, justify="right")
@@ -97,7 +97,7 @@ def outcome_table(outcomes: Sequence[Outcome]) -> WordTable:
 
 def phone_table(model: Path) -> WordTable:
     """What three phones would do with the model in 4 bits, estimated from its config."""
-    table = WordTable(title="on phones, 4 bits (estimated by edgec plan)", title_justify="left")
+    table = WordTable(title="on phones, 4 bits (estimated by edgec plan)")
     for head in ("phone", "size, MB", "peak memory, MB", "of its memory", "tokens/s"):
         table.add_column(head, justify="left" if head == "phone" else "right")
     for name in PHONES:

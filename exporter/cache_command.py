@@ -43,7 +43,7 @@ def _show(entries: Sequence[CacheEntry], table: WordTable, as_json: bool) -> Non
 
 def entry_table(entries: Sequence[CacheEntry], now: float) -> WordTable:
     """One row per entry, the latest used first; ``now`` in seconds since 1970."""
-    table = WordTable("kind", box=None, pad_edge=False)
+    table = WordTable("kind")
     table.add_column("MB", justify="right")
     table.add_column("last used")
     table.add_column("name", overflow="fold")
@@ -54,7 +54,7 @@ def entry_table(entries: Sequence[CacheEntry], now: float) -> WordTable:
 
 def cache_table(entries: Sequence[CacheEntry]) -> WordTable:
     """One row per kind, and their sum."""
-    table = WordTable("kind", "what", box=None, pad_edge=False)
+    table = WordTable("kind", "what")
     for head in ("entries", "MB"):
         table.add_column(head, justify="right")
     for kind, what in KINDS.items():

@@ -26,6 +26,7 @@ from edgec.exporter.assemble.audio_language import audio_language_info, audio_ve
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.decoder_numbers import decoder_numbers
 from edgec.exporter.assemble.encoder_decoder import encoder_decoder_info, written_golden
+from edgec.exporter.assemble.estimates import estimates
 from edgec.exporter.assemble.function_vector import module_vector
 from edgec.exporter.assemble.genai import genai_files
 from edgec.exporter.assemble.language_bundle import language_bundle
@@ -108,7 +109,7 @@ def bundle_contents(
     tokenizer = request.tokenizer
     decode = None if tokenizer is None else lambda ids: decode_tokens(tokenizer, ids)
     speed = _speed(request, compiled)
-    report = render_report(manifest, speed, compiled.said, decode, compiled.sample)
+    report = render_report(manifest, speed, compiled.said, decode, compiled.sample, estimates(request))
     return manifest, {**files, "report.html": report.encode(errors="replace")}
 
 

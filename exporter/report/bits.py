@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rich.box import SIMPLE_HEAD
-
 from edgec.bundle.manifest import BitSearch, Manifest
 from edgec.exporter.report.parts import section, table
 from edgec.svg import Series, line_chart, stack
@@ -30,7 +28,7 @@ def bit_search(manifest: Manifest) -> str:
 
 def bit_search_table(search: BitSearch) -> WordTable:
     """The trade-off as a table for the terminal."""
-    shown = WordTable(title="bits per weight against divergence", title_justify="left", box=SIMPLE_HEAD)
+    shown = WordTable(title="bits per weight against divergence")
     for head in _HEADS:
         shown.add_column(head, justify="right" if head else "left")
     for row in _rows(search):

@@ -73,7 +73,8 @@ def read_listed(path: Path) -> ListedBundle:
 
 def bundle_table(listed: Sequence[ListedBundle]) -> WordTable:
     """One row per bundle."""
-    table = WordTable("bundle", "target", "recipe", box=None, pad_edge=False)
+    table = WordTable("bundle", "target", "recipe")
+    table.optional = ("signature", "created", "target", "recipe")
     table.add_column("MB", justify="right")
     table.add_column("comparisons")
     table.add_column("created")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from html import escape
 
 from edgec.bundle.findings import Rung
 from edgec.bundle.manifest import Manifest
+from edgec.devices.simulators import simulator_of
 from edgec.exporter.report.parts import UNAVAILABLE, rounded, section
 from edgec.exporter.report.reading import NextTokens
 from edgec.exporter.report.sections import ReportSamples, verdict
 
 _FLOAT_BYTES = 4
 _DECODE = "decode_tokens_per_s"
+_APPLES = frozenset({"CoreMLBackend", "MLXBackend"})
 
 
 def headline(manifest: Manifest, bench: Sequence[ReportSamples] = (), said: NextTokens | None = None) -> str:
@@ -42,12 +45,15 @@ def _alike(manifest: Manifest, said: NextTokens | None) -> str:
     """The share of positions with the float model's token; the ladder's figure leaves near ties out, and says so."""
     if not manifest.model.trained:
         return ""
-    if said is not None and said.places:
-        return f"{_share(said.same / said.places)} (at {said.same:,} of {said.places:,} positions)"
     rung = quality_of(manifest.parity)
-    if rung is None or rung.top1_agreement is None:
+    ladder = None if rung is None else rung.top1_agreement
+    if said is not None and said.places:
+        share = said.same / said.places
+        ties = "" if ladder is None or ladder == share else f"; {ladder:.1%} where near ties are left out"
+        return f"{_share(share)} (at {said.same:,} of {said.places:,} positions{ties})"
+    if rung is None or ladder is None:
         return ""
-    return f"{_share(rung.top1_agreement)} (at {rung.positions:,} positions, near ties left out)"
+    return f"{_share(ladder)} (at {rung.positions:,} positions, near ties left out)"
 
 
 def _share(agreement: float) -> str:
@@ -84,10 +90,19 @@ def next_commands(manifest: Manifest) -> list[str]:
             "edgec help audio",
         ]
     use = f'edgec run {quoted} -p "Once upon a time"' if manifest.limits else f"edgec verify {quoted}"
-    apple = manifest.format in ("mlpackage", "aimodel") or "CoreMLBackend" in manifest.runtime.backends
+    apple = manifest.format in ("mlpackage", "aimodel") or not _APPLES.isdisjoint(manifest.runtime.backends)
     platform = "ios" if apple else "android"
     phone = {"host": f"edgec eval {quoted} --text held-out.txt"}.get(
         manifest.target, f"edgec embed {quoted} --platform {platform}"
     )
-    measure = f"edgec bench {quoted}" if manifest.limits else f"edgec inspect {quoted}"
+    measure = _measure(manifest, quoted) if manifest.limits else f"edgec inspect {quoted}"
     return [use, measure, phone if manifest.limits or manifest.target != "host" else "edgec help embed"]
+
+
+def _measure(manifest: Manifest, bundle: str) -> str:
+    """How fast it is: measured here where this is the target, else on the phone; estimated where neither is easy."""
+    if manifest.target == "host":
+        return f"edgec bench {bundle}"
+    if simulator_of(manifest):
+        return f"edgec plan {shlex.quote(manifest.model.source)} --target {manifest.target}"
+    return f"edgec bench {bundle} --device adb:SERIAL"

@@ -64,7 +64,7 @@ def manifest_tables(manifest: Manifest, signed: bool = False) -> list[WordTable]
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> WordTable:
-    table = WordTable(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table = WordTable(title=Text(title, "bold"))
     table.min_width = len(title)
     for head in heads:
         table.add_column(head, justify="right" if head in _RIGHT else "left", overflow="fold")

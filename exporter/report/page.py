@@ -11,6 +11,7 @@ from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report import sections
 from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.checkpoint import checkpoint
+from edgec.exporter.report.estimates import Estimate, estimated
 from edgec.exporter.report.headline import headline
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
@@ -28,6 +29,7 @@ def render_report(
     said: NextTokens | None = None,
     decode: Decode | None = None,
     sample: Sample | None = None,
+    phone: Sequence[Estimate] = (),
 ) -> str:
     """Render a manifest as one self-contained HTML document; the same arguments give the same text.
 
@@ -37,6 +39,7 @@ def render_report(
         said: what the float model and the bundle say next along a text.
         decode: token ids to text.
         sample: a short text of both, shown in place of the next tokens.
+        phone: what the target is expected to do.
     """
     parts = (
         headline(manifest, bench, said),
@@ -44,6 +47,7 @@ def render_report(
         sections.summary(manifest),
         parity(manifest),
         sections.bench(bench),
+        estimated(manifest.target, phone),
         bit_search(manifest),
         checkpoint(manifest),
         ledger(manifest),

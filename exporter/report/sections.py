@@ -10,6 +10,7 @@ from statistics import median
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.findings import Delegation, DeviceCheck, Fallback, Rung
 from edgec.bundle.manifest import Manifest, PassInfo
+from edgec.devices.targets import DEFAULT_TARGET
 from edgec.exporter.report.parts import (
     UNAVAILABLE,
     PagePart,
@@ -28,6 +29,8 @@ from edgec.exporter.report.parts import (
 )
 
 _NAMED_OPERATORS, _NAMED_SHARE = 4, 0.01
+# Their partitioners report which operators they took, not how much each computes.
+_COUNTED = ("coreml", "vulkan", "qnn", "mlx")
 _BADGES = {"passed": "ok", "failed": "bad"}
 _NO_MAC = "Checks that need a Mac run automatically on a Mac."
 
@@ -51,15 +54,14 @@ class ReportSamples:
 def summary(manifest: Manifest) -> str:
     """What was exported, and for which target."""
     model, ledger, limits = manifest.model, manifest.ledger, manifest.limits
-    share = manifest.delegation.delegated_share if manifest.delegation else None
-    prefix = manifest.prefix
+    inside, prefix = manifest.delegation, manifest.prefix
+    share = [] if inside is None else [(f"inside {inside.backend}", _share(inside))]
     shipped = f"{prefix.tokens:,} tokens, KV state shipped ({size(prefix.bytes)})" if prefix else "none shipped"
     pairs = [
         ("model", escape(model.name) + ("" if model.trained else " (random weights)")),
         ("family, task", escape(f"{model.family}, {model.task}")),
         ("parameters", f"{model.parameters:,}"),
         ("target", escape(manifest.target)),
-        *([("why this target", escape(manifest.target_choice))] if manifest.target_choice else []),
         ("recipe", escape(manifest.recipe_name)),
         *([("wider than the recipe", escape(manifest.wider_layers))] if manifest.wider_layers else []),
         *([("calibrated on", escape(str(manifest.calibration)))] if manifest.calibration else []),
@@ -68,11 +70,21 @@ def summary(manifest: Manifest) -> str:
         ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),
         *([("positions", escape(manifest.context_note))] if manifest.context_note else []),
         ("system prompt", shipped),
-        ("arithmetic on the accelerator", percent(share)),
+        *share,
         ("licence of the model", escape(model.licence or "not stated")),
         ("export peak memory (measured)", size(manifest.build.peak_bytes)),
     ]
-    return section("Summary", facts(pairs))
+    why = f"<p>Why this target: {escape(manifest.target_choice)}.</p>" if manifest.target_choice else ""
+    return section("Summary", facts(pairs), why)
+
+
+def _share(delegation: Delegation) -> str:
+    return f"{percent(delegation.delegated_share)} of the {counted_of(delegation)}"
+
+
+def counted_of(delegation: Delegation) -> str:
+    """What the share inside a backend is counted in: of some, only which operators they took is known."""
+    return "operators" if delegation.backend in _COUNTED else "arithmetic"
 
 
 def verdict(parity: Sequence[Rung]) -> str:
@@ -85,18 +97,25 @@ def verdict(parity: Sequence[Rung]) -> str:
 
 
 def delegation(manifest: Manifest) -> str:
-    """What runs where, and why not on the accelerator."""
+    """What runs inside the backend and what does not, and why; which unit of a chip computes it is told on a device."""
     if manifest.delegation is None:
         return ""
     inside = manifest.delegation
-    heads = ("outside the accelerator", "share", "reason")
+    heads = (f"outside {inside.backend}", "share", "reason")
+    own = "" if manifest.target != DEFAULT_TARGET else " What is outside runs on the same CPU, by other kernels."
     return section(
         "Delegation",
         f"<p>{inside.delegated_operators:,} operators in {inside.delegates:,} delegates of {escape(inside.backend)}. "
-        "Shares are of the multiply-accumulates of one decoded token (counted from shapes).</p>",
+        f"{_counting(inside)}{own}</p>",
         stacked(_shares(inside)),
         table(heads, _reasons(inside.fallbacks), numeric=(1,), told=True) if inside.fallbacks else "",
     )
+
+
+def _counting(delegation: Delegation) -> str:
+    if delegation.backend in _COUNTED:
+        return "Shares are of the operators that its partitioner took."
+    return "Shares are of the multiply-accumulates of one decoded token (counted from shapes)."
 
 
 def _shares(delegation: Delegation) -> list[PagePart]:

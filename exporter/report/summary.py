@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 
 from edgec.bundle.checkpoint_matrices import fates_in_words
@@ -13,8 +12,9 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.golden import read_golden
 from edgec.bundle.manifest import Manifest
 from edgec.exporter.report.bits import bit_search_table
+from edgec.exporter.report.sections import counted_of
 from edgec.exporter.sources.tokenizer import round_trips
-from edgec.terminal import WordTable, make_console
+from edgec.terminal import WordTable, between_words, make_console
 
 
 def summary_json(manifest: Manifest) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
     if manifest.bit_search:
         console.print(bit_search_table(manifest.bit_search))
     for line in _lines(manifest):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(between_words(line, console, _INSET), highlight=False, markup=False, soft_wrap=True)
     if (golden := path / "golden.json").is_file() and (texts := read_golden(golden).texts):
         console.print(f"tokens  {round_trips(texts)}", highlight=False, soft_wrap=True)
     console.print(f"bundle  {path}\nreport  {path / 'report.html'}", highlight=False, soft_wrap=True)
@@ -60,9 +60,11 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
 
 def ladder_table(rungs: list[Rung]) -> WordTable:
     """One row per rung; lowering rungs compare with the stage above, quality rungs with the float model."""
-    table = WordTable(title="parity ladder (measured on this machine)", title_justify="left", box=SIMPLE_HEAD)
+    table = WordTable(title="parity ladder (measured on this machine)")
+    table.optional = ("against", "max diff", "KL, nats", "top-1")
     for name in ("stage", "against", "max diff", "KL, nats", "top-1", "result"):
-        table.add_column(name, justify="right" if name in ("max diff", "KL, nats", "top-1") else "left")
+        figures = name in ("max diff", "KL, nats", "top-1")
+        table.add_column(name, justify="right" if figures else "left", no_wrap=name == "result")
     for rung in rungs:
         table.add_row(*_cells(rung))
     return table
@@ -94,8 +96,7 @@ def _number(value: float | None) -> str:
 # What a token reads is told where it is less than this share of the weights: with experts, or large tables.
 _MOST = 0.9
 _LINTED = 3
-# Their partitioners report which operators they took, not how much each computes.
-_COUNTED = ("coreml", "vulkan", "qnn", "mlx")
+_INSET = len("outside ")
 
 
 def _lines(manifest: Manifest) -> list[str]:
@@ -115,8 +116,7 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
-        counted = "operators" if where.backend in _COUNTED else "arithmetic"
-        share = f"{where.delegated_share:.1%} of the {counted}"
+        share = f"{where.delegated_share:.1%} of the {counted_of(where)}"
         lines.append(f"inside  {share} in {where.delegates} {where.backend} delegates")
         lines.append(f"outside {outside or 'nothing'}")
     lines += [f"lint    {finding.rule}: {finding.place}: {finding.found}" for finding in manifest.lint[:_LINTED]]

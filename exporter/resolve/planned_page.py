@@ -133,7 +133,7 @@ def figures_table(answered: Planned) -> WordTable:
 def _plain_table(*heads: str) -> WordTable:
     from edgec.terminal import WordTable
 
-    return WordTable(*heads, box=None, pad_edge=False, padding=(0, 2), header_style="dim")
+    return WordTable(*heads)
 
 
 def _estimates(forecast: Plan, made: bool) -> Iterator[tuple[str, Range | None, str, float]]:

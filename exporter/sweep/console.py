@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.box import SIMPLE
 from rich.text import Text
 
 from edgec.errors import InputError
@@ -54,7 +53,7 @@ def _print(result: SweepResult) -> None:
 
 def sweep_table(rows: Sequence[Row]) -> WordTable:
     """The rows as a table for the terminal."""
-    table = WordTable(box=SIMPLE, padding=(0, 1, 0, 0))
+    table = WordTable()
     for name in ("model", "recipe", "target", "device", "status", *COLUMNS):
         table.add_column(
             name, justify="right" if name in COLUMNS else "left", overflow="fold", no_wrap=name == "status"

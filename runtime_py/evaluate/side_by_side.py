@@ -136,7 +136,7 @@ def report(rows: Sequence[SideBySide], chart: Path | None, as_json: bool) -> Non
 
 def side_by_side_table(rows: Sequence[SideBySide]) -> WordTable:
     """One row per bundle."""
-    table = WordTable("bundle", caption="measured here; same top-1: as the float model", caption_justify="left")
+    table = WordTable("bundle", caption="measured here; same top-1: as the float model")
     for head in FIGURES:
         table.add_column(head, justify="right")
     for row in rows:

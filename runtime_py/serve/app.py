@@ -89,6 +89,7 @@ class Server:
             self._route("/v1/completions", self._completions, "POST"),
             self._route("/v1/embeddings", others.embeddings, "POST"),
             self._route("/v1/rerank", others.rerank, "POST"),
+            self._route("/v2/rerank", others.rerank, "POST"),
             self._route("/v1/audio/transcriptions", others.transcriptions, "POST"),
             self._route("/v1/audio/translations", others.translations, "POST"),
         ]

@@ -23,7 +23,7 @@ class SoundBody(Strict):
 
     model_config = ConfigDict(strict=False)
 
-    file: bytes
+    file: bytes = Field(strict=True)
     model: str = Field(max_length=256)
     response_format: SoundFormat = "json"
     temperature: float = Field(default=0.0, ge=0, le=1)

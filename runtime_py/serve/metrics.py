@@ -49,7 +49,7 @@ def metrics_text(hosted: Sequence[Served], requests: Mapping[tuple[str, int], in
 
 def _family(name: str, kind: str, what: str, samples: Iterable[Sample]) -> str:
     lines = [f"# HELP edgec_{name} {what}", f"# TYPE edgec_{name} {kind}"]
-    lines += [f"edgec_{name}{_labels(labels)} {value:g}" for labels, value in samples]
+    lines += [f"edgec_{name}{_labels(labels)} {value}" for labels, value in samples]
     return "\n".join(lines) + "\n"
 
 
@@ -75,7 +75,7 @@ def _buckets(name: str, model: str, held: Histogram) -> Iterator[str]:
     for bound, more in zip((*held.bounds, "+Inf"), held.counts, strict=True):
         count += more
         yield f"{name}_bucket{_labels({'model': model, 'le': str(bound)})} {count}\n"
-    yield f"{name}_sum{_labels({'model': model})} {held.total:g}\n"
+    yield f"{name}_sum{_labels({'model': model})} {held.total:.6f}\n"
     yield f"{name}_count{_labels({'model': model})} {count}\n"
 
 

@@ -130,7 +130,9 @@ def as_body(error: Exception) -> tuple[int, dict[str, Any]]:
     status, kind = _STATUS.get(error.code, (400, _TYPE))
     if isinstance(error, ToolError):
         status, kind = 501, "server_error"
-    parts = [error.what, *(f"{name}: {text}" for name, text in error.details() if text)]
+    # Where files lie on this machine is nothing for those who ask from another.
+    told = ((name, text) for name, text in error.details() if text and not (name == "where" and text.startswith("/")))
+    parts = [error.what, *(f"{name}: {text}" for name, text in told)]
     param = getattr(error, "param", "") or (error.where if error.where.isidentifier() else None)
     held = {"message": "\n".join(parts), "type": kind, "param": param, "code": error.code}
     if text := getattr(error, "text", ""):

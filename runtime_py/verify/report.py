@@ -57,7 +57,7 @@ def print_verification(report: VerifyReport, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.to_json(), indent=2))
         return
-    table = WordTable(title=str(report.bundle), title_justify="left", box=None, pad_edge=False)
+    table = WordTable(title=str(report.bundle))
     table.add_column("check", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("detail")

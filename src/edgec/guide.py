@@ -47,7 +47,7 @@ def show_topic(topic: str | None) -> None:
 
     console = make_console()
     if topic is None:
-        table = WordTable("edgec help ...", "", box=None, pad_edge=False)
+        table = WordTable("edgec help ...", "")
         for name, title in topics().items():
             table.add_row(name, title)
         console.print(table)

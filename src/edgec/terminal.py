@@ -6,9 +6,11 @@ NO_COLOR is honoured by rich. Nothing here is imported before a command has some
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -19,6 +21,12 @@ from edgec.durations import time_left
 
 # Columns of a pipe or a file: wide enough for every table of edgec in one piece.
 PIPED_WIDTH = 400
+
+
+_STYLE: Final[Mapping[str, Any]] = {
+    **{"box": None, "pad_edge": False, "header_style": "dim", "title_style": "bold"},
+    **{"title_justify": "left", "caption_justify": "left"},
+}
 
 
 class PipedConsole(Console):
@@ -33,8 +41,16 @@ def make_console(stderr: bool = False) -> Console:
     return PipedConsole(stderr=stderr, highlight=False, width=PIPED_WIDTH, no_color=True)
 
 
+def between_words(line: str, console: Console, inset: int) -> str:
+    """A line that ends between words at a terminal, further ones after ``inset`` spaces; elsewhere it stays one."""
+    if isinstance(console, PipedConsole):
+        return line
+    space = " " * inset
+    return textwrap.fill(line, console.width, subsequent_indent=space, break_long_words=False, break_on_hyphens=False)
+
+
 class WordTable(Table):
-    """A table whose lines break between words only.
+    """A table in the one style of all commands, whose lines break between words only.
 
     rich narrows the widest columns first, without regard to their words. This one takes width from the widest column
     that can still spare some. Where that is not enough it leaves out the columns of ``optional`` (heads, the first one
@@ -43,10 +59,12 @@ class WordTable(Table):
 
     optional: tuple[str, ...] = ()
 
+    def __init__(self, *heads: str, **options: Any) -> None:
+        """Begin a table; takes the options of rich's."""
+        super().__init__(*heads, **{**_STYLE, **options})
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Choose columns and widths for this console, then draw."""
-        if isinstance(console, PipedConsole):
-            self.box = None
         every = self.columns
         for count in range(len(self.optional) + 1):
             left_out = self.optional[:count]
