@@ -49,7 +49,7 @@ def _alike(manifest: Manifest, said: NextTokens | None) -> str:
     ladder = None if rung is None else rung.top1_agreement
     if said is not None and said.places:
         share = said.same / said.places
-        ties = "" if ladder is None or ladder == share else f"; {ladder:.1%} where near ties are left out"
+        ties = "" if ladder is None or ladder == share else f"; {100 * ladder:.1f} % where near ties are left out"
         return f"{_share(share)} (at {said.same:,} of {said.places:,} positions{ties})"
     if rung is None or ladder is None:
         return ""

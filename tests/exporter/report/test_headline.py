@@ -10,7 +10,7 @@ import torch
 from edgec.bundle.manifest import LedgerRow, Manifest
 from edgec.cli.app import COMMANDS
 from edgec.exporter.parity.sample import Sample
-from edgec.exporter.report.headline import headline, next_commands
+from edgec.exporter.report.headline import headline, next_commands, quality_of
 from edgec.exporter.report.layers import LayerBytes, layer_bars, layer_groups
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import plain, rounded
@@ -50,7 +50,10 @@ class TestHeadline:
 
     def test_near_ties_count_where_they_are_known(self) -> None:
         said = headline(sized(690_000), said=NextTokens((1,), (2,), (2,), same=82, places=87))
-        assert "94 % the same next token (at 82 of 87 positions)" in said
+        ladder = quality_of(sized(690_000).parity)
+        assert ladder is not None and ladder.top1_agreement is not None
+        without = f"{100 * ladder.top1_agreement:.1f} % where near ties are left out"
+        assert f"94 % the same next token (at 82 of 87 positions; {without})" in said
 
     def test_random_weights_are_not_alike(self) -> None:
         model = sample_manifest().model.model_copy(update={"trained": False})

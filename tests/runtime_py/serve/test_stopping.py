@@ -20,9 +20,7 @@ from edgec.runtime_py.serve.stopping import Closing, Gone, Stop
 from tests.runtime_py.serve.running import ASK, LONG, NAME, Running, script
 
 
-def stopped_within(
-    model: Model, seconds: float, body: dict[str, Any], release: Callable[[], object]
-) -> tuple[int, str]:
+def stopped_within(model: Model, seconds: float, body: dict[str, Any]) -> tuple[int, str]:
     """The status and the text of a request during which the server is told to stop."""
     limits = replace(DEFAULT_LIMITS, closing_seconds=seconds)
     hosted = hosted_of(model, limits)
