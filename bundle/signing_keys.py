@@ -15,6 +15,7 @@ from typing import Any
 
 from edgec.bundle.limited_json import limited_bytes
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 
 PASSWORD_VARIABLE = "EDGEC_KEY_PASSWORD"
 _MAX_BYTES = 64 << 10
@@ -69,7 +70,7 @@ def require_library() -> None:
     try:
         import model_signing  # noqa: F401
     except ImportError as cause:
-        what, fix = "Signatures need model-signing, which is not installed.", 'pip install "edgec[sign]"'
+        what, fix = "Signatures need model-signing, which is not installed.", install_command("sign")
         raise ToolError(what, "model-signing", str(cause), fix, "E600") from cause
 
 

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from edgec.errors import EdgecError, InputError, ToolError
+from edgec.installation import install_command
 
 MOST_JSON: Final = 16 << 20
 MOST_TEXT: Final = 200
@@ -156,5 +157,5 @@ def asked(ask: Callable[[], T], failed: Callable[[str], InputError]) -> T:
 
 def not_installed(library: str, service: str, extra: str, cause: ImportError) -> ToolError:
     """E567: a client library is not installed."""
-    fix = f'pip install "edgec[{extra}]"'
+    fix = install_command(extra)
     return ToolError(f"{library} is not installed.", where=service, why=str(cause), fix=fix, code="E567")

@@ -19,7 +19,7 @@ from edgec.engine.compile.abi import find_compiler
 from edgec.engine.compile.build import find_build
 from edgec.engine.compile.cmake import find_tool
 from edgec.errors import EdgecError, InputError, ToolError
-from edgec.installation import CACHE_FIX, cache_root
+from edgec.installation import CACHE_FIX, cache_root, install_command
 from edgec.platform_parts import here, lacking_parts
 from edgec.processor import is_translated
 from edgec.runtime_py.engines.executorch_binding import runtime
@@ -105,7 +105,7 @@ def package_check(requirement: Requirement, extra: str = "") -> DoctorCheck:
     """Check the installed version of one package against its pin; ``extra`` is empty for a required one."""
     name, wanted = requirement.name, str(requirement.specifier) or "any version"
     lacking = "absent" if extra else "missing"
-    install = f'pip install "edgec[{extra}]"' if extra else f'pip install "{requirement.name}{requirement.specifier}"'
+    install = install_command(extra) if extra else f'pip install "{requirement.name}{requirement.specifier}"'
     try:
         installed = version(name)
     except PackageNotFoundError:

@@ -18,6 +18,7 @@ from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport, without_assertions
 from edgec.ir.stateful_call import MAIN, StatefulMethods, stateful_names
@@ -66,7 +67,7 @@ def _tools() -> Any:
             "Core AI's converter is not installed.",
             where="coreai-torch",
             why=str(cause),
-            fix='pip install "edgec[coreai]" (Linux x86-64 or macOS)',
+            fix=f"{install_command('coreai')} (Linux x86-64 or macOS)",
             code="E410",
         ) from cause
     return coreai_torch

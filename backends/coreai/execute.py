@@ -18,6 +18,7 @@ from torch import Tensor
 
 from edgec.backends.coreml.interpreter.features import Feature
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from edgec.platform_parts import require_parts
 
 CoreAIState = dict[str, Tensor]
@@ -148,7 +149,7 @@ def _check_runtime() -> None:
         raise ToolError(
             "Apple's Core AI runtime is not installed.",
             where="coreai-core",
-            fix='pip install "edgec[coreai]" (Linux x86-64, or macOS 26)',
+            fix=f"{install_command('coreai')} (Linux x86-64, or macOS 26)",
             code="E431",
         )
 

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from edgec.errors import ToolError
+from edgec.installation import install_command
 
 
 @cache
@@ -22,7 +23,7 @@ def mlx_core() -> Any:
             "MLX is not installed, and nothing else executes this artifact here.",
             where="mlx",
             why=str(cause),
-            fix='pip install "edgec[mlx]"',
+            fix=install_command("mlx"),
             code="E871",
         ) from cause
     return mlx.core

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, RMS_NORM, OnnxForm
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import run_pass
@@ -112,7 +113,7 @@ def missing(package: str, error: ImportError) -> ToolError:
         "The ONNX libraries are not installed.",
         where=package,
         why=str(error),
-        fix='pip install "edgec[onnx]"',
+        fix=install_command("onnx"),
         code="E582",
     )
 

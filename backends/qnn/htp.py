@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -25,7 +26,7 @@ def _devices() -> Any:
             "Qualcomm's compiler for the Hexagon processor is not installed.",
             where="onnxruntime-qnn",
             why=str(error),
-            fix='pip install "edgec[qnn]" (Linux x86-64)',
+            fix=f"{install_command('qnn')} (Linux x86-64)",
             code="E592",
         ) from error
     onnxruntime.register_execution_provider_library(PROVIDER, onnxruntime_qnn.get_library_path())

@@ -12,6 +12,7 @@ from typing import IO, Any
 from edgec.devices.answers import MOST_JSON, AnswerFault, json_among, plain, printable
 from edgec.devices.apple.refusals import ErrorLink, chain, refusal
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 
 PROGRAM = "xcrun"
 CALL_S = 300.0
@@ -121,6 +122,6 @@ def no_xcode(where: str) -> ToolError:
         "Xcode's command line tools are not installed.",
         where=where,
         why="xcrun is not on the path",
-        fix='use a Mac with Xcode, or pip install "edgec[ios]" and an app built on one: EDGEC_BENCH_APP=APP.ipa',
+        fix=f"use a Mac with Xcode, or {install_command('ios')} and an app built on one: EDGEC_BENCH_APP=APP.ipa",
         code="E552",
     )

@@ -26,6 +26,7 @@ from edgec.exporter.runners.texts import TOKENS, RunnerText, agreed, ends_of, gr
 from edgec.exporter.runners.words import token_agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.compiled import Facts
+from edgec.installation import install_command
 from edgec.runtime_py.runners import genai
 from edgec.runtime_py.runners.genai import (
     NAME,
@@ -56,7 +57,7 @@ def genai_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: f
     if not genai.AUTOMATIC:
         return []
     if not is_installed():
-        return [told(NAME, f'not run: {NAME} is not installed (pip install "edgec[genai]")', gated=False)]
+        return [told(NAME, f"not run: {NAME} is not installed ({install_command('genai')})", gated=False)]
     prompts, texts = _prompts(request), _texts(request)
     chats = [each for each in chat_vectors(request.tokenizer) if not each.dated] if texts else []
     question = GenaiQuestion(

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from edgec.errors import InputError, ToolError
 from edgec.exporter.sweep.step import Done, SweepStep, run_step
+from edgec.installation import install_command
 
 
 class SweepEngine(Protocol):
@@ -47,7 +48,7 @@ class RayEngine:
         try:
             import ray
         except ImportError as cause:
-            fix = 'pip install "edgec[sweep]"'
+            fix = install_command("sweep")
             raise ToolError("Ray is not installed.", "--engine ray", str(cause), fix, "E562") from cause
         self._ray: Any = ray
         self._workers = workers

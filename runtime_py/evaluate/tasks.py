@@ -9,6 +9,7 @@ from typing import Any
 
 from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from edgec.runtime_py.decoding.forced_text import continuation_score
 from edgec.runtime_py.model import Model, load
 from edgec.terminal import WordTable
@@ -77,7 +78,7 @@ def _require_lm_eval() -> None:
         raise ToolError(
             "Tasks need lm-eval, which is not installed.",
             where="--tasks",
-            fix='install it with: pip install "edgec[tasks]"',
+            fix=f"install it with: {install_command('tasks')}",
             code="E310",
         )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from edgec.bundle.image_preparation import MAX_PIXELS, MAX_RATIO
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -69,7 +70,7 @@ def _library() -> Any:
     try:
         from PIL import Image
     except ImportError as cause:
-        what, fix = "Images need Pillow, which is not installed.", 'pip install "edgec[vision]"'
+        what, fix = "Images need Pillow, which is not installed.", install_command("vision")
         raise ToolError(what, "pillow", str(cause), fix, "E670") from cause
     return Image
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from edgec.errors import ToolError
+from edgec.installation import install_command
 from edgec.runtime_py.runners.process import RunnerFailed, runner_answer
 
 NAME: Final = "onnxruntime-genai"
@@ -89,7 +90,7 @@ def asked_genai(folder: Path, question: GenaiQuestion) -> GenaiAnswer:
         ToolError: E856, it is not installed, or could not open the folder.
     """
     if not is_installed():
-        raise _failed(folder, f"{NAME} is not installed", 'pip install "edgec[genai]"')
+        raise _failed(folder, f"{NAME} is not installed", install_command("genai"))
     try:
         return GenaiAnswer(**runner_answer(_WORKER, {"folder": str(folder.resolve()), **asdict(question)}))
     except RunnerFailed as error:

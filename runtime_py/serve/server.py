@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from edgec.bundle.folder import Bundle
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from edgec.runtime_py.model import load
 from edgec.runtime_py.serve.bodies import HINTS
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
@@ -137,7 +138,7 @@ def _require_libraries() -> None:
             "Serving needs starlette and uvicorn, which are not installed.",
             where="edgec serve",
             why=str(cause),
-            fix='pip install "edgec[serve]"',
+            fix=install_command("serve"),
             code="E630",
         ) from cause
     assert starlette is not None

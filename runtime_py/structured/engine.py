@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import ToolError
+from edgec.installation import install_command
 from edgec.runtime_py.structured.refusals import too_much
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 
@@ -33,7 +34,7 @@ def library() -> Any:
             "Structured output needs llguidance, which is not installed.",
             where="llguidance",
             why=str(cause),
-            fix='pip install "edgec[schema]"',
+            fix=install_command("schema"),
             code="E619",
         ) from cause
     return llguidance

@@ -28,6 +28,32 @@ def cache_root() -> Path:
         raise InputError("The cache has no folder.", named, str(error), CACHE_FIX, "E121") from error
 
 
+def install_command(extra: str) -> str:
+    """The command that installs what an extra of edgec needs, as this installation can run it.
+
+    Of a checkout the extra itself; of a wheel, which pip finds by its file alone, what its metadata requires.
+    """
+    checkout = PACKAGE.parents[1]
+    if PACKAGE.parent.name == "src" and (checkout / "pyproject.toml").is_file():
+        return f'pip install -e "{checkout}[{extra}]"'
+    needed = " ".join(f'"{each}"' for each in _required(extra))
+    return f"pip install {needed}" if needed else f'pip install "edgec[{extra}]"'
+
+
+def _required(extra: str) -> list[str]:
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from packaging.requirements import Requirement
+
+    try:
+        every = [Requirement(line) for line in requires("edgec") or ()]
+    except PackageNotFoundError:
+        return []
+    kept = (one for one in every if one.marker is not None and one.marker.evaluate({"extra": extra}))
+    only = (one for one in kept if "extra" in str(one.marker))
+    return [f"{one.name}{one.specifier}" for one in only]
+
+
 def child_environment() -> Mapping[str, str]:
     """This process's environment, for a child that imports edgec from the same place."""
     paths = (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))

@@ -21,6 +21,7 @@ from edgec.bundle.signature import check_signature, sign_bundle
 from edgec.bundle.signature_file import read_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from tests.bundle.bundle_samples import FILES, sample_manifest, write_sample
 from tests.bundle.signatures import public_pem, rewrite, write_keys
 from tests.bundle.tampering import TABLE
@@ -291,5 +292,5 @@ def test_without_the_library_the_way_to_install_it_is_named(
         sign_bundle(signed, private, force=True)
     for caught in (reading, signing):
         assert (caught.value.code, caught.value.exit_code) == ("E600", 3)
-        assert caught.value.fix == 'pip install "edgec[sign]"'
+        assert caught.value.fix == install_command("sign")
     assert open_bundle(signed).files_checked

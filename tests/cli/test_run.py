@@ -166,12 +166,10 @@ def test_a_structure_that_cannot_be_is_refused_before_the_bundle_is_opened(argum
     assert isinstance(error, InputError) and error.code == code
 
 
-def test_tools_and_budgets_need_a_template_that_knows_them(bundle: Path, tmp_path: Path) -> None:
+def test_a_budget_needs_a_template_that_knows_it_and_tools_need_a_template(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_text('[{"type": "function", "function": {"name": "now"}}]')
     tools, common = ("--tools", str(tmp_path / "tools.json")), (str(bundle), "-p", PROMPT, "--max-new-tokens", "2")
     for arguments, code in (
-        (tools, "E622"),
-        ((*tools, "--chat"), "E622"),
         (("--thinking-budget", "5"), "E625"),
         (("--thinking-budget", "-1"), "E625"),
         ((*tools, "--raw"), "E156"),

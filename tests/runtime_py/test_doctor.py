@@ -10,6 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from edgec.errors import ToolError
+from edgec.installation import install_command
 from edgec.runtime_py import doctor
 from edgec.runtime_py.doctor import DoctorCheck, diagnose, package_check
 
@@ -57,7 +58,7 @@ def test_every_package_is_named_once_with_the_extra_that_brings_it(monkeypatch: 
     for check in (check for check in checks if check.status == "absent"):
         extra = re.fullmatch(r'pip install "edgec\[(\w+)\]"', check.fix)
         assert extra is not None and check.name in {each.name for each in extras[extra[1]]}
-    assert {check.name: check.fix for check in checks}["boto3"] == 'pip install "edgec[aws]"'
+    assert {check.name: check.fix for check in checks}["boto3"] == install_command("aws")
 
 
 def test_packages_of_another_platform_are_no_concern(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from edgec.bundle.schemas import MOST_SCHEMA_BYTES
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 from edgec.runtime_py.decoding.sampling import Sampling
 from edgec.runtime_py.generation.generate import GenerationRequest
 from edgec.runtime_py.structured.schema.normalise import portable
@@ -117,7 +118,7 @@ def test_without_the_library_the_command_to_install_it_is_named(monkeypatch: pyt
     assert wanted() is None
     with pytest.raises(ToolError) as refused:
         wanted(json=True)
-    assert refused.value.code == "E619" and refused.value.fix == 'pip install "edgec[schema]"'
+    assert refused.value.code == "E619" and refused.value.fix == install_command("schema")
 
 
 def test_stop_strings_and_a_structure_exclude_each_other() -> None:
