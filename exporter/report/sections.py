@@ -119,7 +119,7 @@ def _counting(delegation: Delegation) -> str:
 
 
 def _shares(delegation: Delegation) -> list[PagePart]:
-    """The accelerator, the largest operators outside it, and all others as one."""
+    """The backend, the largest operators outside it, and all others as one."""
     ordered = sorted(delegation.fallbacks, key=lambda fallback: (-fallback.share, fallback.operator))
     named = [fallback for fallback in ordered[:_NAMED_OPERATORS] if fallback.share >= _NAMED_SHARE]
     rest = sum(fallback.share for fallback in ordered[len(named) :])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from edgec.runtime_py.encoder_decoder.transcription import SpeechSegment, Transcript
+from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.audio_body import SoundBody, TranscriptionBody
 from edgec.runtime_py.serve.hosted_in_turns import HostedInTurns
+from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.stopping import Stop
 from edgec.runtime_py.structured.patience import Check, while_wanted
 
@@ -20,6 +23,10 @@ class HostedListener(HostedInTurns):
     """A loaded encoder-decoder that reads sound, with its thread."""
 
     path = "/v1/audio/transcriptions"
+
+    def __init__(self, model: Model, limits: ServeLimits) -> None:
+        """Host a model; no more sounds wait than may be in memory. Raises as `HostedInTurns`."""
+        super().__init__(model, replace(limits, waiting=min(limits.waiting, limits.uploads)))
 
     async def transcribe(self, body: SoundBody, task: str, stopped: Stop, show: ShowSpeech | None = None) -> Transcript:
         """What is said in a sound; to be called in the server's loop.

@@ -35,6 +35,7 @@ def hosted_of(model: Model, limits: ServeLimits, adapters: Mapping[str, Adapter]
 
 def takes_media(one: Served) -> bool:
     """Whether requests for it may bring images or sounds."""
+    if not isinstance(one, Hosted):
+        return isinstance(one, HostedListener)
     manifest = one.model.bundle.manifest
-    reads = isinstance(one, HostedListener)
-    return reads or manifest.vision_language is not None or manifest.audio_language is not None
+    return manifest.vision_language is not None or manifest.audio_language is not None

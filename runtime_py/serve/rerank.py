@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 
 from edgec.runtime_py.scoring.relevance import TASK, Relevance, relevance_of
@@ -19,7 +19,7 @@ from edgec.runtime_py.serve.preparing import until_gone
 from edgec.runtime_py.serve.stopping import Closing, Stop
 from edgec.runtime_py.serve.strict import MOST_TEXT, Strict
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
-from edgec.runtime_py.structured.patience import Check
+from edgec.runtime_py.structured.patience import Check, require_wanted
 
 _MOST_DOCUMENTS: Final = 1024
 
@@ -27,7 +27,7 @@ _MOST_DOCUMENTS: Final = 1024
 class RankedDocument(Strict):
     """A document as an object; what it has beside its text is given back and not read."""
 
-    model_config = Strict.model_config | {"extra": "allow"}
+    model_config = ConfigDict(extra="allow")
 
     text: str = Field(max_length=MOST_TEXT)
 
@@ -110,7 +110,11 @@ def judged_prompts(offer: ServedModel, body: RerankBody) -> list[list[int]]:
     """
     model, task = offer.hosted.model, TASK if body.instruction is None else body.instruction
     assert model.verdicts
-    return [model.judgement_prompt(body.query, text, task) for text in body.texts()]
+    made = []
+    for text in body.texts():
+        require_wanted()
+        made.append(model.judgement_prompt(body.query, text, task))
+    return made
 
 
 def rerank_object(name: str, body: RerankBody, made: Sequence[Relevance]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from edgec.bundle.findings import Delegation, Fallback
 from edgec.bundle.manifest import Build, Manifest, ModelInfo
+from edgec.exporter.report.estimates import Estimate
 from edgec.exporter.report.memory import kv_bytes
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import LogScale, number, percent, size, ticks
@@ -157,3 +158,20 @@ def test_numbers_claim_no_more_digits_than_they_have_and_keep_their_unit() -> No
         *("0 %", "below 0.1 %", "0.53 %", "2.7 %", "83.4 %", "99.9 %", "100 %")
     ]
     assert [number(value) for value in (0, 1.53e-7, 0.257, 528.4, 12345.0)] == ["0", "1.5e-07", "0.26", "528", "12,300"]
+
+
+def test_a_phone_has_estimates_and_what_a_partitioner_took_is_not_called_arithmetic() -> None:
+    took = Delegation(backend="coreml", delegates=1, delegated_operators=9, delegated_share=1.0, fallbacks=[])
+    manifest = sample_manifest(target="iphone-13-npu-mlpackage", delegation=took, target_choice="it is the oldest")
+    html = render_report(
+        manifest, phone=(Estimate("decode", (30.0, 40.0, 50.0), "tokens/s"), Estimate("memory", None, "MB"))
+    )
+    assert "40 tokens/s" in html and "30 to 50" in html and "On the phone" in html and "unavailable" in html
+    text = _text(manifest)
+    assert "of the operators" in text and "accelerator" not in text and "On the phone" not in text
+    assert "Why this target: it is the oldest." in text
+
+
+def test_what_is_outside_on_this_machine_is_the_same_cpu() -> None:
+    assert "runs on the same CPU" in _text(sample_manifest(target="host"))
+    assert "runs on the same CPU" not in _text(sample_manifest(target="android-cpu"))

@@ -1,0 +1,41 @@
+"""The example that edgec brings, by its name from any folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import InputError
+from edgec.exporter.resolve import resolved
+from edgec.exporter.resolve.planned_source import local_model
+from edgec.exporter.sources.files.model_forms import EXAMPLE, carried_example
+from edgec.exporter.sources.resolve import resolve
+
+
+def test_the_name_stands_for_the_example_unless_there_is_such_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (EXAMPLE, f"examples/{EXAMPLE}"):
+        folder = carried_example(name)
+        assert folder is not None and (folder / "model.safetensors").is_file()
+        assert local_model(name) == name
+    assert carried_example("stories") is None
+    source = resolve(EXAMPLE)
+    assert (source.name, source.kind, source.trained) == (EXAMPLE, "decoder", True)
+    (tmp_path / EXAMPLE).mkdir()
+    assert carried_example(EXAMPLE) is None
+
+
+def test_a_mistyped_model_is_told_before_anything_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from edgec.exporter.options import ExportOptions
+    from edgec.exporter.progress import Progress
+
+    def compiled(_: Progress) -> None:
+        raise AssertionError("the engine is compiled")
+
+    monkeypatch.setattr(resolved, "compile_engine", compiled)
+    with pytest.raises(InputError, match="E101"):
+        resolved.resolve_options(ExportOptions(f"absent{os.sep}model.json", target="host"), Progress())
