@@ -23,7 +23,7 @@ from edgec.runtime_py.serve.measures import AnswerMeasures
 from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, rate_token
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.slot_schedulers import SlotScheduler, slot_scheduler
-from edgec.runtime_py.serve.stopping import Gone, Stop
+from edgec.runtime_py.serve.stopping import Gone, WorkStop
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.structured.patience import while_wanted
 from edgec.runtime_py.structured.rule import Vector
@@ -57,7 +57,7 @@ class Answer:
         """Begin nothing yet."""
         self.wanted, self._adapter = wanted, adapter
         self.result: Generation | None = None
-        self._limits, self._stopped, self._deadline = limits, Stop(), float("inf")
+        self._limits, self._stopped, self._deadline = limits, WorkStop(), float("inf")
         self._measures, self._asked = measures or AnswerMeasures(), time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()

@@ -11,7 +11,7 @@ from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.serve.bodies import EmbeddingBody
 from edgec.runtime_py.serve.hosted_in_turns import HostedInTurns
 from edgec.runtime_py.serve.problems import unsupported
-from edgec.runtime_py.serve.stopping import Stop
+from edgec.runtime_py.serve.stopping import WorkStop
 from edgec.runtime_py.structured.patience import Check
 
 
@@ -38,7 +38,7 @@ class HostedEncoder(HostedInTurns):
             raise unsupported("dimensions", f"the model's vectors have {self.model.vector_width} values")
 
     async def embed(
-        self, texts: Sequence[str | Sequence[int]], stopped: Stop, prompt_name: str | None = None
+        self, texts: Sequence[str | Sequence[int]], stopped: WorkStop, prompt_name: str | None = None
     ) -> Vectors:
         """The vectors of some texts; to be called in the server's loop.
 

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.problems import out_of_time, too_many
-from edgec.runtime_py.serve.stopping import Stop
+from edgec.runtime_py.serve.stopping import WorkStop
 from edgec.runtime_py.structured.patience import Check
 
 DoneT = TypeVar("DoneT")
@@ -45,7 +45,7 @@ class HostedInTurns:
         """Requests that are computed or wait for their turn."""
         return self._waiting
 
-    async def done(self, job: Callable[[Check], DoneT], stopped: Stop) -> DoneT:
+    async def done(self, job: Callable[[Check], DoneT], stopped: WorkStop) -> DoneT:
         """What ``job`` gives, in its turn; to be called in the server's loop.
 
         Args:
@@ -64,7 +64,7 @@ class HostedInTurns:
         finally:
             self._waiting -= 1
 
-    def _computed(self, job: Callable[[Check], DoneT], stopped: Stop) -> DoneT:
+    def _computed(self, job: Callable[[Check], DoneT], stopped: WorkStop) -> DoneT:
         deadline = time.monotonic() + self._limits.answer_seconds
 
         def check() -> None:

@@ -13,7 +13,7 @@ from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.audio_body import SoundBody, TranscriptionBody
 from edgec.runtime_py.serve.hosted_in_turns import HostedInTurns
 from edgec.runtime_py.serve.limits import ServeLimits
-from edgec.runtime_py.serve.stopping import Stop
+from edgec.runtime_py.serve.stopping import WorkStop
 from edgec.runtime_py.structured.patience import Check, while_wanted
 
 ShowSpeech = Callable[[SpeechSegment], None]
@@ -28,7 +28,9 @@ class HostedListener(HostedInTurns):
         """Host a model; no more sounds wait than may be in memory. Raises as `HostedInTurns`."""
         super().__init__(model, replace(limits, waiting=min(limits.waiting, limits.uploads)))
 
-    async def transcribe(self, body: SoundBody, task: str, stopped: Stop, show: ShowSpeech | None = None) -> Transcript:
+    async def transcribe(
+        self, body: SoundBody, task: str, stopped: WorkStop, show: ShowSpeech | None = None
+    ) -> Transcript:
         """What is said in a sound; to be called in the server's loop.
 
         Args:
@@ -49,7 +51,7 @@ class HostedListener(HostedInTurns):
                 body.file, language=language, task=task, stream=show, temperature=body.temperature
             )
 
-    async def parts(self, body: SoundBody, task: str, stopped: Stop) -> AsyncIterator[SpeechSegment | Transcript]:
+    async def parts(self, body: SoundBody, task: str, stopped: WorkStop) -> AsyncIterator[SpeechSegment | Transcript]:
         """The segments of a transcript as they come, and at last the whole; raises as `transcribe`."""
         loop, queue = asyncio.get_running_loop(), asyncio.Queue[SpeechSegment | None]()
 

@@ -15,7 +15,7 @@ TTFT_BOUNDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30
 
 
 @dataclass
-class Histogram:
+class TimeHistogram:
     """How often values fell between some bounds; the last bucket has no upper end."""
 
     bounds: tuple[float, ...]
@@ -43,7 +43,7 @@ class AnswerMeasures:
     def __init__(self) -> None:
         """Begin with nothing."""
         self.tokens, self.finished = Counter[str](), Counter[str]()
-        self.first_seconds = Histogram(TTFT_BOUNDS)
+        self.first_seconds = TimeHistogram(TTFT_BOUNDS)
         self._turn = Lock()
 
     def begun(self, seconds: float) -> None:

@@ -7,11 +7,11 @@ from typing import Final
 
 from edgec.runtime_py.serve.hosted import Hosted
 from edgec.runtime_py.serve.hosting import Served
-from edgec.runtime_py.serve.measures import Histogram
+from edgec.runtime_py.serve.measures import TimeHistogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Labels = Mapping[str, str]
-Sample = tuple[Labels, float]
+MetricSample = tuple[Labels, float]
 
 
 def metrics_text(hosted: Sequence[Served], requests: Mapping[tuple[str, int], int]) -> str:
@@ -47,17 +47,17 @@ def metrics_text(hosted: Sequence[Served], requests: Mapping[tuple[str, int], in
     )
 
 
-def _family(name: str, kind: str, what: str, samples: Iterable[Sample]) -> str:
+def _family(name: str, kind: str, what: str, samples: Iterable[MetricSample]) -> str:
     lines = [f"# HELP edgec_{name} {what}", f"# TYPE edgec_{name} {kind}"]
     lines += [f"edgec_{name}{_labels(labels)} {value}" for labels, value in samples]
     return "\n".join(lines) + "\n"
 
 
-def _of(one: Served, value: float) -> Sample:
+def _of(one: Served, value: float) -> MetricSample:
     return {"model": one.name}, value
 
 
-def _counted(writers: Sequence[Hosted], name: str, label: str) -> Iterator[Sample]:
+def _counted(writers: Sequence[Hosted], name: str, label: str) -> Iterator[MetricSample]:
     for one in writers:
         for key, count in sorted(getattr(one.measures, name).items()):
             yield {"model": one.name, label: key}, count
@@ -70,7 +70,7 @@ def _times(writers: Sequence[Hosted]) -> Iterator[str]:
         yield from _buckets(name, one.name, one.measures.first_seconds)
 
 
-def _buckets(name: str, model: str, held: Histogram) -> Iterator[str]:
+def _buckets(name: str, model: str, held: TimeHistogram) -> Iterator[str]:
     count = 0
     for bound, more in zip((*held.bounds, "+Inf"), held.counts, strict=True):
         count += more

@@ -35,12 +35,12 @@ from edgec.runtime_py.serve.preparing import Preparing, until_gone
 from edgec.runtime_py.serve.problems import as_body, wrong_kind
 from edgec.runtime_py.serve.request_bodies import RequestBodies
 from edgec.runtime_py.serve.rerank import HostedRanker, RerankBody, judged_prompts, ranked_by_decoder, rerank_object
-from edgec.runtime_py.serve.stopping import Closing, Gone, Stop
+from edgec.runtime_py.serve.stopping import Closing, Gone, WorkStop
 
 _LOG: Final = logging.getLogger("edgec.serve")
 _TRANSCRIBE: Final = "transcribe"
 _TRANSLATE: Final = "translate"
-KindT = TypeVar("KindT", bound=HostedInTurns)
+HostedT = TypeVar("HostedT", bound=HostedInTurns)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class OtherModels:
             with self._stop(request) as stop:
                 made = await hosted.transcribe(body, task, stop)
             return transcript_response(made, body.response_format, task, body.temperature)
-        stop = Stop()
+        stop = WorkStop()
         self.closing.add(stop)
         watcher = asyncio.create_task(until_gone(request, stop.set))
         reader = hosted.parts(body, task, stop)
@@ -112,16 +112,16 @@ class OtherModels:
             raise
         return EventStream(stop.set, _sound_events(first, reader), watcher, self.limits.send_seconds)
 
-    def _of_kind(self, name: str, kind: type[KindT]) -> KindT:
+    def _of_kind(self, name: str, kind: type[HostedT]) -> HostedT:
         hosted = self.named(name)
         if not isinstance(hosted, kind):
             raise wrong_kind(name, hosted.path)
         return hosted
 
     @contextmanager
-    def _stop(self, request: Request) -> Iterator[Stop]:
+    def _stop(self, request: Request) -> Iterator[WorkStop]:
         """What ends the work of a request once its client goes or the server stops."""
-        stop = Stop()
+        stop = WorkStop()
         self.closing.add(stop)
         watcher = asyncio.create_task(until_gone(request, stop.set))
         try:

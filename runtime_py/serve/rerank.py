@@ -16,7 +16,7 @@ from edgec.runtime_py.serve.adapters import ServedModel
 from edgec.runtime_py.serve.answer_group import AnswerGroup
 from edgec.runtime_py.serve.hosted_in_turns import HostedInTurns
 from edgec.runtime_py.serve.preparing import until_gone
-from edgec.runtime_py.serve.stopping import Closing, Stop
+from edgec.runtime_py.serve.stopping import Closing, WorkStop
 from edgec.runtime_py.serve.strict import MOST_TEXT, Strict
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.structured.patience import Check, require_wanted
@@ -52,7 +52,7 @@ class HostedRanker(HostedInTurns):
 
     path = "/v1/rerank"
 
-    async def rank(self, query: str, texts: Sequence[str], stopped: Stop) -> list[Relevance]:
+    async def rank(self, query: str, texts: Sequence[str], stopped: WorkStop) -> list[Relevance]:
         """How well each text answers a query; to be called in the server's loop.
 
         Raises:

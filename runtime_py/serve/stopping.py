@@ -13,7 +13,7 @@ class Gone(Exception):
     """The client has gone; nobody waits for the rest."""
 
 
-class Stop:
+class WorkStop:
     """Whether a request's work is over; set by its watcher, asked by the thread that does it."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Stop:
             raise self._why[0]
 
 
-class Ended(Protocol):
+class EndableWork(Protocol):
     """Work that can be ended with an error."""
 
     def end(self, error: Exception) -> None:
@@ -56,10 +56,10 @@ class Closing:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._work: Final[WeakSet[Ended]] = WeakSet()
+        self._work: Final[WeakSet[EndableWork]] = WeakSet()
         self.begun = False
 
-    def add(self, work: Ended) -> None:
+    def add(self, work: EndableWork) -> None:
         """Have some work ended with the server.
 
         Raises:

@@ -9,6 +9,7 @@ import pytest
 
 from edgec.bundle.notations import GENERIC_CALLS
 from edgec.bundle.tools import tools_of
+from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.messages.described_tools import plain_messages, tool_block, with_description
 from edgec.runtime_py.messages.message_format import MessageFormat
 from tests.runtime_py.messages.talk import NOW, TOOLS, speaker, talk, tokenizer
@@ -32,8 +33,10 @@ def with_template(template: str) -> Any:
 
 
 def prompt_of(tokens: Any, messages: list[dict[str, Any]], tools: list[Any]) -> str:
-    chat = talk(tokens, speaker(tokens, ""))
-    return MessageFormat(tokens, lambda: None).rendered(messages, chat.chat_options(tools))  # type: ignore[arg-type,return-value]
+    def structures() -> Any:
+        raise AssertionError("no grammar is needed")
+
+    return MessageFormat(tokens, structures).rendered(messages, Conversation.chat_options(tools))
 
 
 @pytest.mark.parametrize("template", [None, NO_SYSTEM, SILENT])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.runtime_py.serve.audio_body import TranscriptionBody
@@ -54,6 +54,7 @@ def test_what_is_no_form_is_refused(raw: bytes, content_type: str) -> None:
         read_form(raw, content_type)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     for one in (raw, b"--XX\r\n" + raw, form((raw.decode("latin-1"), raw))):

@@ -6,7 +6,7 @@ import http.client
 import re
 
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.measures import Histogram
+from edgec.runtime_py.serve.measures import TimeHistogram
 from edgec.runtime_py.serve.metrics import _escaped
 from tests.runtime_py.serve.running import ASK, NAME, Running, running
 
@@ -54,7 +54,7 @@ def test_the_key_guards_it(model: Model) -> None:
 
 
 def test_buckets_hold_what_is_not_above_them() -> None:
-    held = Histogram((1.0, 2.0))
+    held = TimeHistogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 9.0):
         held.add(value)
     assert (held.counts, held.total) == ([2, 1, 1], 12.0)

@@ -16,7 +16,7 @@ from edgec.runtime_py.serve.hosting import hosted_of
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
 from edgec.runtime_py.serve.problems import RequestError
 from edgec.runtime_py.serve.server import address_of, bound, server_of
-from edgec.runtime_py.serve.stopping import Closing, Gone, Stop
+from edgec.runtime_py.serve.stopping import Closing, Gone, WorkStop
 from tests.runtime_py.serve.running import ASK, LONG, NAME, Running, script
 
 
@@ -61,17 +61,17 @@ def test_an_answer_without_end_is_ended_with_a_reason(model: Model, stream: bool
 
 
 def test_nothing_is_begun_once_it_stops() -> None:
-    closing, stop = Closing(), Stop()
+    closing, stop = Closing(), WorkStop()
     closing.add(stop)
     closing.end()
     with pytest.raises(RequestError, match="E896"):
         stop.check()
     with pytest.raises(RequestError, match="E896"):
-        closing.add(Stop())
+        closing.add(WorkStop())
 
 
 def test_the_first_reason_counts() -> None:
-    stop = Stop()
+    stop = WorkStop()
     stop.check()
     stop.set()
     stop.end(ValueError())
