@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Quantised = GgufWeights | PackedWeights
 BEYOND_HALF = "a power of two that float16 does not hold"
+HALF_BITS = 16
 
 
 def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
@@ -54,7 +55,11 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
             return rows
         return (joined[mine].values() if mine in joined else weights.tensor(names[mine])).float()
 
-    return StoredIntegers(forms, integers, values) if forms else None
+    def columns(name: str) -> torch.Tensor | None:
+        packed = weights.packed.get(names.get(own[name], "")) if isinstance(weights, PackedWeights) else None
+        return packed.columns if packed is not None else None
+
+    return StoredIntegers(forms, integers, values, columns) if forms else None
 
 
 def row_tensors(weights: Weights) -> dict[str, torch.Tensor]:
@@ -118,7 +123,9 @@ def _gguf_form(weights: GgufWeights, name: str) -> StoredForm | None:
     whole, beyond = len(set(kinds)) == 1 and not parameter.centred, name in weights.beyond_half
     form, size = quantised[0], sum(part.nbytes for part in parameter.parts)
     scheme = HELD_SCHEMES.get(form) if whole and not beyond else None
-    return StoredForm(name, form, size, FORM_BITS[form], scheme, BEYOND_HALF if beyond else "")
+    # Scales of the others are products of a float16 number and a few bits.
+    half = scheme is not None and scheme.scale_bits == HALF_BITS
+    return StoredForm(name, form, size, FORM_BITS[form], scheme, BEYOND_HALF if beyond else "", half)
 
 
 def _packed_form(name: str, tensor: PackedTensor | JoinedMatrices | None) -> StoredForm | None:
@@ -126,7 +133,7 @@ def _packed_form(name: str, tensor: PackedTensor | JoinedMatrices | None) -> Sto
 
     if tensor is None:
         return None
-    return StoredForm(name, tensor.form, tensor.bytes, tensor.bits, tensor.scheme, tensor.reason)
+    return StoredForm(name, tensor.form, tensor.bytes, tensor.bits, tensor.scheme, tensor.reason, tensor.half)
 
 
 def _joined_integers(joined: JoinedMatrices) -> QuantizedWeight:
