@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from edgec.exporter.sources.drafts.renamed import Renamed
 from edgec.exporter.sources.gguf.weights import GgufWeights
 from edgec.exporter.sources.joined_matrices import JoinedMatrices, joined_matrices
 from edgec.exporter.sources.packed.weights import PackedTensor, PackedWeights
@@ -35,12 +36,17 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
         source: the model.
         aliases: other names of its parameters, such as those of tied ones, and the names that its weights have.
     """
+    return stored_in(source.weights, aliases)
+
+
+def stored_in(bound: Weights | None, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
+    """As ``stored_parameters``, of weights under a model's names."""
     from edgec.passes.compress.rounding.stored_integers import StoredIntegers
 
-    weights, names = _base(source.weights)
+    weights, names = _base(bound)
     if not isinstance(weights, Quantised):
         return None
-    joined = _joined(source.weights, weights)
+    joined = _joined(bound, weights)
     own = {name: name for name in (*names, *joined)} | dict(aliases or {})
     forms = {name: form for name, mine in own.items() if (form := _form(weights, names, joined, mine)) is not None}
 
@@ -93,11 +99,18 @@ def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:
     if weights is None:
         return None, {}
     names = {name: name for name in weights.names()}
-    while isinstance(weights, BoundWeights | ConvertedWeights):
-        inside = weights.matched if isinstance(weights, BoundWeights) else weights.renamed
+    while isinstance(weights, BoundWeights | ConvertedWeights | Renamed):
+        inside = _inside(weights)
         names = {name: inside[own] for name, own in names.items() if own in inside}
         weights = weights.base
     return weights, names
+
+
+def _inside(weights: BoundWeights | ConvertedWeights | Renamed) -> Mapping[str, str]:
+    """The name that each tensor has one layer of names further in."""
+    if isinstance(weights, Renamed):
+        return weights.stored
+    return weights.matched if isinstance(weights, BoundWeights) else weights.renamed
 
 
 def _form(
