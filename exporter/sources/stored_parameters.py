@@ -88,7 +88,8 @@ def _rows(weights: Quantised, name: str) -> RowTensor | None:
 def _joined(bound: Weights | None, base: Quantised) -> dict[str, JoinedMatrices]:
     """The parameters that are joined of several quantised matrices."""
     converted = bound.base if isinstance(bound, BoundWeights) else None
-    if not isinstance(bound, BoundWeights) or not isinstance(converted, ConvertedWeights):
+    # A predictor's tensors have the names of the model's first layer, which must not be taken for them.
+    if not isinstance(bound, BoundWeights) or not isinstance(converted, ConvertedWeights) or converted.base is not base:
         return {}
     found = joined_matrices(converted, base) if isinstance(base, PackedWeights) else {}
     return {name: found[inside] for name, inside in bound.matched.items() if inside in found}

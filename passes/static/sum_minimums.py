@@ -29,8 +29,8 @@ from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 LINEAR, EMBEDDING = aten.linear.default, aten.embedding.default
-_NARROW, _WIDE = 15, 127
-"""The largest code of 4 bits, and of all forms with minimums in a signed byte."""
+_NARROW, _WIDE, _INDEXED = (0, 15), (0, 127), (-64, 63)
+"""Bounds of codes of 4 bits, of wider ones with zero points, and of wider ones without (integer_indices.py)."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _zero_points(graph: GraphModule, matrix: Node) -> Tensor | None:
     """The whole multiples of their scales that all minimums are, int8 [N, G]; None where one is not."""
     scale, minimum = (attribute(graph, str(matrix.args[i].target)) for i in (2, 3))  # type: ignore[union-attr]
     zero = (-minimum / scale).round()
-    whole = torch.equal(zero * -scale, minimum) and int(zero.min()) >= 0 and int(zero.max()) <= _WIDE
+    whole = torch.equal(zero * -scale, minimum) and int(zero.min()) >= 0 and int(zero.max()) <= _WIDE[1]
     return zero.to(torch.int8) if whole else None
 
 
@@ -77,11 +77,12 @@ def _affine(graph: GraphModule, matrix: Node, zero: Tensor | None) -> Node:
     integers, block, scale, minimum = given
     codes: Tensor = attribute(graph, str(integers.target))
     beside = torch.zeros_like(attribute(graph, str(scale.target)), dtype=torch.int8) if zero is None else zero
-    most = _NARROW if max(int(codes.max()), int(beside.max())) <= _NARROW else _WIDE
+    narrow = max(int(codes.max()), int(beside.max())) <= _NARROW[1]
+    bounds = _NARROW if narrow else _INDEXED if zero is None else _WIDE
     place = read_shared(graph, f"{minimum.target}_zero_point", lambda: beside)
     if "val" in scale.meta:
         place.meta["val"] = scale.meta["val"].to(torch.int8)
-    return Emitter(graph.graph)(DEQUANTIZE, integers, block, scale, place, torch.int8, 0, most)
+    return Emitter(graph.graph)(DEQUANTIZE, integers, block, scale, place, torch.int8, *bounds)
 
 
 def _add_minimums(graph: GraphModule, reader: Node, matrix: Node) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -38,10 +40,10 @@ class _Layers(nn.Module):
         return result
 
 
-def _layers() -> Program:
+def _layers(bits: int = 4) -> Program:
     torch.manual_seed(0)
     program = capture_module(_Layers().eval().requires_grad_(False), (X,))
-    return run_pass(program, Quantize(default=LIFTED, kernels=LINEAR_KERNELS))
+    return run_pass(program, Quantize(default=replace(LIFTED, bits=bits), kernels=LINEAR_KERNELS))
 
 
 def _table() -> Program:
@@ -58,8 +60,14 @@ def _run(program: Program, given: Tensor) -> Tensor:
     return result
 
 
-@pytest.mark.parametrize(("make", "given"), [(_layers, X), (_table, IDS)], ids=["layers", "table"])
-def test_a_product_of_sums_takes_the_place_of_minimums(make: partial[Program], given: Tensor) -> None:
+@pytest.mark.parametrize(
+    ("make", "given", "bounds"),
+    [(_layers, X, (0, 15)), (partial(_layers, 5), X, (-64, 63)), (_table, IDS, (0, 15))],
+    ids=["layers", "five bits", "table"],
+)
+def test_a_product_of_sums_takes_the_place_of_minimums(
+    make: Callable[[], Program], given: Tensor, bounds: tuple[int, int]
+) -> None:
     program = make()
     held = {name: value for name, value in program.graph.named_buffers() if value.dtype == torch.int8}
     after = run_pass(program, SumMinimums())
@@ -67,7 +75,7 @@ def test_a_product_of_sums_takes_the_place_of_minimums(make: partial[Program], g
     assert not nodes_of(after.graph, DEQUANTIZE_MINIMUM)
     for node in nodes_of(after.graph, DEQUANTIZE):
         assert torch.equal(attribute(after.graph, str(node.args[0].target)), held[str(node.args[0].target)])  # type: ignore[union-attr]
-        assert node.args[5:7] == (0, 15)
+        assert node.args[5:7] == bounds
     assert not SumMinimums().concerns(after)
 
 
