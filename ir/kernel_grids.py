@@ -71,18 +71,29 @@ LINEAR_KERNELS = (
     *LIFTED_KERNELS,
 )
 """What edgec's own linear kernels read (engine/kernels/linear/matrix.h)."""
-STORED_KERNELS = (
+_PACKED = {
+    name: KernelGrid(form.bits, HELD_GROUPS, 1, False, 32, form.symmetric, name) for name, form in PACKED_FORMS.items()
+}
+COLUMNS_IN_PLACE = (
     *(KernelGrid(s.bits, (s.group_size,), 0, False, 32, s.symmetric, s.stored) for s in HELD_SCHEMES.values()),
-    *(KernelGrid(form.bits, HELD_GROUPS, 1, False, 32, form.symmetric, name) for name, form in PACKED_FORMS.items()),
+    *(grid for name, grid in _PACKED.items() if not PACKED_FORMS[name].ordered),
 )
+"""The forms of checkpoints whose columns are in the model's order."""
+STORED_KERNELS = (*COLUMNS_IN_PLACE, *(grid for name, grid in _PACKED.items() if PACKED_FORMS[name].ordered))
 """The forms of checkpoints that edgec's kernels read bit for bit, embedding tables as well as matrices."""
 
 
 def holding(kernels: tuple[KernelGrid, ...]) -> tuple[KernelGrid, ...]:
     """What kernels of integers around 0 read of the checkpoints' forms: those of the same bits."""
     forms = [(scheme.bits, scheme.stored) for scheme in HELD_SCHEMES.values() if scheme.symmetric]
-    forms += [(form.bits, form.name) for form in PACKED_FORMS.values() if form.symmetric]
+    forms += [(form.bits, form.name) for form in PACKED_FORMS.values() if form.symmetric and not form.ordered]
     return tuple(replace(grid, stored=name) for grid in kernels for bits, name in forms if bits == grid.bits)
+
+
+def holding_rows(forms: tuple[KernelGrid, ...]) -> tuple[KernelGrid, ...]:
+    """The forms of checkpoints whose integers lie around 0 under one scale a row, read beside float inputs."""
+    rows = (grid for grid in forms if grid.channel_multiple and grid.symmetric)
+    return tuple(replace(grid, groups=(), activation_group=0) for grid in rows)
 
 
 def held(kept: WeightScheme, kernels: Iterable[KernelGrid]) -> WeightScheme | None:
@@ -107,7 +118,7 @@ FILE_KERNELS = (
     *(KernelGrid(bits, (32,), 0, False, symmetric=False, scale_bits=16) for bits in (4, 5)),
 )
 """What GGUF's types hold of edgec's own schemes: Q4_0 and Q8_0, Q4_K and Q5_K, Q4_1 and Q5_1."""
-FILE_STORED = tuple(replace(grid, channel_multiple=0) for grid in STORED_KERNELS)
+FILE_STORED = tuple(replace(grid, channel_multiple=0) for grid in COLUMNS_IN_PLACE)
 """The forms of checkpoints whose values GGUF's types hold: without those of one float32 scale a row."""
 
 

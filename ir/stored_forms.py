@@ -75,23 +75,34 @@ class PackedForm:
         bits: of an integer.
         symmetric: they lie around 0; else they count from 0, and groups have zero points.
         levels: how many of them are in use; 0: all.
+        ordered: columns are stored in another order than the model's (act-order), and are read in that of their groups.
     """
 
     name: str
     bits: int
     symmetric: bool = True
     levels: int = 0
+    ordered: bool = False
 
     @classmethod
     def of(cls, method: str, bits: int, symmetric: bool) -> PackedForm:
         """A method's integers: ``GPTQ uint4`` where groups have zero points, else ``GPTQ int4``."""
         return cls(f"{method} {'' if symmetric else 'u'}int{bits}", bits, symmetric)
 
+    @property
+    def in_act_order(self) -> PackedForm:
+        """The same integers where the columns of a group do not lie side by side."""
+        return replace(self, name=f"{self.name}, act-order", ordered=True)
+
     def scheme(self, group: int) -> WeightScheme:
         """The scheme that keeps it; a group of 0 is a whole row, whose one scale is stored in float32."""
         scale_bits = 32 if not group else 16 if self.symmetric else ZERO_BITS
         scheme = WeightScheme(self.bits, group, self.symmetric, scale_bits=scale_bits, stored=self.name)
         return replace(scheme, levels=self.levels)
+
+
+def _ordered(forms: tuple[PackedForm, ...]) -> tuple[PackedForm, ...]:
+    return (*forms, *(form.in_act_order for form in forms))
 
 
 def _integers(method: str, *widths: int) -> tuple[PackedForm, ...]:
@@ -107,9 +118,9 @@ PACKED_FORMS: Mapping[str, PackedForm] = MappingProxyType(
     {
         form.name: form
         for form in (
-            *_integers(GPTQ, 2, 3, 4, 8),
+            *_ordered(_integers(GPTQ, 2, 3, 4, 8)),
             *_integers(AWQ, 4),
-            *_integers(COMPRESSED, 2, 3, 4, 5, 6, 8),
+            *_ordered(_integers(COMPRESSED, 2, 3, 4, 5, 6, 8)),
             *_integers(TORCHAO, 2, 3, 4, 5, 6, 8),
             PackedForm(TERNARY, 2, levels=3),
             MXFP4_INTEGERS,

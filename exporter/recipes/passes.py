@@ -56,6 +56,7 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
         calibration: text or examples: errors are then weighted by the size of activations; ``gptq`` needs it, and
             ``gptq-or-mse`` is ``gptq`` with it.
     """
+    from edgec.passes.compress.half_stored import HalfStored
     from edgec.passes.compress.palettize import Palettize
     from edgec.passes.compress.quantize import Quantize
     from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
@@ -68,11 +69,11 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
     algorithm = recipe.algorithm
     if algorithm == GPTQ_OR_MSE:
         algorithm = with_inputs(algorithm) if calibration else without_inputs(algorithm)
-    if any(scheme and _is_tabulated(scheme, recipe) for scheme in asked):
-        compensate = algorithm == GPTQ
-        wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
     support, keeps = support_of(recipe.backend, recipe.kernels), recipe.keep_stored
     stored = support.stored if support and keeps else ()
+    if any(scheme and _is_tabulated(scheme, recipe) for scheme in asked):
+        known = calibration or Calibration()
+        wanted.append(Palettize(rules, weights, lm_head, embedding, known, algorithm == GPTQ, stored))
     if keeps or any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
         kernels = (*(support.kernels if support else DYNAMIC_INT8_KERNELS), *stored)
         own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
@@ -85,6 +86,8 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
         tables = stored if support and support.stored_tables else ()
         grid = (embedding.bits, embedding.group_size, algorithm, embedding.scale_bits, embedding.symmetric)
         wanted.append(QuantizeEmbedding(*grid, (*read, *tables), keeps=keeps, alike=alike))
+    if stored and support and support.stored_half:
+        wanted.append(HalfStored())
     return wanted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from edgec.ir.kernel_grids import (
+    COLUMNS_IN_PLACE,
     DYNAMIC_INT8_KERNELS,
     FILE_KERNELS,
     FILE_STORED,
@@ -13,6 +14,7 @@ from edgec.ir.kernel_grids import (
     STORED_KERNELS,
     KernelGrid,
     holding,
+    holding_rows,
 )
 
 _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
@@ -37,6 +39,7 @@ class Support:
         exact_scale_bits: the scale bits of groups that it stores exactly; 0 for any. Others are refused where
             activations stay in float.
         stored: the forms of quantised checkpoints whose integers, scales and minimums it reads bit for bit.
+        stored_half: scales and minimums of these are stored in float16, which not every form's fit into.
         stored_tables: whether it reads embedding tables in these forms, too.
         tables_alike: embedding tables are stored as matrices are, and in no other form.
         as_own: a recipe's table for edgec's own kernels is meant for it as well.
@@ -55,6 +58,7 @@ class Support:
     block_scales: bool = True
     exact_scale_bits: int = 0
     stored: tuple[KernelGrid, ...] = ()
+    stored_half: bool = False
     stored_tables: bool = True
     tables_alike: bool = False
     as_own: bool = False
@@ -67,6 +71,7 @@ _GENAI = (
 )
 _QNN = KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
+_COREAI_INTEGERS = (KernelGrid(2, _GROUPS, 1), *_APPLE)
 
 # Core ML and Core AI read the same forms on either unit, but only GPUs are known to multiply blocks of a row rightly.
 _COREML = Support(
@@ -78,15 +83,19 @@ _COREML = Support(
     table_bits=(1, 2, 3, 4, 6, 8),
     sparse=True,
     cache=("float16",),
+    stored=tuple(replace(grid, activation_group=0) for grid in COLUMNS_IN_PLACE),
+    stored_half=True,
 )
 _COREAI = Support(
-    kernels=(KernelGrid(2, _GROUPS, 1), *_APPLE),
+    kernels=_COREAI_INTEGERS,
     lookup_bits=LOOKUP_BITS,
     weight_only=True,
     why_not="edgec gives Core AI float activations",
     dynamic_activations=False,
     table_bits=(1, 2, 4, 6, 8),
     cache=("float16", "float32"),
+    stored=holding(_COREAI_INTEGERS),
+    stored_half=True,
 )
 
 SUPPORT = {
@@ -99,7 +108,7 @@ SUPPORT = {
         # ExecuTorch's attention reads float16 keys one by one: 10 times as slow as float32 for one token, 50 for 128.
         cache=("float32", "int8", "int4"),
     ),
-    "coreml": replace(_COREML, block_scales=False),
+    "coreml": replace(_COREML, block_scales=False, stored=holding_rows(_COREML.stored)),
     "coreml_gpu": _COREML,
     "onnx": Support(
         kernels=_ONNX,
@@ -160,7 +169,7 @@ SUPPORT = {
         balanced=False,
         cache=("float16",),
     ),
-    "coreai": replace(_COREAI, block_scales=False),
+    "coreai": replace(_COREAI, block_scales=False, stored=holding_rows(_COREAI.stored)),
     "coreai_gpu": _COREAI,
 }
 

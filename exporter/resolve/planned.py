@@ -128,7 +128,7 @@ def answer(question: Question) -> Planned:
 
 def _recipe(question: Question, target: Target, source: ModelSource) -> Recipe:
     recipe = model_recipe(question.model, question.recipe, target, question.task)
-    return as_stored(recipe, source, form_of(target), ExportOptions(model=question.model, recipe=question.recipe))
+    return as_stored(recipe, source, ExportOptions(model=question.model, recipe=question.recipe))
 
 
 def _shape(question: Question, target: Target, source: ModelSource) -> DecoderShape:

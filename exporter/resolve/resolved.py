@@ -112,7 +112,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     recipe = with_kept_layers(recipe, options)
     further = tuple(with_kept_layers(each, options) for each in further)
     kept = check_kept_layers(recipe, source.kind, form_of(asked))
-    recipe = as_stored(as_recorded(recipe, source.config), source, form_of(asked), options)
+    recipe = as_stored(as_recorded(recipe, source.config), source, options)
     loops = False
     noted = check_requantise(options, recipe, source, form_of(asked))
     check_executable(source, recipe, form_of(asked), options)

@@ -27,7 +27,7 @@ _PLAIN = "mse"
 _LM_HEAD, _TABLE = "lm_head.weight", "embed_tokens.weight"
 
 
-def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOptions) -> Recipe:
+def as_stored(recipe: Recipe, source: ModelSource, options: ExportOptions) -> Recipe:
     """The recipe that keeps a checkpoint's integers where the target's kernels read them; else the given one.
 
     It is the default recipe in all else: caches, limits, and matrices stored as floats or in what no kernel reads. Its
@@ -40,18 +40,16 @@ def as_stored(recipe: Recipe, source: ModelSource, form: Form, options: ExportOp
     described = f"The checkpoint's own integers, scales and minimums; {recipe.name} for what is stored as floats"
     kept = replace(recipe, name=AS_STORED, description=described, keep_stored=True, prepare=(), rules=())
     # No text is made, and read, where nothing is chosen by it.
-    return kept if _rounds_any(kept, source, form) else replace(kept, algorithm=_PLAIN)
+    return kept if _chooses_any(kept, source) else replace(kept, algorithm=_PLAIN)
 
 
-def _rounds_any(recipe: Recipe, source: ModelSource, form: Form) -> bool:
-    """Whether a matrix that multiplies is rounded: one stored as floats, or in a form that is not kept."""
+def _chooses_any(recipe: Recipe, source: ModelSource) -> bool:
+    """Whether integers are chosen for any matrix: one stored as floats, or in a form that is not kept."""
     stored = stored_parameters(source)
     entries = source.weights.names() if source.weights is not None else {}
     floats = [name for name, entry in entries.items() if len(entry.shape) > 1 and not name.endswith(_TABLE)]
-    half = form.static and form.half
-    return not (stored and stored.forms.keys() >= set(floats)) or bool(
-        expected_fates(recipe, source, half)[ROUNDED_AGAIN]
-    )
+    forms = stored.forms if stored else {}
+    return not forms.keys() >= set(floats) or not all(holds(recipe, *each) for each in forms.items())
 
 
 def _keeps_any(recipe: Recipe) -> bool:
@@ -85,7 +83,8 @@ def expected_fates(recipe: Recipe, source: ModelSource, half: bool) -> Mapping[s
 def _expected(recipe: Recipe, name: str, form: StoredForm, half: bool) -> str:
     ruled = next((rule for rule in recipe.rules if fnmatchcase(name, rule[0])), None)
     if ruled is None and recipe.keep_stored and holds(recipe, name, form):
-        return form.fate_where_read
+        support = support_of(recipe.backend, recipe.kernels)
+        return form.fate_where_read if form.half or not (support and support.stored_half) else ROUNDED_AGAIN
     schemes = _schemes(recipe, name) if ruled is None else [ruled[1]]
     return ROUNDED_AGAIN if half or any(scheme is not None for scheme in schemes) else RE_EXPRESSED
 
@@ -115,7 +114,7 @@ def check_requantise(options: ExportOptions, recipe: Recipe, source: ModelSource
         raise InputError(
             what=f"{what}, and --requantise never forbids it",
             where=f"{again[0]}" + f" and {len(again) - 1} more" * (len(again) > 1),
-            why=_why(recipe, options.recipe is not None or options.target_bits is not None),
+            why=_why(recipe, stored.forms, options.recipe is not None or options.target_bits is not None),
             fix="leave --recipe out on a CPU target with edgec's kernels, take a checkpoint in a form that is kept "
             "(docs/checkpoints.md), or leave --requantise out",
             code="E813",
@@ -123,9 +122,9 @@ def check_requantise(options: ExportOptions, recipe: Recipe, source: ModelSource
     return f"{what} by the recipe {recipe.name}"
 
 
-def _why(recipe: Recipe, asked: bool) -> str:
-    if not _keeps_any(recipe):
+def _why(recipe: Recipe, forms: Mapping[str, StoredForm], asked: bool) -> str:
+    if not _keeps_any(recipe) or (asked and not any(holds(recipe, *each) for each in forms.items())):
         return "the kernels of this target read none of the checkpoint's forms as they are"
     if recipe.keep_stored or not asked:
-        return "no kernel reads these forms as they are"
+        return "no kernel reads these forms as they are, or float16 does not hold their scales"
     return f"the recipe {recipe.name} asks for bits of its own"

@@ -50,9 +50,14 @@ class JoinedMatrices:
     @property
     def scheme(self) -> WeightScheme | None:
         """The scheme that holds all parts; None where they differ, or columns do not stay where they are."""
-        schemes = {part.scheme for part in self.parts.values()}
+        schemes = {None if part.columns is not None else part.scheme for part in self.parts.values()}
         same_width = {part.shape[-1] for part in self.parts.values()} == {self.converted.names()[self.name].shape[-1]}
         return next(iter(schemes)) if len(schemes) == 1 and same_width and len(self.parts) == self._sources else None
+
+    @property
+    def half(self) -> bool:
+        """Whether float16 holds every scale."""
+        return all(part.half for part in self.parts.values())
 
     @property
     def reason(self) -> str:

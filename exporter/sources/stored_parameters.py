@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from edgec.exporter.sources.drafts.renamed import Renamed
 from edgec.exporter.sources.gguf.weights import GgufWeights
 from edgec.exporter.sources.joined_matrices import JoinedMatrices, joined_matrices
 from edgec.exporter.sources.packed.weights import PackedTensor, PackedWeights
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Quantised = GgufWeights | PackedWeights
 BEYOND_HALF = "a power of two that float16 does not hold"
+HALF_BITS = 16
 
 
 def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
@@ -34,12 +36,17 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
         source: the model.
         aliases: other names of its parameters, such as those of tied ones, and the names that its weights have.
     """
+    return stored_in(source.weights, aliases)
+
+
+def stored_in(bound: Weights | None, aliases: Mapping[str, str] | None = None) -> StoredIntegers | None:
+    """As ``stored_parameters``, of weights under a model's names."""
     from edgec.passes.compress.rounding.stored_integers import StoredIntegers
 
-    weights, names = _base(source.weights)
+    weights, names = _base(bound)
     if not isinstance(weights, Quantised):
         return None
-    joined = _joined(source.weights, weights)
+    joined = _joined(bound, weights)
     own = {name: name for name in (*names, *joined)} | dict(aliases or {})
     forms = {name: form for name, mine in own.items() if (form := _form(weights, names, joined, mine)) is not None}
 
@@ -54,7 +61,11 @@ def stored_parameters(source: ModelSource, aliases: Mapping[str, str] | None = N
             return rows
         return (joined[mine].values() if mine in joined else weights.tensor(names[mine])).float()
 
-    return StoredIntegers(forms, integers, values) if forms else None
+    def columns(name: str) -> torch.Tensor | None:
+        packed = weights.packed.get(names.get(own[name], "")) if isinstance(weights, PackedWeights) else None
+        return packed.columns if packed is not None else None
+
+    return StoredIntegers(forms, integers, values, columns) if forms else None
 
 
 def row_tensors(weights: Weights) -> dict[str, torch.Tensor]:
@@ -77,7 +88,8 @@ def _rows(weights: Quantised, name: str) -> RowTensor | None:
 def _joined(bound: Weights | None, base: Quantised) -> dict[str, JoinedMatrices]:
     """The parameters that are joined of several quantised matrices."""
     converted = bound.base if isinstance(bound, BoundWeights) else None
-    if not isinstance(bound, BoundWeights) or not isinstance(converted, ConvertedWeights):
+    # A predictor's tensors have the names of the model's first layer, which must not be taken for them.
+    if not isinstance(bound, BoundWeights) or not isinstance(converted, ConvertedWeights) or converted.base is not base:
         return {}
     found = joined_matrices(converted, base) if isinstance(base, PackedWeights) else {}
     return {name: found[inside] for name, inside in bound.matched.items() if inside in found}
@@ -88,11 +100,18 @@ def _base(weights: Weights | None) -> tuple[Weights | None, dict[str, str]]:
     if weights is None:
         return None, {}
     names = {name: name for name in weights.names()}
-    while isinstance(weights, BoundWeights | ConvertedWeights):
-        inside = weights.matched if isinstance(weights, BoundWeights) else weights.renamed
+    while isinstance(weights, BoundWeights | ConvertedWeights | Renamed):
+        inside = _inside(weights)
         names = {name: inside[own] for name, own in names.items() if own in inside}
         weights = weights.base
     return weights, names
+
+
+def _inside(weights: BoundWeights | ConvertedWeights | Renamed) -> Mapping[str, str]:
+    """The name that each tensor has one layer of names further in."""
+    if isinstance(weights, Renamed):
+        return weights.stored
+    return weights.matched if isinstance(weights, BoundWeights) else weights.renamed
 
 
 def _form(
@@ -118,7 +137,9 @@ def _gguf_form(weights: GgufWeights, name: str) -> StoredForm | None:
     whole, beyond = len(set(kinds)) == 1 and not parameter.centred, name in weights.beyond_half
     form, size = quantised[0], sum(part.nbytes for part in parameter.parts)
     scheme = HELD_SCHEMES.get(form) if whole and not beyond else None
-    return StoredForm(name, form, size, FORM_BITS[form], scheme, BEYOND_HALF if beyond else "")
+    # Scales of the others are products of a float16 number and a few bits.
+    half = scheme is not None and scheme.scale_bits == HALF_BITS
+    return StoredForm(name, form, size, FORM_BITS[form], scheme, BEYOND_HALF if beyond else "", half)
 
 
 def _packed_form(name: str, tensor: PackedTensor | JoinedMatrices | None) -> StoredForm | None:
@@ -126,7 +147,7 @@ def _packed_form(name: str, tensor: PackedTensor | JoinedMatrices | None) -> Sto
 
     if tensor is None:
         return None
-    return StoredForm(name, tensor.form, tensor.bytes, tensor.bits, tensor.scheme, tensor.reason)
+    return StoredForm(name, tensor.form, tensor.bytes, tensor.bits, tensor.scheme, tensor.reason, tensor.half)
 
 
 def _joined_integers(joined: JoinedMatrices) -> QuantizedWeight:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from edgec.bundle.adapter_targets import AdapterTarget, AdapterTargets
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of, parameter_name
+from edgec.ir.stored_forms import PACKED_FORMS
 from edgec.ir.weight_decision import Decision
+from edgec.passes.compress.quantize import Quantize
 from edgec.passes.equalise.rotate import Rotate
 from edgec.passes.equalise.scale_migration import ScaleMigration
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 # After these an input's channels are others than those that an adapter was trained on.
 _CHANGED_BASIS = (Rotate.name, ScaleMigration.name)
+_REORDERED = f"{Quantize.name} (act-order)"
 _LM_HEAD = "lm_head"
 
 
@@ -37,6 +40,8 @@ def adapter_targets(program: Program, stored: Iterable[DelegateConstant]) -> Ada
         if one.matrix is not None and one.name in readers
     ]
     changed_by = [change.name for change in program.history if change.name in _CHANGED_BASIS]
+    kept = (PACKED_FORMS.get(decision.used.stored) for decision in decisions if decision.used)
+    changed_by += [_REORDERED] if any(form is not None and form.ordered for form in kept) else []
     return AdapterTargets(changed_by=changed_by, targets=targets) if targets else None
 
 

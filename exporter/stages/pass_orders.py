@@ -59,6 +59,7 @@ from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_memory import StaticMemory
 from edgec.passes.static.static_method import StaticMethod
 from edgec.passes.static.static_states import StaticStates
+from edgec.passes.static.sum_minimums import SumMinimums
 from edgec.passes.static.unroll_recurrences import UnrollRecurrences
 
 MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
@@ -223,6 +224,7 @@ def stateful_passes(names: StatefulNames, context: int) -> list[Pass]:
         PositionTables(context),
         StackedCache(names),
         Fp16SafeNorm(),
+        SumMinimums(),
         FiniteMask(),
     ]
 
@@ -261,6 +263,7 @@ def method_passes(name: str, tokens: int, held: int, form: Form) -> list[Pass]:
         StaticCache(form.state_multiple, form.updates, form.fused_attention),
         StaticMemory(),
         *([Fp16SafeNorm()] if form.half else []),
+        SumMinimums(),
         *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
         FiniteMask(),

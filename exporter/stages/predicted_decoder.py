@@ -17,6 +17,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from edgec.bundle.checkpoint_matrices import CheckpointMatrix
 from edgec.bundle.entry_points import FORWARD_ROWS
 from edgec.bundle.findings import Rung
 from edgec.bundle.predictor import DRAFT
@@ -30,6 +31,7 @@ from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.model_build import put_weights
+from edgec.exporter.sources.stored_parameters import stored_in
 from edgec.exporter.sources.weights.streamed import LoadedWeights
 from edgec.exporter.stages.capturing import eager_model
 from edgec.exporter.stages.compiled import Rewrite
@@ -37,8 +39,10 @@ from edgec.exporter.stages.cpu_methods import lower_to_folder
 from edgec.exporter.stages.decoder import DecoderStages, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import decoder_passes, predictor_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
+from edgec.exporter.stages.stored_fates import judge_stored
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Program
+from edgec.passes.compress.rounding.stored_integers import record_stored
 from edgec.passes.contract import Pass, run_passes
 from edgec.passes.draft.fused_hidden import FusedHidden, FusingMatrix
 from edgec.passes.draft.hidden_output import HiddenOutput
@@ -68,7 +72,8 @@ class PredictedDecoderStages(DecoderStages):
         drafting = _rewritten(self.request, _passes(self.request, done.program), probe, progress)
         self.program, self.drafting = done.program, drafting.program
         others = {"hidden": probe.hidden, "wanted": probe.wanted, "draft.final": drafting.final.logits}
-        replace(done, rungs=(*done.rungs, *drafting.rungs)).save(folder, others)
+        rungs, stored = (*done.rungs, *drafting.rungs), _with_predictors(done.stored, drafting.program)
+        replace(done, rungs=rungs, stored=stored).save(folder, others)
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower both last graphs; leave the artifact and its facts in ``folder``."""
@@ -94,6 +99,12 @@ class PredictedDecoderStages(DecoderStages):
     def _again(self, forward: Program) -> Program:
         """The predictor's last graph, rewritten without measuring: an interrupted export goes on with it."""
         return run_passes(_capture(self.request), _passes(self.request, forward), in_place=True)
+
+
+def _with_predictors(stored: tuple[CheckpointMatrix, ...], drafting: Program) -> tuple[CheckpointMatrix, ...]:
+    """The fates of a checkpoint's matrices with those that the predictor alone reads."""
+    known = {matrix.name for matrix in stored}
+    return (*stored, *(matrix for matrix in judge_stored(drafting, half=False) if matrix.name not in known))
 
 
 def _predictor(request: ExportRequest) -> Predictor:
@@ -137,7 +148,9 @@ def _capture(request: ExportRequest) -> Program:
     """Trace the predictor and bind its weights."""
     predictor = _predictor(request)
     skeleton = build_skeleton(lambda: predictor.build_on(None, "edgec"))
-    return capture_predictor(skeleton, predictor.spec, predictor.weights, max(request.limits.context, 8))
+    program = capture_predictor(skeleton, predictor.spec, predictor.weights, max(request.limits.context, 8))
+    record_stored(program.graph, stored_in(predictor.weights, skeleton.aliases))
+    return program
 
 
 def _rewritten(request: ExportRequest, passes: list[Pass], probe: PredictorProbe, progress: Progress) -> Rewritten:

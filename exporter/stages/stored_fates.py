@@ -21,7 +21,13 @@ from edgec.ir.program import Program
 from edgec.ir.quantized_form import RECORD, WEIGHT_FORMS, decisions_of, parameter_name
 from edgec.ir.stored_rows import rows_of
 from edgec.ir.weight_decision import FATES, KEPT, RE_EXPRESSED, ROUNDED_AGAIN, Decision
-from edgec.passes.compress.rounding.stored_integers import StoredForm, StoredIntegers, stored_weights, unkept
+from edgec.passes.compress.rounding.stored_integers import (
+    StoredForm,
+    StoredIntegers,
+    column_order,
+    stored_weights,
+    unkept,
+)
 
 _COMPARED = 1 << 22
 
@@ -79,7 +85,7 @@ def _judged(
         wanted = wanted.transpose(-1, -2)
     wanted = wanted.reshape(-1, wanted.shape[-1]) if wanted.dim() > 2 else wanted
     made = partial(_made, graph, forms[decision.buffers[0]]) if decision.used else partial(_as_float, half=half)
-    error = _error_of_rows(made, wanted)
+    error = _error_of_rows(made, wanted, column_order(graph, decision))
     kept = decision.used is not None and decision.used.stored == found.form
     fate = ROUNDED_AGAIN if error else KEPT if kept else RE_EXPRESSED
     return replace(decision, found=found.form, fate=fate, error=error)
@@ -95,11 +101,12 @@ def _as_float(wanted: Tensor, rows: slice, half: bool) -> Tensor:
     return wanted[rows].half() if half else wanted[rows]
 
 
-def _error_of_rows(made: Callable[[Tensor, slice], Tensor], wanted: Tensor) -> float:
-    """As ``relative_error``, of matrices that exist a few million values at a time."""
+def _error_of_rows(made: Callable[[Tensor, slice], Tensor], wanted: Tensor, order: Tensor | None = None) -> float:
+    """As ``relative_error``, of matrices that exist a few million values at a time; ``order``: made's columns."""
     step = max(1, _COMPARED // wanted.shape[-1])
     blocks = (slice(start, min(start + step, len(wanted))) for start in range(0, len(wanted), step))
-    return _relative([_squares(made(wanted, rows), wanted[rows]) for rows in blocks])
+    columns = slice(None) if order is None else order
+    return _relative([_squares(made(wanted, rows), wanted[rows][:, columns]) for rows in blocks])
 
 
 def _squares(made: Tensor, wanted: Tensor) -> tuple[float, float]:

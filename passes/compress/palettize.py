@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.ir.attributes import set_buffer
+from edgec.ir.kernel_grids import KernelGrid
 from edgec.ir.lut_form import is_lut, looked_up
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
@@ -35,6 +36,7 @@ from edgec.ir.weight_scheme import SchemeRule, WeightScheme, fit_tables, require
 from edgec.passes.compress.layer_walk import walk_layers
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_table
 from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, learned_table
+from edgec.passes.compress.rounding.stored_integers import scheme_to_keep
 from edgec.passes.compress.rounding.weight_tables import WeightTable, tabulate
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.activation_statistics import second_moments
@@ -59,6 +61,7 @@ class Palettize:
         calibration: what the float graph is run on first; when it is empty, all inputs count alike.
         compensate: choose indices of linear layers column by column, so that the columns that follow make up for the
             error (``gptq.py``); needs calibration, layer by layer.
+        stored: the forms of a checkpoint's integers that ``quantize`` keeps where no rule says otherwise.
     """
 
     rules: tuple[SchemeRule, ...] = ()
@@ -67,6 +70,7 @@ class Palettize:
     embedding: WeightScheme | None = None
     calibration: Calibration = field(default_factory=Calibration)
     compensate: bool = False
+    stored: tuple[KernelGrid, ...] = ()
     name: str = "palettize"
     effect: Effect = Effect.APPROXIMATE
 
@@ -102,9 +106,16 @@ class Palettize:
         """Layers whose weight is a parameter, each with the scheme asked for it."""
         for layer in nodes_of(graph, *_WEIGHT):
             parameter = _parameter(layer)
-            scheme = self.scheme_for(parameter_name(parameter), _role(layer, lm_head)) if parameter else None
+            role, name = _role(layer, lm_head), parameter_name(parameter) if parameter else ""
+            scheme = self.scheme_for(name, role) if name and not self._keeps(graph, name, role) else None
             if scheme is not None:
                 yield layer, scheme
+
+    def _keeps(self, graph: GraphModule, name: str, role: str) -> bool:
+        """Whether ``quantize`` takes the checkpoint's own integers for a layer."""
+        if role == "embedding" or any(fnmatchcase(name, pattern) for pattern, _ in self.rules):
+            return False
+        return scheme_to_keep(graph, name, self.stored, ()) is not None
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
         """The scheme asked for a parameter: that of the first rule whose pattern matches, else the role's default."""

@@ -11,6 +11,9 @@ point for each token, as XNNPACK reads them.
 The matrices of experts are quantised as one, [experts x rows, width]: ``view(dequantize_affine(W_int, ...))``. Routers
 stay in float: they are small, and rounding would send tokens to other experts.
 
+The integers of a checkpoint with act-order have the columns of a group side by side, and x is put into their order:
+``index_select(x, -1, columns) -> .. -> linear``, once for all layers that read it in the same order.
+
 Legality: W is a parameter, and x depends on an input. One activation chain serves every linear layer that reads the
 same x. Where no kernel reads the asked scheme at a layer's width, the nearest one that kernels do read is used and the
 reason recorded; a layer that reads one value stays in float.
@@ -43,6 +46,7 @@ from edgec.ir.quantized_form import (
 )
 from edgec.ir.weight_decision import Decision, decide
 from edgec.ir.weight_scheme import BALANCED_SET, CONTAINER, SchemeRule, WeightScheme, require_supported
+from edgec.passes.compress.column_order import reorder_inputs
 from edgec.passes.compress.expert_weights import flatten_experts, routers
 from edgec.passes.compress.layer_walk import walk_layers
 from edgec.passes.compress.rounding.gptq import Curvature
@@ -125,6 +129,7 @@ class Quantize:
             decisions[node] = self._quantize(graph, Weight(view, 0), "linear", KnownInputs())
         layers = [*linears, *experts]
         record(graph, [decisions[layer] for layer in layers])
+        reorder_inputs(graph, decisions)
         _quantize_inputs(graph, {layer: decisions[layer] for layer in layers})
         return program.interface
 

@@ -20,8 +20,9 @@ import edgec
 from edgec.backends.cpu.linear.layout import FROM_ZERO, SYMMETRIC, BlockRows, PackedMatrix, pack_matrix
 from edgec.backends.cpu.linear.scale_forms import ScaleForm
 from edgec.backends.cpu.linear.weights import stored_matrix
+from edgec.bundle.adapter_targets import targets_of
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix, fates_in_words
-from edgec.bundle.folder import read_manifest
+from edgec.bundle.folder import open_bundle, read_manifest
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.passes import passes_for
@@ -32,7 +33,8 @@ from edgec.exporter.stages.stored_fates import judge_stored
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import WEIGHT_FORMS, decisions_of
 from edgec.ir.stored_rows import rows_of
-from edgec.passes.contract import run_passes
+from edgec.passes.compress.column_order import INDEX_SELECT
+from edgec.passes.contract import nodes_of, run_passes
 from tests.exporter.sources.gguf_models import COMMON
 from tests.exporter.sources.packed.test_gptq import AWQ, GPTQ
 from tests.exporter.sources.packed_writers import STORIES, PartsOf, awq_parts, gptq_parts, rounded, write_packed
@@ -188,16 +190,20 @@ def packed_by_kernels(name: str, symmetric: bool) -> bytes:
 
 
 @pytest.mark.long
-def test_act_order_is_rounded_again_and_says_so(tmp_path: Path) -> None:
-    form = gptq_of(4, 64, False, order=True)
-    written(tmp_path / "m", form)
+def test_act_order_is_kept_and_layers_read_their_inputs_in_it(tmp_path: Path) -> None:
+    written(tmp_path / "m", gptq_of(4, 64, False, order=True))
+    program, fates = graph_of(tmp_path / "m", requantise="never")
+    assert {(m.found, m.fate, m.error) for m in fates} == {("GPTQ uint4, act-order", "kept", 0.0)} and len(fates) == 56
+    # Queries, keys and values read one order, gates and ups another.
+    assert len(nodes_of(program.graph, INDEX_SELECT)) == 8 * 4
+
+
+@pytest.mark.parametrize("options", [{"target": "snapdragon-8-elite"}, {"format": "onnx"}, {"recipe": "4bit"}])
+def test_act_order_is_rounded_again_elsewhere_and_it_is_said(options: dict[str, str], tmp_path: Path) -> None:
+    written(tmp_path / "m", gptq_of(4, 64, False, order=True))
     with pytest.raises(InputError, match="56 of 56 matrices") as caught:
-        graph_of(tmp_path / "m", requantise="never")
-    assert caught.value.code == "E813"
-    _, fates = graph_of(tmp_path / "m")
-    assert {matrix.fate for matrix in fates} == {"rounded again"} and all("act-order" in m.reason for m in fates)
-    # Measured 0.06: another grid of four bits.
-    assert all(0 < matrix.error < 0.1 for matrix in fates)
+        resolve_options(ExportOptions(tmp_path / "m", out=tmp_path / "x.edgec", requantise="never", **options))
+    assert caught.value.code == "E813" and "act-order" in caught.value.what
 
 
 @pytest.mark.long
@@ -208,6 +214,20 @@ def test_other_recipes_and_targets_say_what_they_do(options: dict[str, str], tmp
     again = options != {"recipe": "float"}
     assert {matrix.fate for matrix in fates} == {"rounded again" if again else "re-expressed"}
     assert all((matrix.error > 0) == again for matrix in fates)
+
+
+@pytest.mark.slow
+def test_an_export_with_act_order_is_executed_and_takes_no_adapters(tmp_path: Path) -> None:
+    written(tmp_path / "m", gptq_of(4, 64, False, order=True))
+    bundle = edgec.export(tmp_path / "m", out=tmp_path / "x.edgec", requantise="never")
+    manifest = read_manifest(bundle)
+    assert Counter(matrix.fate for matrix in manifest.checkpoint) == {"kept": 56}
+    artifact = [rung for rung in manifest.parity if rung.stage == "artifact"]
+    assert artifact and all(rung.passed for rung in artifact)
+    assert all(rung.kl_mean is not None and rung.kl_mean < 0.02 for rung in artifact if rung.half == "quality")
+    with pytest.raises(InputError, match="act-order") as caught:
+        targets_of(open_bundle(bundle))
+    assert caught.value.code == "E690"
 
 
 @pytest.mark.slow

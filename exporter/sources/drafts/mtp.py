@@ -33,6 +33,7 @@ from edgec.exporter.sources.drafts.renamed import Renamed
 from edgec.exporter.sources.files.pickle_weights import PickledWeights
 from edgec.exporter.sources.model_build import untie
 from edgec.exporter.sources.model_source import ModelSource, build_generating
+from edgec.exporter.sources.packed.weights import PackedWeights
 from edgec.exporter.sources.source_weights import bind_weights
 from edgec.exporter.sources.weights.conversion import ConvertedWeights
 from edgec.exporter.sources.weights.names import BoundWeights
@@ -103,9 +104,9 @@ def _stored(source: ModelSource) -> Weights:
     bound = source.weights
     converted = bound.base if isinstance(bound, BoundWeights) else None
     stored = converted.base if isinstance(converted, ConvertedWeights) else None
-    if not isinstance(stored, WeightFiles | PickledWeights):
-        kind = "its weights are random" if bound is None or not isinstance(bound, BoundWeights) else "it is quantised"
-        raise no_predictor(source.source, f"{kind}, and predictors are read from the float tensors of a checkpoint")
+    if not isinstance(stored, WeightFiles | PickledWeights | PackedWeights):
+        kind = "its weights are random" if bound is None or not isinstance(bound, BoundWeights) else "it is a GGUF file"
+        raise no_predictor(source.source, f"{kind}, and predictors are read from the tensors of safetensors")
     return stored
 
 

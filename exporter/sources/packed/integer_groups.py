@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 22
 _LARGEST_ZERO = 255
 # Bits of codes that kernels multiply with scales of bfloat16 (backends/cpu/linear/scale_forms.py).
 _BFLOAT16_BITS = (2, 3, 4, 8)
-_ORDERED = "act-order: the columns of a group do not lie side by side"
+_UNEVEN = "act-order, and groups whose columns are not a multiple of 32"
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class IntegerGroups:
         return RowTensor(self.shape, torch.float32, self.values)
 
     def code_rows(self) -> RowTensor:
-        """Its integers int8 [N, K], as rows that are unpacked when they are read."""
+        """Its integers int8 [N, K] in the order of ``columns``, as rows that are unpacked when they are read."""
         return RowTensor(self.shape, torch.int8, self._unpacked)
 
     def _unpacked(self, chosen: ChosenRows) -> Tensor:
         codes = torch.empty(len(self.scale[chosen]), self.width, dtype=torch.int8)
         for rows, part in self._pieces(chosen):
-            codes[rows] = part
+            codes[rows] = part if self.columns is None else part[:, self.columns]
         return codes
 
     def _pieces(self, chosen: ChosenRows) -> Iterator[tuple[slice, Tensor]]:
@@ -101,7 +101,7 @@ class IntegerGroups:
         unit = self.unit
         if not unit:
             narrow = self.width % HELD_GROUPS[-1] != 0
-            return None, f"a width of {self.width} is not a multiple of 32" if narrow else _ORDERED
+            return None, f"a width of {self.width} is not a multiple of 32" if narrow else _UNEVEN
         if self.zero is not None and self.bits == 8:
             return None, "kernels read no zero points beside 8 bits"
         if not self._held_scales():
@@ -115,7 +115,7 @@ class IntegerGroups:
             Integers int8 [N, K], which are read from the file row by row, scales float32 [N, K / g], and minimums
             float32 or zero points int8 of that shape.
         """
-        of_groups = self.groups[:: scheme.block(self.width)]
+        of_groups = self._in_order[:: scheme.block(self.width)]
         scale = self.scale[:, of_groups].float().contiguous()
         if self.zero is None:
             return self.code_rows(), scale, torch.zeros_like(scale, dtype=torch.int8)
@@ -123,16 +123,32 @@ class IntegerGroups:
         return self.code_rows(), scale, -scale * self.zero[:, of_groups].float()
 
     @cached_property
+    def columns(self) -> Tensor | None:
+        """The order of columns, int64 [K], in which those of a group lie side by side; None for the file's own."""
+        if self.scale.shape[1] == 1 or _unit(self.groups):
+            return None
+        order = torch.argsort(self.groups, stable=True)
+        return order if _unit(self.groups[order]) else None
+
+    @cached_property
+    def _in_order(self) -> Tensor:
+        return self.groups if self.columns is None else self.groups[self.columns]
+
+    @cached_property
     def unit(self) -> int:
         """The largest group that kernels read whose columns all belong to one group here; 0 where there is none."""
-        fitting = (unit for unit in HELD_GROUPS if self.width % unit == 0)
-        return next((unit for unit in fitting if _is_constant(self.groups.view(-1, unit))), 0)
+        return _unit(self._in_order)
+
+    @property
+    def half(self) -> bool:
+        """Whether float16 holds every scale."""
+        return _holds(self.scale, torch.float16)
 
     def _held_scales(self) -> bool:
         if self.zero is None and self.bits in _BFLOAT16_BITS and _holds(self.scale, torch.bfloat16):
             return True
         zeros = self.zero is None or (self.zero.min() >= 0 and self.zero.max() <= _LARGEST_ZERO)
-        return bool(zeros) and _holds(self.scale, torch.float16)
+        return bool(zeros) and self.half
 
 
 def check_scales(name: str, scale: Tensor) -> None:
@@ -151,6 +167,12 @@ def check_scales(name: str, scale: Tensor) -> None:
 def whole_groups(width: int, group: int) -> Tensor:
     """The group of each column where groups lie one after the other; 0 and less: one group a row."""
     return torch.arange(width) // (group if group > 0 else width)
+
+
+def _unit(groups: Tensor) -> int:
+    """The largest of the groups that kernels read of which each lies inside one of ``groups``; 0 where none does."""
+    fitting = (unit for unit in HELD_GROUPS if len(groups) % unit == 0)
+    return next((unit for unit in fitting if _is_constant(groups.view(-1, unit))), 0)
 
 
 def _is_constant(rows: Tensor) -> bool:

@@ -59,6 +59,16 @@ class PackedTensor:
         """Of a weight, with what stands beside it."""
         return 8 * self.bytes / prod(self.shape)
 
+    @property
+    def columns(self) -> Tensor | None:
+        """The order in which its integers have their columns, where it is not the parameter's own (act-order)."""
+        return self.integers.columns if self.integers is not None and self.scheme is not None else None
+
+    @property
+    def half(self) -> bool:
+        """Whether float16 holds every scale."""
+        return self.integers is not None and self.integers.half
+
 
 def integer_tensor(
     stored: Mapping[str, TensorEntry], parts: tuple[str, ...], integers: IntegerGroups, form: PackedForm, name: str = ""
@@ -72,6 +82,7 @@ def integer_tensor(
         form: what holds it in kernels.
         name: of the form in the checkpoint, where that is another one.
     """
+    form = form if integers.columns is None else form.in_act_order
     scheme, reason = integers.kept(form)
     shape = (integers.scale.shape[0], integers.width)
     size = sum(stored[part].nbytes for part in parts)

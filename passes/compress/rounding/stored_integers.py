@@ -34,6 +34,7 @@ class StoredForm:
         kept_scheme: the scheme that keeps it, or holds its very values in integers of another form, where kernels read
             that; None where none does.
         reason: why there is none, where it is not the form alone.
+        half: whether float16 holds each of its scales and minimums.
     """
 
     name: str
@@ -42,6 +43,7 @@ class StoredForm:
     bits: float
     kept_scheme: WeightScheme | None = None
     reason: str = ""
+    half: bool = True
 
     @property
     def fate_where_read(self) -> str:
@@ -57,11 +59,13 @@ class StoredIntegers:
         forms: by the parameter's name.
         integers: reads one parameter's, int8 [N, K], on the grid of its ``kept_scheme``.
         values: what a parameter means by the library that defines the format, float32 in any shape.
+        columns: the order in which a parameter's integers have its columns, int64 [K]; None where it is its own.
     """
 
     forms: Mapping[str, StoredForm]
     integers: Callable[[str], QuantizedWeight]
     values: Callable[[str], Tensor]
+    columns: Callable[[str], Tensor | None] = lambda name: None
 
 
 def record_stored(graph: GraphModule, stored: StoredIntegers | None) -> None:
@@ -105,6 +109,13 @@ def scheme_to_keep(
         like = rest[0] if rest else kept
         return replace(kept, activation_bits=like.activation_bits, activation_group=like.activation_group)
     return min(rest, key=lambda scheme: abs(scheme.bits - found.bits), default=None)
+
+
+def column_order(graph: GraphModule, decision: Decision) -> Tensor | None:
+    """The order in which the graph has a kept parameter's columns, int64 [K]; None where it is the parameter's own."""
+    stored = stored_weights(graph)
+    kept = stored is not None and decision.used is not None and bool(decision.used.stored)
+    return stored.columns(decision.name) if stored is not None and kept else None
 
 
 def unkept(graph: GraphModule, name: str, used: WeightScheme | None) -> str:

@@ -21,10 +21,13 @@ from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.predictor import capture_predictor
 from edgec.exporter.sources.decoders.spec import model_spec
 from edgec.exporter.sources.drafts.mtp import open_predictor
-from edgec.exporter.sources.drafts.predictor import Predictor
+from edgec.exporter.sources.drafts.predictor import Predictor, is_predictors
 from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.sources.stored_parameters import stored_in
 from edgec.ir.program import Program
 from tests.exporter.sources.drafts.mtp_models import CONTEXT, FAMILIES, LAYERS, VOCAB, WIDTH, write_mtp
+from tests.exporter.sources.packed.test_gptq import GPTQ
+from tests.exporter.sources.packed_writers import gptq_parts, rounded, write_packed
 
 LENGTH = 20
 TOKENS = torch.randint(3, VOCAB, (1, LENGTH + 1), generator=torch.Generator().manual_seed(2))
@@ -152,6 +155,36 @@ def test_the_predictor_is_the_layer_after_the_last(family: str, tmp_path: Path) 
     predictor = predictor_of(write_mtp(tmp_path, family))
     assert predictor.layer == LAYERS == predictor.spec.layers[-1].index
     assert predictor.weights.names()["join.eh_proj.weight"].shape == (WIDTH, 2 * WIDTH)
+
+
+def gptq_parts_of(name: str, weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    made = rounded(weight, 4, 32, True)
+    return gptq_parts(made), made.values
+
+
+def write_quantised(folder: Path) -> dict[str, Tensor]:
+    """Qwen3 with a predictor in ``folder / "packed"``, in GPTQ, and in ``plain`` what it means as floats."""
+    plain = write_mtp(folder / "plain", "qwen3")
+    meant = write_packed(folder / "packed", {**GPTQ, "group_size": 32}, gptq_parts_of, plain)
+    changed(plain, values=meant)
+    return meant
+
+
+def test_a_predictor_of_a_quantised_checkpoint_is_what_its_integers_mean(tmp_path: Path) -> None:
+    meant = write_quantised(tmp_path)
+    given = TOKENS[:, 1:], torch.randn(1, LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))
+    got, wanted = (logits_of(captured(tmp_path / name), *given) for name in ("packed", "plain"))
+    torch.testing.assert_close(got, wanted, atol=1e-5, rtol=1e-5)
+    predictor = predictor_of(tmp_path / "packed")
+    stored = stored_in(predictor.weights)
+    assert stored is not None
+    own = [name for name in stored.forms if is_predictors(name, predictor.name)]
+    assert len(own) == 8 and "join.eh_proj.weight" in own
+    for name in own:
+        assert stored.forms[name].form == "GPTQ int4"
+        grid = stored.integers(name)
+        scaled = grid.integers[:].float().unflatten(1, (grid.scale.shape[1], -1)) * grid.scale[..., None]
+        assert torch.equal(scaled.flatten(1), meant[stored.forms[name].name])
 
 
 def changed(folder: Path, drop: str = "", values: dict[str, Tensor] | None = None) -> Path:

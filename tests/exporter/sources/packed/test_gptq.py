@@ -135,7 +135,7 @@ def awq_lifted(name: str, weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
     return awq_parts(made), made.values
 
 
-def test_act_order_means_the_group_of_each_column_and_is_not_kept(tmp_path: Path) -> None:
+def test_act_order_means_the_group_of_each_column_and_is_kept_in_the_order_of_groups(tmp_path: Path) -> None:
     order = np.random.default_rng(0).permutation(np.arange(128) // 64)
 
     def parts(name: str, weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
@@ -145,7 +145,27 @@ def test_act_order_means_the_group_of_each_column_and_is_not_kept(tmp_path: Path
     meant = write_packed(tmp_path / "m", {**GPTQ, "sym": False, "desc_act": True}, parts, layer_folder(tmp_path))
     tensor = opened(tmp_path / "m").packed[WEIGHT]
     assert torch.equal(tensor.values(), meant[WEIGHT])
-    assert tensor.scheme is None and "act-order" in tensor.reason
+    assert tensor.form == "GPTQ uint4, act-order" and tensor.scheme is not None and tensor.scheme.group_size == 64
+    assert tensor.columns is not None and torch.equal(
+        tensor.columns, torch.from_numpy(np.argsort(order, kind="stable"))
+    )
+    codes, scale, minimum = tensor.integers.grid(tensor.scheme)  # type: ignore[union-attr]
+    made = codes[:].float().unflatten(1, (2, 64)) * scale[..., None] + minimum[..., None]
+    assert torch.equal(made.flatten(1), meant[WEIGHT][:, tensor.columns])
+
+
+def test_groups_of_uneven_size_are_not_kept(tmp_path: Path) -> None:
+    order = np.random.default_rng(0).permutation(np.arange(128) // 48)
+
+    def parts(name: str, weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        made = rounded(weight, 4, 48, False, order)
+        return gptq_parts(made), made.values
+
+    settings = {**GPTQ, "sym": False, "desc_act": True, "group_size": 48}
+    meant = write_packed(tmp_path / "m", settings, parts, layer_folder(tmp_path))
+    tensor = opened(tmp_path / "m").packed[WEIGHT]
+    assert torch.equal(tensor.values(), meant[WEIGHT])
+    assert tensor.scheme is None and tensor.columns is None and "act-order" in tensor.reason
 
 
 def test_groups_in_another_order_are_kept(tmp_path: Path) -> None:
