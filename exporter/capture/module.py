@@ -24,6 +24,7 @@ from edgec.exporter.capture.kept_state import settle_writes
 from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.capture.traceable_code import traceable_code
+from edgec.exporter.capture.written_spectra import write_out_spectra
 from edgec.exporter.sources.modules.input_names import Examples, bound_arguments, names_of_inputs
 from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.ir.attributes import attribute, owner_of
@@ -136,6 +137,7 @@ def _program(
     name_layers(graph)
     graph = _plain(graph)
     settle_writes(graph, name)
+    write_out_spectra(graph, name)
     reshape_views(graph)
     name_convolutions(graph)
     _detach(graph)

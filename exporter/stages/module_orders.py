@@ -7,6 +7,7 @@ from dataclasses import replace
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.pass_orders import computed_weights
+from edgec.ir.spectra import SPECTRUM
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize_convolutions import QuantizeConvolutions
@@ -46,7 +47,7 @@ def module_passes(
     # Before weights are folded, since an LSTM's two biases become one.
     shared[1:1] = [UnrollRecurrences(cells_alone=True), *([FuseRecurrentLayers()] if loops else [])]
     if recipe.weights is not None and calibration:
-        shared.append(QuantizeConvolutions(calibration, recipe.rules, recipe.weights))
+        shared.append(QuantizeConvolutions(calibration, ((f"{SPECTRUM}*", None), *recipe.rules), recipe.weights))
     if recipe.weights is not None and loops:
         shared.append(QuantizeRecurrent(recipe.rules, recipe.weights))
     # The backend computes tables of places from their parameters: the ledger counts what is stored.
