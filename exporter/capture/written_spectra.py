@@ -65,7 +65,7 @@ def write_out_spectra(graph: GraphModule, where: str) -> None:
 
 
 def _written(graph: GraphModule, node: Node, pairs: Mapping[Node, Parts], where: str) -> Node | Parts | None:
-    """Both parts of a spectrum, or the real value in a node's place; None for a node that has nothing to do with one."""
+    """Both parts of a spectrum, or the real value in a node's place; None for a node that reads and makes none."""
     reads = [source for source in node.all_input_nodes if source in pairs]
     maker = _MAKERS.get(node.target)
     if not reads and maker is None and not _is_other_transform(node):
@@ -210,8 +210,8 @@ def _refused(where: str, node: Node) -> InputError:
     return InputError(
         what="the module computes with complex numbers in a way that no target does",
         where=where,
-        why=f"{named} makes a spectrum, or reads one; torch.stft and torch.fft.rfft over the last dimension, abs, real, imag, "
-        "view_as_real, indexing and real factors are written in real numbers",
+        why=f"{named} makes a spectrum, or reads one; written in real numbers are torch.stft, torch.fft.rfft over the "
+        "last dimension, abs, real, imag, view_as_real, indexing and real factors",
         fix="return or process view_as_real(spectrum), or give the module features that are computed before it",
         code="E945",
     )

@@ -94,8 +94,6 @@ def _number(value: float | None) -> str:
 # What a token reads is told where it is less than this share of the weights: with experts, or large tables.
 _MOST = 0.9
 _LINTED = 3
-# Their partitioners report which operators they took, not how much each computes.
-_COUNTED = ("coreml", "vulkan", "qnn", "mlx")
 
 
 def _lines(manifest: Manifest) -> list[str]:
@@ -115,8 +113,7 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
-        counted = "operators" if where.backend in _COUNTED else "arithmetic"
-        share = f"{where.delegated_share:.1%} of the {counted}"
+        share = f"{where.delegated_share:.1%} of the arithmetic"
         lines.append(f"inside  {share} in {where.delegates} {where.backend} delegates")
         lines.append(f"outside {outside or 'nothing'}")
     lines += [f"lint    {finding.rule}: {finding.place}: {finding.found}" for finding in manifest.lint[:_LINTED]]

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgec.backends.cpu.regions.clusters import LINEAR
 from edgec.bundle.findings import Delegation, Fallback
 from edgec.ir.experts import EXPERTS
 from edgec.ir.state_operators import CACHED_STATES
@@ -40,6 +39,9 @@ _NO_WORK = frozenset(
 )
 # Names of ExecuTorch's edge dialect for operators that count.
 _EDGE_NAMES = {"_softmax": "softmax", "_native_batch_norm_legit_no_training": "batch_norm"}
+# Matrix products, and which argument is the left factor.
+_PRODUCTS = {"linear": 0, "mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1}
+_WHOLE_ATTENTION = "scaled_dot_product_attention"
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "convolution")
 # Values of all gates for each value of the hidden state.
 _GATES = {"lstm": 4, "gru": 3}
@@ -134,10 +136,12 @@ def _operations(node: Node, name: str, context: int) -> int:
     if isinstance(value, (tuple, list)):
         value = value[0]
     elements = _one_token(value)
-    if node.target in (LINEAR, EXPERTS):
-        source = node.args[0]
-        assert isinstance(source, Node)
-        return elements * int(source.meta["val"].shape[-1])
+    if node.target is EXPERTS or name in _PRODUCTS:
+        left: Any = node.args[_PRODUCTS.get(name, 0)]
+        width = left.meta["val"].shape[-1]
+        return elements * (width if isinstance(width, int) else 1)
+    if name == _WHOLE_ATTENTION:
+        return _attended(node, elements)
     if name in _ATTENTION:
         return elements * context
     if name in _GATES:
@@ -158,6 +162,13 @@ def _filtered(node: Node, name: str, elements: int) -> int:
     known = weight.meta.get("val")
     each = prod(known.shape[1:]) if isinstance(known, torch.Tensor) else 1
     return (_one_token(x.meta["val"]) if transposed else elements) * each
+
+
+def _attended(node: Node, elements: int) -> int:
+    """The products of queries [.., L, D] with keys [.., S, D], and of their weights with values."""
+    query, key = (source.meta["val"] for source in node.all_input_nodes[:2])
+    slots = key.shape[-2]
+    return (_one_token(query) + elements) * (slots if isinstance(slots, int) else 1)
 
 
 def _state_elements(node: Node) -> int:

@@ -42,7 +42,7 @@ WRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
 REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
     "angle": lambda x: stft(x).angle(),
     "mul": lambda x: (stft(x) * 1j).abs(),
-    "pow": lambda x: (z := stft(x)).pow(2).abs(),
+    "pow": lambda x: stft(x).pow(2).abs(),
     "fft_fft": lambda x: torch.fft.fft(x).real,
     "fft_rfft": lambda x: torch.fft.rfft(x, dim=0).abs(),
 }
