@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from edgec.backends.cpu.regions.delegation import work_of
 from edgec.backends.cpu.rewrites.norms import write_out_norms

@@ -5,7 +5,7 @@
 
 ``torch.stft`` and ``torch.fft.rfft`` become a convolution with a table. What moves or scales the values of a spectrum
 does so to both parts; what makes real numbers of them (``abs``, ``real``, ``imag``, ``view_as_real``) is written out.
-Measured against torch's own in float32: 1e-6 of the largest value for windows of 1,024 samples.
+Measured against float64 with windows of 128 to 2,048 samples: 6e-7 of the largest value, torch's own stft 1.5e-7.
 """
 
 from __future__ import annotations

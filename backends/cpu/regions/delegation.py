@@ -138,15 +138,11 @@ def _operations(node: Node, name: str, context: int) -> int:
     elements = _one_token(value)
     if node.target is EXPERTS or name in _PRODUCTS:
         left: Any = node.args[_PRODUCTS.get(name, 0)]
-        width = left.meta["val"].shape[-1]
-        return elements * (width if isinstance(width, int) else 1)
-    if name == _WHOLE_ATTENTION:
-        return _attended(node, elements)
+        return elements * _fixed(left.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
-    if name in _GATES:
-        given: Any = node.args[0]
-        return _one_token(given.meta["val"]) * (int(given.meta["val"].shape[-1]) // _GATES[name])
+    if name in (_WHOLE_ATTENTION, *_GATES):
+        return _of_several(node, name, elements)
     if name in _CONVOLUTIONS:
         return _filtered(node, name, elements)
     if node.target in CACHED_STATES:
@@ -164,11 +160,17 @@ def _filtered(node: Node, name: str, elements: int) -> int:
     return (_one_token(x.meta["val"]) if transposed else elements) * each
 
 
-def _attended(node: Node, elements: int) -> int:
-    """The products of queries [.., L, D] with keys [.., S, D], and of their weights with values."""
-    query, key = (source.meta["val"] for source in node.all_input_nodes[:2])
-    slots = key.shape[-2]
-    return (_one_token(query) + elements) * (slots if isinstance(slots, int) else 1)
+def _of_several(node: Node, name: str, elements: int) -> int:
+    """The products of recurrent gates, or of queries [.., L, D] with keys [.., S, D], and of weights with values."""
+    first, second = (source.meta["val"] for source in node.all_input_nodes[:2])
+    if name in _GATES:
+        return _one_token(first) * (int(first.shape[-1]) // _GATES[name])
+    return (_one_token(first) + elements) * _fixed(second.shape[-2])
+
+
+def _fixed(size: object) -> int:
+    """A dimension, or 1 where it varies."""
+    return size if isinstance(size, int) else 1
 
 
 def _state_elements(node: Node) -> int:
@@ -184,5 +186,5 @@ def _one_token(value: object) -> int:
         return 0
     count = 1
     for size in value.shape:
-        count *= size if isinstance(size, int) else 1
+        count *= _fixed(size)
     return count

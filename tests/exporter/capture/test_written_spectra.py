@@ -72,6 +72,7 @@ def test_a_spectrum_has_the_values_of_torchs_own(name: str) -> None:
     torch.testing.assert_close(got, wanted, atol=TOLERANCE * float(wanted.abs().max()), rtol=0)
     values = [node.meta["val"] for node in program.graph.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
     assert values and not any(value.is_complex() for value in values)
+    assert all(isinstance(size, int) for value in values for size in value.shape)
 
 
 @pytest.mark.parametrize("name", REFUSED)
