@@ -15,6 +15,7 @@ from edgec.passes.compress.quantize_recurrent import QuantizeRecurrent
 from edgec.passes.contract import Pass
 from edgec.passes.equalise.rotate_inputs import INPUT_ROTATION, RotateInputs
 from edgec.passes.fuse.batch_dimension import BatchDimension
+from edgec.passes.fuse.blocks_to_channels import BlocksToChannels
 from edgec.passes.fuse.fold_batch_norm import FoldBatchNorm
 from edgec.passes.fuse.fuse_recurrent_layers import FuseRecurrentLayers
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
@@ -65,6 +66,7 @@ def _own_module_passes() -> list[Pass]:
         # Position tables that code makes from ranges, too.
         computed_weights(),
         FoldBatchNorm(),
+        BlocksToChannels(),
         PatchesToLinear(points=False),
         MatmulToLinear(),
         VectorToMatrix(),
@@ -81,6 +83,7 @@ def _standard_module_passes() -> list[Pass]:
         RemoveNoops(),
         computed_weights(),
         FoldBatchNorm(),
+        BlocksToChannels(),
         MatmulToLinear(),
         VectorToMatrix(),
         FuseSdpa(),
