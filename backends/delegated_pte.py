@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch.export import ExportedProgram
+from torch.fx import Node
 
+from edgec.backends.cpu.regions.delegation import work_of
 from edgec.backends.cpu.rewrites.norms import write_out_norms
+from edgec.backends.cpu.static_lowering import delegate_graphs, operators
 from edgec.bundle.findings import Delegation, Fallback
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Program
 from edgec.ir.reexport import reexport
+from edgec.ir.static_methods import DECODE
 from edgec.passes.contract import clean, clone
-
-# Picks one of a delegate's results; it is not an operator that computes.
-_RESULT = "getitem"
 
 
 def delegated_export(program: Program) -> ExportedProgram:
@@ -32,30 +34,45 @@ def delegated_operators(lowered: Any, backend: str, reason: str) -> tuple[Delega
     """Count the operators inside and outside the delegates, and list the kernels that the outside needs.
 
     Args:
-        lowered: ExecuTorch's edge program manager after lowering; the share counts operators, not their work.
+        lowered: ExecuTorch's edge program manager after lowering.
         backend: as the manifest names it.
         reason: why an operator stays outside.
-    """
-    from executorch.devtools.backend_debug import get_delegation_info
 
-    infos = [get_delegation_info(lowered.exported_program(name).graph_module) for name in sorted(lowered.methods)]
-    outside: Counter[str] = Counter()
-    for info in infos:
-        counts = {name: each.non_delegated for name, each in info.delegation_by_operator.items() if name != _RESULT}
-        outside.update({name: count for name, count in counts.items() if count})
-    within = sum(info.num_delegated_nodes for info in infos)
-    total = (within + sum(outside.values())) or 1
+    Returns:
+        Counts over all methods, with shares of the arithmetic of one decoded token, or of all methods where none
+        decodes; and the outside's operators by name.
+    """
+    graphs = {name: lowered.exported_program(name).graph_module for name in sorted(lowered.methods)}
+    outside = Counter(_kind(node) for graph in graphs.values() for node in operators(graph))
+    measured = [graphs[DECODE]] if DECODE in graphs else [*graphs.values()]
+    spent = Counter[str]()
+    for node in (node for graph in measured for node in operators(graph)):
+        spent[_kind(node)] += _operations(node)
+    bodies = [body for graph in graphs.values() for body in delegate_graphs(graph)]
+    inside = sum(_operations(n) for graph in measured for body in delegate_graphs(graph) for n in operators(body))
+    total = (inside + spent.total()) or 1
     delegation = Delegation(
         backend=backend,
-        delegates=sum(info.num_delegated_subgraphs for info in infos),
-        delegated_operators=within,
-        delegated_share=within / total,
+        delegates=len(bodies),
+        delegated_operators=sum(len(operators(body)) for body in bodies),
+        delegated_share=inside / total if inside or outside else 1.0,
         fallbacks=[
-            Fallback(operator=name, count=count, reason=reason, share=count / total)
-            for name, count in outside.most_common()
+            Fallback(operator=name, count=outside[name], reason=reason, share=spent[name] / total)
+            for name in sorted(outside, key=lambda name: (-spent[name], -outside[name], name))
         ],
     )
     return delegation, tuple(sorted(outside))
+
+
+def _kind(node: Node) -> str:
+    """An operator as ExecuTorch's own report names it: ``aten_cat_default``."""
+    return re.sub(r"_\d+$", "", node.name)
+
+
+def _operations(node: Node) -> int:
+    """The multiply-accumulates of a product; of anything else the values that it writes."""
+    work = work_of(node, context=1)
+    return work.operations if work else 0
 
 
 def delegated_layout(path: Path) -> ArtifactLayout:

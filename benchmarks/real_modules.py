@@ -113,7 +113,7 @@ def _row(name: str, target: str, given: bool, folder: Path) -> tuple[str, ...]:
 def main() -> None:
     """Print a line for each network and target."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="among: " + ", ".join(NETWORKS))
     parser.add_argument("--targets", nargs="+", default=["host", "iphone"])
     parser.add_argument("--given", action="store_true")
     parser.add_argument("--packages", action="store_true", help="print the packages that the networks lie in, and exit")
@@ -121,12 +121,14 @@ def main() -> None:
     if asked.packages:
         print("\n".join(dict.fromkeys(" ".join(each.package for each in NETWORKS.values()).split())))
         return
+    if unknown := sorted({*asked.networks} - {*NETWORKS}):
+        parser.error(f"no such network: {', '.join(unknown)}")
     if FOLDER not in os.environ:
         raise SystemExit(f"{FOLDER} names no folder with the unzipped packages; see the top of this file")
     print("| network | target | recipe | median / worst difference | bytes | export, CPU s | judged on |")
     print("|---|---|---|---|---|---|---|")
     with TemporaryDirectory() as folder:
-        for name in asked.networks:
+        for name in asked.networks or NETWORKS:
             for target in asked.targets:
                 print(f"| {' | '.join(_row(name, target, asked.given, Path(folder)))} |", flush=True)
 

@@ -58,7 +58,7 @@ class Fallback(JsonPart):
 
 
 class Delegation(JsonPart):
-    """The share of the operators that run on the backend, and those that do not."""
+    """The share of the arithmetic that runs on the backend, and the operators that do not."""
 
     backend: str
     delegates: int

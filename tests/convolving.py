@@ -34,6 +34,31 @@ class Residual(nn.Module):
         return torch.relu(self.norm(self.second(x)) + x)
 
 
+class Branches(nn.Module):
+    """Two convolutions and a pooling side by side, whose channels the next convolution reads as one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow, self.wide = nn.Conv2d(3, 4, 1), nn.Conv2d(3, 6, 3, padding=1)
+        self.joined = nn.Conv2d(14, 5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        narrow, wide = torch.relu(self.narrow(x)), torch.relu(self.wide(3 * x))
+        pooled = nn.functional.max_pool2d(narrow, 3, 1, 1)
+        return torch.relu(self.joined(torch.cat([narrow, wide, pooled], 1)))
+
+
+class Averaged(nn.Module):
+    """A convolution whose means a second one reads: the head of many a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 16, 3), nn.Conv2d(16, 6, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.last(nn.functional.adaptive_avg_pool2d(torch.relu(self.first(x)), 1)))
+
+
 class Pitch(nn.Module):
     """What torchcrepe's nets are made of: padded at one side more, ReLU before the norm, pooled; then a classifier."""
 
@@ -71,6 +96,8 @@ MAKERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "transposed": (lambda: nn.ConvTranspose2d(6, 5, 3, stride=2, padding=1, output_padding=1), (1, 6, 7, 7)),
     "transposed sound": (lambda: _images(nn.ConvTranspose1d(6, 5, 4, stride=2), nn.LeakyReLU(0.1)), (1, 6, 11)),
     "residual": (Residual, (1, 3, 12, 12)),
+    "branches": (Branches, (1, 3, 12, 12)),
+    "averaged": (Averaged, (1, 3, 12, 12)),
     "pitch": (Pitch, (1, 128)),
 }
 """Modules by name: how each is made, and the shape of its input."""

@@ -76,10 +76,10 @@ def lower_static(program: Program) -> StaticLowered:
     _check(program)
     edge = _to_edge(program)
     graph: GraphModule = edge.exported_program().graph_module
-    inside = [node for module in _delegates(graph) for node in operators(module)]
+    inside = [node for module in delegate_graphs(graph) for node in operators(module)]
     return StaticLowered(
         artifact=_artifact(edge),
-        delegates=len(list(_delegates(graph))),
+        delegates=len(list(delegate_graphs(graph))),
         delegated=MappingProxyType(Counter(operator_name(node) for node in inside)),
         delegated_macs=sum(macs(node) for node in inside),
         outside=_outside(operators(graph)),
@@ -122,7 +122,7 @@ def _artifact(edge: Any) -> bytes:
     return bytes(edge.to_executorch().buffer)
 
 
-def _delegates(graph: GraphModule) -> Iterator[GraphModule]:
+def delegate_graphs(graph: GraphModule) -> Iterator[GraphModule]:
     """The graph that each delegate was made from."""
     from executorch.exir.delegate import executorch_call_delegate
 

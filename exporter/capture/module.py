@@ -24,6 +24,8 @@ from edgec.exporter.capture.kept_state import settle_writes
 from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.capture.traceable_code import traceable_code
+from edgec.exporter.capture.value_sizes import refuse_sizes_by_value
+from edgec.exporter.capture.written_spectra import write_out_spectra
 from edgec.exporter.sources.modules.input_names import Examples, bound_arguments, names_of_inputs
 from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.ir.attributes import attribute, owner_of
@@ -53,7 +55,8 @@ def capture_module(
 
     Raises:
         InputError: E109, the module cannot be traced, or takes something other than tensors; E790, it keeps state
-            between calls; E792, what it returns cannot be the outputs of an artifact.
+            between calls; E792, what it returns cannot be the outputs of an artifact; E945, it computes with complex
+            numbers in a way that is not written out; E946, how many results it returns depends on values.
     """
     name = name or type(module).__name__
     _check_inputs(module, example_inputs, name)
@@ -136,6 +139,7 @@ def _program(
     name_layers(graph)
     graph = _plain(graph)
     settle_writes(graph, name)
+    write_out_spectra(graph, name)
     reshape_views(graph)
     name_convolutions(graph)
     _detach(graph)
@@ -144,17 +148,6 @@ def _program(
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     inputs = tuple(_type(str(node.target), node.meta["val"], tokens) for node in placeholders)
     return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
-
-
-def refuse_sizes_by_value(program: Program, where: str) -> None:
-    """Refuse a captured module in which the size of a value depends on another value: no device plans memory for it.
-
-    Raises:
-        InputError: E109.
-    """
-    for node in program.graph.graph.nodes:
-        if isinstance(value := node.meta.get("val"), Tensor) and free_unbacked_symbols(value):
-            raise untraceable(where, f"the size of {node.name} inside the model depends on values")
 
 
 def refuse_inputs_of_other_types(program: Program, where: str) -> None:
@@ -194,6 +187,8 @@ def _output_types(
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     first = next(node for node in graph.graph.nodes if node.op == "placeholder")
     length = str(first.meta["val"].shape[1]) if tokens else ""
+    if any(free_unbacked_symbols(value.meta["val"]) for value in output.args[0]):
+        refuse_sizes_by_value(graph, where)
     named = zip(names, output.args[0], strict=True)
     return tuple(_output_type(name, value.meta["val"], where, tokens, length) for name, value in named)
 
@@ -202,7 +197,7 @@ def _output_type(name: str, value: Tensor, where: str, tokens: Dynamic | None, l
     """The type of an output; a dimension that varies is the number of tokens."""
     varying = [str(size) for size in value.shape if not isinstance(size, int)]
     if varying and (tokens is None or set(varying) != {length}):
-        raise untraceable(where, f"the shape of the output {name} depends on the input's values or length")
+        raise untraceable(where, f"the shape of the output {name} depends on the input's length")
     shape = (size if isinstance(size, int) else tokens for size in value.shape)
     return TensorType(name, value.dtype, tuple(size for size in shape if size is not None))
 

@@ -15,7 +15,6 @@ from edgec.bundle.hub.located import bundle_folder
 from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.signature_file import is_signed
-from edgec.exporter.report.sections import counted_of
 from edgec.terminal import WordTable, make_console
 
 _LEDGER_ROWS = 10
@@ -182,9 +181,7 @@ def _delegation(manifest: Manifest) -> WordTable:
     inside = manifest.delegation
     if inside is None:
         return _table("Delegation", (), ())
-    counted = counted_of(inside)
-    how = " of one token, counted from shapes" if counted == "arithmetic" else ""
-    share = f"{inside.delegated_share:.1%} of the {counted}{how}"
+    share = f"{inside.delegated_share:.1%} of the arithmetic of one token, counted from shapes"
     title = f"{inside.delegated_operators:,} operators in {inside.delegates:,} {inside.backend} delegates, {share}"
     rows = [(f.operator, f.count, _share(f.share), f.reason) for f in inside.fallbacks]
     heads = (f"outside {inside.backend}", "count", "share", "reason")

@@ -29,8 +29,6 @@ from edgec.exporter.report.parts import (
 )
 
 _NAMED_OPERATORS, _NAMED_SHARE = 4, 0.01
-# Their partitioners report which operators they took, not how much each computes.
-_COUNTED = ("coreml", "vulkan", "qnn", "mlx")
 _BADGES = {"passed": "ok", "failed": "bad"}
 _NO_MAC = "Checks that need a Mac run automatically on a Mac."
 
@@ -79,12 +77,7 @@ def summary(manifest: Manifest) -> str:
 
 
 def _share(delegation: Delegation) -> str:
-    return f"{percent(delegation.delegated_share)} of the {counted_of(delegation)}"
-
-
-def counted_of(delegation: Delegation) -> str:
-    """What the share inside a backend is counted in: of some, only which operators they took is known."""
-    return "operators" if delegation.backend in _COUNTED else "arithmetic"
+    return f"{percent(delegation.delegated_share)} of the arithmetic"
 
 
 def verdict(parity: Sequence[Rung]) -> str:
@@ -106,16 +99,10 @@ def delegation(manifest: Manifest) -> str:
     return section(
         "Delegation",
         f"<p>{inside.delegated_operators:,} operators in {inside.delegates:,} delegates of {escape(inside.backend)}. "
-        f"{_counting(inside)}{own}</p>",
+        f"Shares are of the multiply-accumulates of one decoded token (counted from shapes).{own}</p>",
         stacked(_shares(inside)),
         table(heads, _reasons(inside.fallbacks), numeric=(1,), told=True) if inside.fallbacks else "",
     )
-
-
-def _counting(delegation: Delegation) -> str:
-    if delegation.backend in _COUNTED:
-        return "Shares are of the operators that its partitioner took."
-    return "Shares are of the multiply-accumulates of one decoded token (counted from shapes)."
 
 
 def _shares(delegation: Delegation) -> list[PagePart]:

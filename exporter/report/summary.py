@@ -12,7 +12,6 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.golden import read_golden
 from edgec.bundle.manifest import Manifest
 from edgec.exporter.report.bits import bit_search_table
-from edgec.exporter.report.sections import counted_of
 from edgec.exporter.sources.tokenizer import round_trips
 from edgec.terminal import WordTable, between_words, make_console
 
@@ -116,7 +115,7 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
-        share = f"{where.delegated_share:.1%} of the {counted_of(where)}"
+        share = f"{where.delegated_share:.1%} of the arithmetic"
         lines.append(f"inside  {share} in {where.delegates} {where.backend} delegates")
         lines.append(f"outside {outside or 'nothing'}")
     lines += [f"lint    {finding.rule}: {finding.place}: {finding.found}" for finding in manifest.lint[:_LINTED]]

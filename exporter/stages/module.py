@@ -15,7 +15,8 @@ from torch import Tensor
 from edgec.bundle.entry_points import FORWARD
 from edgec.bundle.findings import Rung
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.capture.module import capture_module, refuse_inputs_of_other_types, refuse_sizes_by_value
+from edgec.exporter.capture.module import capture_module, refuse_inputs_of_other_types
+from edgec.exporter.capture.value_sizes import refuse_sizes_by_value
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.chosen_rows import chooses_rows, expose_choices, rung_with_choices
 from edgec.exporter.parity.decisions import expose_scores, has_decisions, rung_with_decisions
@@ -155,7 +156,7 @@ class ModuleStages:
 
         def trace(tokens: Dynamic | None) -> Program:
             program = capture_module(model, examples, source.name, source.input_names, tokens)
-            refuse_sizes_by_value(program, source.name)
+            refuse_sizes_by_value(program.graph, source.name)
             return program
 
         return trace

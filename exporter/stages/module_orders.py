@@ -7,6 +7,7 @@ from dataclasses import replace
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.pass_orders import computed_weights
+from edgec.ir.spectra import SPECTRUM
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize_convolutions import QuantizeConvolutions
@@ -14,6 +15,7 @@ from edgec.passes.compress.quantize_recurrent import QuantizeRecurrent
 from edgec.passes.contract import Pass
 from edgec.passes.equalise.rotate_inputs import INPUT_ROTATION, RotateInputs
 from edgec.passes.fuse.batch_dimension import BatchDimension
+from edgec.passes.fuse.blocks_to_channels import BlocksToChannels
 from edgec.passes.fuse.fold_batch_norm import FoldBatchNorm
 from edgec.passes.fuse.fuse_recurrent_layers import FuseRecurrentLayers
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
@@ -46,7 +48,7 @@ def module_passes(
     # Before weights are folded, since an LSTM's two biases become one.
     shared[1:1] = [UnrollRecurrences(cells_alone=True), *([FuseRecurrentLayers()] if loops else [])]
     if recipe.weights is not None and calibration:
-        shared.append(QuantizeConvolutions(calibration, recipe.rules, recipe.weights))
+        shared.append(QuantizeConvolutions(calibration, ((f"{SPECTRUM}*", None), *recipe.rules), recipe.weights))
     if recipe.weights is not None and loops:
         shared.append(QuantizeRecurrent(recipe.rules, recipe.weights))
     # The backend computes tables of places from their parameters: the ledger counts what is stored.
@@ -64,6 +66,7 @@ def _own_module_passes() -> list[Pass]:
         # Position tables that code makes from ranges, too.
         computed_weights(),
         FoldBatchNorm(),
+        BlocksToChannels(),
         PatchesToLinear(points=False),
         MatmulToLinear(),
         VectorToMatrix(),
@@ -80,6 +83,7 @@ def _standard_module_passes() -> list[Pass]:
         RemoveNoops(),
         computed_weights(),
         FoldBatchNorm(),
+        BlocksToChannels(),
         MatmulToLinear(),
         VectorToMatrix(),
         FuseSdpa(),

@@ -5,7 +5,8 @@
 
 XNNPACK computes a convolution in integers where its input is in 8 bits, perhaps behind zeros of padding, and where its
 result, or a ReLU that alone reads it, goes back into 8 bits. From there on 8 bits are kept through the greatest of
-neighbours, whose range is that of the neighbours, and through sums of two such values.
+neighbours, whose range is that of the neighbours, through sums of two such values, through channels laid side by side,
+which share one range, and through means over all places that only convolutions read.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _SHAPES = frozenset(
         *(aten.contiguous.default, aten.clone.default, aten.slice.Tensor, aten.select.int),
     }
 )
+# Dimensions of images, and the most values that XNNPACK lays side by side at once.
+_IMAGE, _MOST_PARTS = 4, 5
 _PADS = frozenset({aten.pad.default, aten.constant_pad_nd.default})
 
 
@@ -44,7 +47,7 @@ class StoredValue:
         readers: who reads the integers: these convolutions, or padding before them.
         result_of: the convolution whose result it is, if it is one.
         needs: the held values that it is made from, where it does not come from a convolution.
-        like: the value whose range it has, if it has none of its own.
+        like: the values that have one range with it.
         every_reader: whether all that read the float value read the integers instead.
     """
 
@@ -53,7 +56,7 @@ class StoredValue:
     readers: tuple[Node, ...] = ()
     result_of: Node | None = None
     needs: tuple[Node, ...] = ()
-    like: Node | None = None
+    like: tuple[Node, ...] = ()
     every_reader: bool = False
 
     def read_alone(self, rounded: AbstractSet[Node]) -> StoredValue:
@@ -88,7 +91,7 @@ def held_values(graph: GraphModule, wanted: Sequence[ConvolutionCall]) -> list[S
     for node in graph.graph.nodes:
         if node in results:
             held[node] = StoredValue(node, result_of=results[node], every_reader=True)
-        elif (kept := _kept(node, held)) is not None:
+        elif (kept := _kept(node, held, [call.node for call in wanted])) is not None:
             held[kept.node] = kept
     for call in wanted:
         reader, source = _read(call)
@@ -100,14 +103,19 @@ def held_values(graph: GraphModule, wanted: Sequence[ConvolutionCall]) -> list[S
     return sorted(held.values(), key=lambda value: order[value.node])
 
 
-def _kept(node: Node, held: dict[Node, StoredValue]) -> StoredValue | None:
+def _kept(node: Node, held: dict[Node, StoredValue], wanted: Sequence[Node]) -> StoredValue | None:
     """The value that an operator between convolutions gives in 8 bits, as its inputs are."""
+    parts = tuple(node.all_input_nodes)
     if node.target in _GREATEST and node.args[0] in held and _is_plain_pool(node):
         source = node.args[0]
         assert isinstance(source, Node)
-        return StoredValue(node, needs=(source,), like=source, every_reader=True)
+        return StoredValue(node, needs=(source,), like=(source,), every_reader=True)
     if node.target is aten.add.Tensor and _is_plain_sum(node) and all(each in held for each in node.args):
-        return StoredValue(_result(node, _CUTS_OF_SUMS), needs=tuple(_nodes(node.args)), every_reader=True)
+        return StoredValue(_result(node, _CUTS_OF_SUMS), needs=parts, every_reader=True)
+    if node.target is aten.cat.default and _is_plain_cat(node) and all(each in held for each in parts):
+        return StoredValue(node, needs=parts, like=parts, every_reader=True)
+    if _is_mean_of_places(node) and parts[0] in held and all(user in wanted for user in node.users):
+        return StoredValue(node, needs=parts, every_reader=True)
     return None
 
 
@@ -120,6 +128,22 @@ def _is_plain_sum(node: Node) -> bool:
     parts = _nodes(node.args)
     shapes = {tuple(each.meta["val"].shape) for each in parts if "val" in each.meta}
     return len(parts) == 2 and parts[0] is not parts[1] and len(shapes) == 1 and not node.kwargs
+
+
+def _is_plain_cat(node: Node) -> bool:
+    """Whether XNNPACK lays these values side by side: two to five different ones."""
+    given: Any = node.args[0]
+    return 2 <= len(given) <= _MOST_PARTS and len(set(given)) == len(given)
+
+
+def _is_mean_of_places(node: Node) -> bool:
+    """Whether a value is the mean over height and width, which are kept as 1."""
+    given: Any = [*node.args]
+    if node.target is aten.adaptive_avg_pool2d.default:
+        return [*given[1]] in ([1], [1, 1]) and node.meta["val"].dim() == _IMAGE
+    if node.target is not aten.mean.dim or node.kwargs or given[2:] != [True] or node.meta["val"].dim() != _IMAGE:
+        return False
+    return sorted(dim % _IMAGE for dim in given[1]) == [2, 3]
 
 
 def _is_plain_pool(node: Node) -> bool:

@@ -99,7 +99,7 @@ class QuantizeConvolutions:
         values = held_values(graph, wanted)
         calls = self.calibration.calls(program)
         seen = observed_ranges(graph, program, [value.node for value in values], calls)
-        ranges = _ranges(values, {node: _widened(each) for node, each in seen.items()})
+        ranges = _ranges(values, seen)
         left = {call.node: reason for call in wanted if (reason := _why_left(call, values, ranges, seen))}
         left |= dict.fromkeys(_small_outputs(asked, values), "an output of few weights")
         rounded = {call.node for call in wanted if call.node not in left}
@@ -169,9 +169,10 @@ def _input(call: ConvolutionCall, values: Sequence[StoredValue]) -> Node:
     return next(value.node for value in values if call.node in value.convolutions)
 
 
-def _widened(seen: Seen) -> FixedRange:
-    """The range of a value, with room for what other inputs give: cut off, it is wrong by far more than a step."""
-    return FixedRange.of(seen.low * (1 + _MARGIN), seen.high * (1 + _MARGIN))
+def _widened(seen: Sequence[Seen]) -> FixedRange:
+    """One range for values, with room for what other inputs give: cut off, it is wrong by far more than a step."""
+    low, high = min(each.low for each in seen), max(each.high for each in seen)
+    return FixedRange.of(low * (1 + _MARGIN), high * (1 + _MARGIN))
 
 
 def _small_outputs(asked: Mapping[Node, Decision], values: Sequence[StoredValue]) -> list[Node]:
@@ -201,14 +202,13 @@ def _why_left(
     return "an output whose channels differ too much in size to share a range" if few and is_output(result) else ""
 
 
-def _ranges(values: Sequence[StoredValue], found: Mapping[Node, FixedRange]) -> dict[Node, FixedRange]:
-    """The range of each value; the greatest of neighbours has that of the neighbours."""
-    ranges: dict[Node, FixedRange] = {}
+def _ranges(values: Sequence[StoredValue], seen: Mapping[Node, Seen]) -> dict[Node, FixedRange]:
+    """The range of each value: one for all that are tied, wide enough for each; none where one of them has none."""
+    tied: dict[Node, frozenset[Node]] = {value.node: frozenset({value.node}) for value in values}
     for value in values:
-        own = ranges.get(value.like) if value.like is not None else found.get(value.node)
-        if own is not None:
-            ranges[value.node] = own
-    return ranges
+        group = tied[value.node].union(*(tied[each] for each in value.like))
+        tied |= dict.fromkeys(group, group)
+    return {node: _widened([seen[each] for each in group]) for node, group in tied.items() if group <= seen.keys()}
 
 
 def _hold(graph: GraphModule, values: Sequence[StoredValue], ranges: Mapping[Node, FixedRange]) -> None:

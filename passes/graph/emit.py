@@ -44,5 +44,5 @@ def shared_constant(graph: GraphModule, emit: Emitter, name: str, value: Tensor,
     if not hasattr(graph, name):
         graph.register_buffer(name, value)
     node = emit.graph.get_attr(name)
-    node.meta["val"] = beside.meta["val"].fake_mode.from_tensor(value)
+    node.meta["val"] = beside.meta["val"].fake_mode.from_tensor(value, static_shapes=True)
     return node

@@ -73,7 +73,7 @@ def parameter(graph: GraphModule, target: str, value: Tensor, like: Node) -> Nod
     set_parameter(graph, target, nn.Parameter(value, requires_grad=False))
     node = graph.graph.get_attr(target)
     mode = getattr(like.meta.get("val"), "fake_mode", None)
-    node.meta["val"] = mode.from_tensor(value) if mode is not None else value
+    node.meta["val"] = mode.from_tensor(value, static_shapes=True) if mode is not None else value
     return node
 
 

@@ -61,6 +61,20 @@ class Computed(nn.Module):
         return nn.functional.conv1d(x, (self.scale.abs() @ self.shape)[:, None], stride=10)
 
 
+class Mels(nn.Module):
+    """Sound to the logarithms of 20 bands, which a convolution reads: the front of many networks that hear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.window, self.bands = nn.Buffer(torch.hann_window(256)), nn.Buffer(torch.rand(20, 129) / 129)
+        self.convolution = nn.Conv1d(20, 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        spectrum = torch.stft(x, 256, 128, window=self.window, return_complex=True)
+        outputs: Tensor = self.convolution((self.bands @ spectrum.abs().square()).clamp(min=1e-4).log())
+        return outputs
+
+
 def _made(module: Callable[[], nn.Module], *shape: int) -> Made:
     torch.manual_seed(0)
     return module().eval(), (torch.randn(*shape),)
@@ -147,3 +161,8 @@ def normed_weights() -> Made:
 def spectral() -> Made:
     """A spectral norm, whose vectors are buffers."""
     return _made(lambda: nn.Sequential(spectral_norm(nn.Linear(32, 32)), nn.ReLU()), 1, 4, 32)
+
+
+def mels() -> Made:
+    """A spectrum inside the module, whose values are complex numbers."""
+    return _made(Mels, 1, 2048)

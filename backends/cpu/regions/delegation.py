@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgec.backends.cpu.regions.clusters import LINEAR
 from edgec.bundle.findings import Delegation, Fallback
 from edgec.ir.experts import EXPERTS
 from edgec.ir.state_operators import CACHED_STATES
@@ -40,6 +39,9 @@ _NO_WORK = frozenset(
 )
 # Names of ExecuTorch's edge dialect for operators that count.
 _EDGE_NAMES = {"_softmax": "softmax", "_native_batch_norm_legit_no_training": "batch_norm"}
+# Matrix products, and which argument is the left factor.
+_PRODUCTS = {"linear": 0, "mm": 0, "bmm": 0, "matmul": 0, "addmm": 1, "baddbmm": 1}
+_WHOLE_ATTENTION = "scaled_dot_product_attention"
 _CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "convolution")
 # Values of all gates for each value of the hidden state.
 _GATES = {"lstm": 4, "gru": 3}
@@ -134,15 +136,13 @@ def _operations(node: Node, name: str, context: int) -> int:
     if isinstance(value, (tuple, list)):
         value = value[0]
     elements = _one_token(value)
-    if node.target in (LINEAR, EXPERTS):
-        source = node.args[0]
-        assert isinstance(source, Node)
-        return elements * int(source.meta["val"].shape[-1])
+    if node.target is EXPERTS or name in _PRODUCTS:
+        left: Any = node.args[_PRODUCTS.get(name, 0)]
+        return elements * _fixed(left.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
-    if name in _GATES:
-        given: Any = node.args[0]
-        return _one_token(given.meta["val"]) * (int(given.meta["val"].shape[-1]) // _GATES[name])
+    if name in (_WHOLE_ATTENTION, *_GATES):
+        return _of_several(node, name, elements)
     if name in _CONVOLUTIONS:
         return _filtered(node, name, elements)
     if node.target in CACHED_STATES:
@@ -160,6 +160,19 @@ def _filtered(node: Node, name: str, elements: int) -> int:
     return (_one_token(x.meta["val"]) if transposed else elements) * each
 
 
+def _of_several(node: Node, name: str, elements: int) -> int:
+    """The products of recurrent gates, or of queries [.., L, D] with keys [.., S, D], and of weights with values."""
+    first, second = (source.meta["val"] for source in node.all_input_nodes[:2])
+    if name in _GATES:
+        return _one_token(first) * (int(first.shape[-1]) // _GATES[name])
+    return (_one_token(first) + elements) * _fixed(second.shape[-2])
+
+
+def _fixed(size: object) -> int:
+    """A dimension, or 1 where it varies."""
+    return size if isinstance(size, int) else 1
+
+
 def _state_elements(node: Node) -> int:
     """The elements of the state that a recurrence continues."""
     names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
@@ -173,5 +186,5 @@ def _one_token(value: object) -> int:
         return 0
     count = 1
     for size in value.shape:
-        count *= size if isinstance(size, int) else 1
+        count *= _fixed(size)
     return count

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from edgec.errors import InputError
-from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.sources.model_build import PositionalModel
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
@@ -177,32 +177,11 @@ class _Heads(nn.Module):
         return x.transpose(1, 2).contiguous().view(1, -1)
 
 
-class _Chosen(nn.Module):
-    """As many rows as the values say."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x[x.sum(-1) > 0]
-
-
-class _Sized(nn.Module):
-    """A value of one size, made of as many rows as the values say."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x[x.sum(-1) > 0].sum(0)
-
-
 @torch.no_grad()
 def test_a_view_does_not_depend_on_the_copy_that_a_pass_removes() -> None:
     x = torch.arange(6.0).reshape(1, 2, 3)
     program = run_pass(capture_module(_Heads(), (x,)), RemoveNoops())
     assert program.graph(x)[0].tolist() == [[0, 3, 1, 4, 2, 5]]
-
-
-@pytest.mark.parametrize("module", [_Chosen(), _Sized()])
-def test_sizes_that_values_decide_are_refused(module: nn.Module) -> None:
-    with pytest.raises(InputError, match="depends on") as caught:
-        refuse_sizes_by_value(capture_module(module, (torch.ones(4, 3),)), "module")
-    assert caught.value.code == "E109"
 
 
 @torch.no_grad()

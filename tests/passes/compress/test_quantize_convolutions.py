@@ -92,6 +92,33 @@ def test_a_sum_of_two_such_values_is_one() -> None:
     assert [user.target for user in cut.users] == [QUANTIZE_FIXED]
 
 
+def test_channels_side_by_side_share_a_range() -> None:
+    module, calls = made("branches")
+    after = rounded(prepared(module, calls), calls)
+    (joined,) = nodes_of(after.graph, torch.ops.aten.cat.default)
+    assert [source.target for source in joined.all_input_nodes] == [DEQUANTIZE_FIXED] * 3
+    (held,) = joined.users
+    ranges = {source.args[1:3] for source in (*joined.all_input_nodes, held)}
+    assert held.target is QUANTIZE_FIXED and len(ranges) == 1
+
+
+def test_means_that_a_convolution_reads_are_integers() -> None:
+    module, calls = made("averaged")
+    after = rounded(prepared(module, calls), calls)
+    (mean,) = nodes_of(after.graph, torch.ops.aten.adaptive_avg_pool2d.default)
+    assert [each.target for each in mean.all_input_nodes] == [DEQUANTIZE_FIXED]
+    assert [each.target for each in mean.users] == [QUANTIZE_FIXED]
+
+
+def test_a_branch_in_float_is_laid_beside_the_others_as_it_is() -> None:
+    module, calls = made("branches")
+    after = rounded(prepared(module, calls), calls, (("wide.weight", None),))
+    (joined,) = nodes_of(after.graph, torch.ops.aten.cat.default)
+    relu = torch.ops.aten.relu.default
+    assert [source.target for source in joined.all_input_nodes] == [DEQUANTIZE_FIXED, relu, DEQUANTIZE_FIXED]
+    assert [each.name for each in decisions(after) if each.used is not None] == ["narrow.weight", "joined.weight"]
+
+
 def test_a_rule_leaves_a_convolution_in_float() -> None:
     module, calls = made("residual")
     after = rounded(prepared(module, calls), calls, (("first.weight", None),))
