@@ -24,9 +24,9 @@ from edgec.runtime_py.runners import executorch_llm
 from edgec.runtime_py.runners.executorch_llm import (
     Continuation,
     LlmRunner,
-    Prompt,
     RunnerAnswer,
     RunnerClass,
+    RunnerPrompt,
     runner_name,
     runner_version,
 )
@@ -52,7 +52,7 @@ class Continued:
 
     kind: RunnerClass
     begins: int
-    prompts: Sequence[Prompt]
+    prompts: Sequence[RunnerPrompt]
     counts: Sequence[int]
     tokens: int
     own: Callable[[], Sequence[OwnText]]

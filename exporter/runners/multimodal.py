@@ -29,7 +29,7 @@ from edgec.exporter.runners.texts import TOKENS, told
 from edgec.exporter.runners.words import OwnText
 from edgec.exporter.stages.compiled import Facts
 from edgec.ir.call_plan import Call
-from edgec.runtime_py.runners.executorch_llm import Prompt, runner_name
+from edgec.runtime_py.runners.executorch_llm import RunnerPrompt, runner_name
 
 NAME = runner_name("MultimodalRunner")
 # Tokens before and after the tile of each prompt.
@@ -44,10 +44,11 @@ class TilePrompt:
     tile: Tensor
     after: tuple[int, ...]
 
-    def pieces(self, file: Path) -> Prompt:
+    def pieces(self, file: Path) -> RunnerPrompt:
         """The prompt as the runner takes it, the tile in a file."""
         np.save(file, self.tile.numpy())
-        return [each for each in (self.before, file, self.after) if isinstance(each, Path) or each]
+        pieces: list[tuple[int, ...] | Path] = [self.before, file, self.after]
+        return [each for each in pieces if each != ()]
 
 
 def multimodal_rung(artifact: Path, facts: Facts, request: ExportRequest, epsilon: float) -> Rung | None:

@@ -17,7 +17,7 @@ from edgec.errors import InputError, ToolError
 from edgec.runtime_py.runners.process import RunnerFailed, runner_answer
 
 RunnerClass = Literal["TextLLMRunner", "MultimodalRunner"]
-Prompt = str | Sequence[Sequence[int] | Path]
+RunnerPrompt = str | Sequence[Sequence[int] | Path]
 """A text, for the first; for the second its pieces in order: tokens, or a file of NumPy's with a tile [1, C, H, W]."""
 AUTOMATIC = True
 """Whether an export lets the runner write."""
@@ -76,7 +76,7 @@ class LlmRunner:
         """What it is called in rungs and messages."""
         return runner_name(self.kind)
 
-    def write(self, prompts: Sequence[Prompt], tokens: int) -> RunnerAnswer:
+    def write(self, prompts: Sequence[RunnerPrompt], tokens: int) -> RunnerAnswer:
         """What it writes after each prompt: at most so many tokens of each.
 
         Raises:

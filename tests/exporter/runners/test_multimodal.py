@@ -41,6 +41,8 @@ def saved(family: str, folder: Path) -> Path:
     tokenizer: dict[str, Any] = json.loads(path.read_text())
     known = {name: tokenizer["model"][name] for name in ("vocab", "unk_token")}
     tokenizer["model"] = {"type": "BPE", "merges": [], "ignore_merges": True, **known}
+    # Without one, transformers puts spaces between words, and ExecuTorch none.
+    tokenizer["decoder"] = {"type": "Fuse"}
     path.write_text(json.dumps(tokenizer))
     return path.parent
 
