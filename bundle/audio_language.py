@@ -1,6 +1,6 @@
 """The manifest on a speech-language model: how a sound becomes windows of frames, and how many tokens it takes.
 
-samples -> windows of `sound.frames` frames -> audio_encoder, one at a time -> rows [T, width] -> those that are sound
+samples -> windows of `sound.frames` frames -> audio_encoder, one at a time -> rows [1, T, width], cut to sound
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ ENCODER_DECODER_METHODS = ("encode", "cross", FORWARD)
 STATIC_ENCODER_DECODER_METHODS = ("encode", "cross", "prefill", "decode")
 """Where shapes are fixed."""
 VISION_ENCODER = "vision_encoder"
+TOKEN_EMBEDDING, TEXT_DECODER = "token_embedding", "text_decoder"
+"""Further methods of a vision-language model, for ExecuTorch's own runner: see backends/cpu/multimodal_runner.py."""
 VISION_LANGUAGE_METHODS = (VISION_ENCODER, FORWARD)
 STATIC_VISION_LANGUAGE_METHODS = (VISION_ENCODER, "prefill", "decode")
 """Where shapes are fixed."""

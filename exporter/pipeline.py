@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from edgec.bundle.checkpoint_matrices import CheckpointMatrix
+from edgec.bundle.entry_points import FORWARD
 from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
@@ -63,6 +64,9 @@ class CompiledModel:
     wider: str = ""
 
 
+_EXECUTED = ("artifact", f"{FORWARD}: artifact")
+
+
 @few_collections()
 def compile_model(request: ExportRequest, cache: StageCache, progress: Progress) -> CompiledModel:
     """Run every stage between resolve and bundle, or take its result from the cache.
@@ -99,7 +103,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
 def _executed_difference(rungs: Sequence[Rung]) -> float:
     """The largest difference of a logit between an artifact and its own graph, both right executions."""
     return max(
-        (rung.max_abs or 0.0 for rung in rungs if (rung.stage, rung.half) == ("artifact", "lowering")), default=0.0
+        (rung.max_abs or 0.0 for rung in rungs if rung.stage in _EXECUTED and rung.half == "lowering"), default=0.0
     )
 
 

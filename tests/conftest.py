@@ -17,7 +17,7 @@ import pytest
 from edgec import free_memory
 from edgec.exporter.resolve import emulation
 from edgec.runtime_py.engines import threads as engine_threads
-from edgec.runtime_py.runners import genai, text_llm
+from edgec.runtime_py.runners import executorch_llm, genai
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = ROOT / "build" / "runner"
@@ -90,7 +90,7 @@ def no_emulation() -> Iterator[None]:
 def no_other_runners() -> Iterator[None]:
     """No export of a test starts others' runtimes, processes of six seconds, unless it asks to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_llm, "AUTOMATIC", False)
+        patch.setattr(executorch_llm, "AUTOMATIC", False)
         patch.setattr(genai, "AUTOMATIC", False)
         yield
 

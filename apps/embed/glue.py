@@ -171,7 +171,7 @@ def _check_static(manifest: Manifest) -> None:
                 manifest, f"the method {VISION_ENCODER} does not make rows of one tile, in float32 and of fixed shapes"
             )
         for name, size in (("prefill", images.limits.prefill_chunk), ("decode", 1)):
-            _check_row_sizes(manifest, methods[name], size, methods[VISION_ENCODER].outputs[0].shape[1])
+            _check_row_sizes(manifest, methods[name], size, methods[VISION_ENCODER].outputs[0].shape[2])
 
 
 def _check_audio(manifest: Manifest) -> None:
@@ -231,7 +231,7 @@ def _makes_rows(method: MethodInfo | None, images: VisionLanguageInfo) -> bool:
         return False
     tile, rows = method.inputs[0], method.outputs[0]
     whole = tile.shape == [1, images.channels, images.height, images.width] and tile.dtype == "float32"
-    return whole and len(rows.shape) == 2 and rows.shape[0] == images.rows and isinstance(rows.shape[1], int)
+    return whole and len(rows.shape) == 3 and rows.shape[:2] == [1, images.rows] and isinstance(rows.shape[2], int)
 
 
 def caller_states(manifest: Manifest) -> set[str]:

@@ -25,6 +25,7 @@ from edgec.backends.cpu.linear.delegate import linear_regions, replace_regions
 from edgec.backends.cpu.linear.experts import experts_regions, put_experts_last, replace_experts
 from edgec.backends.cpu.linear.float_inputs import refuse_float_inputs
 from edgec.backends.cpu.linear.layout import BlockRows
+from edgec.backends.cpu.multimodal_runner import with_text_decoder
 from edgec.backends.cpu.regions.clusters import clusters, constants_of
 from edgec.backends.cpu.regions.delegate import DelegateConstant, Template, instantiate, lower_template
 from edgec.backends.cpu.regions.delegation import Work, delegation, works_of
@@ -125,7 +126,8 @@ def lower_methods(
         progress: told how far lowering is.
         block_rows: as in `lower`.
         shelf: a folder where large matrices lie until the artifact is written (shelf.py); None: in memory.
-        runner: what ExecuTorch's runner of language models is told (text_runner.py); None: it cannot run them.
+        runner: what ExecuTorch's runners of language models are told (text_runner.py, multimodal_runner.py); None: they
+            cannot run them.
     """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
@@ -136,7 +138,7 @@ def lower_methods(
     parts = {name: _with_delegates(program, own, where) for name, program in programs.items()}
     progress("emit", 0, 1)
     methods = {name: (part.graph, programs[name].interface) for name, part in parts.items()}
-    methods = with_last_logits(methods) if runner else methods
+    methods = with_text_decoder(with_last_logits(methods)) if runner else methods
     made, further = _emit(methods, runner.constants if runner else {})
     parts = {name: part.with_convolutions(further.get(name)) for name, part in parts.items()}
     emitted = {name: made.exported_program(name) for name in methods}

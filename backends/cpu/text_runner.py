@@ -68,7 +68,7 @@ def with_last_logits(methods: Mapping[str, Method]) -> dict[str, Method]:
     """Methods with delegates in them, and ``forward`` beside the one that has rows, where there is one."""
     if FORWARD_ROWS not in methods or not _selects_rows(methods[FORWARD_ROWS][0]):
         return dict(methods)
-    return {**methods, FORWARD: _last_logits(*methods[FORWARD_ROWS])}
+    return {**methods, FORWARD: last_logits(*methods[FORWARD_ROWS])}
 
 
 def _selects_rows(graph: GraphModule) -> bool:
@@ -76,7 +76,8 @@ def _selects_rows(graph: GraphModule) -> bool:
     return all(user.target in (aten.sym_size.int, aten.index_select.default) for user in users)
 
 
-def _last_logits(graph: GraphModule, interface: Interface) -> Method:
+def last_logits(graph: GraphModule, interface: Interface) -> Method:
+    """A copy of a method that is told which rows are wanted, which says the last position's logits alone."""
     copied = Graph()
     copied.output(copied.graph_copy(graph.graph, {}))
     made = GraphModule(graph, copied)

@@ -72,10 +72,10 @@ void EncodedImages::read(const float* tile) {
   const EdgecTensor input{
       const_cast<float*>(tile), kFloat32, 4, {1, kColours, facts_.height, facts_.width}};
   const EdgecTensor made = timed(encode_ms_, [&] { return (*encoder_)({input}).front(); });
-  const bool rows = made.dtype == kFloat32 && made.rank == 2 && made.sizes[0] == facts_.rows && made.sizes[1] > 0 &&
-      (width_ == 0 || made.sizes[1] == width_);
-  if (!rows) throw std::runtime_error("the method vision_encoder does not return float32 [rows, width]");
-  width_ = made.sizes[1];
+  const bool rows = made.dtype == kFloat32 && made.rank == 3 && made.sizes[0] == 1 && made.sizes[1] == facts_.rows &&
+      made.sizes[2] > 0 && (width_ == 0 || made.sizes[2] == width_);
+  if (!rows) throw std::runtime_error("the method vision_encoder does not return float32 [1, rows, width]");
+  width_ = made.sizes[2];
   const auto* values = static_cast<const float*>(made.data);
   rows_.insert(rows_.end(), values, values + facts_.rows * width_);
   ++read_;

@@ -21,7 +21,7 @@ def audio_language_info(request: ExportRequest, compiled: CompiledModel) -> Audi
         return None
     encoder = next(method for method in compiled.facts.methods if method.name == "audio_encoder")
     before, after = (_known(request.tokenizer, mark) for mark in audio.marks)
-    return audio.info(request.limits, int(encoder.outputs[0].shape[0]), before, after)
+    return audio.info(request.limits, int(encoder.outputs[0].shape[1]), before, after)
 
 
 def _known(tokenizer: Any, mark: str) -> list[int]:

@@ -25,7 +25,7 @@ def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> Vis
     if vision is None:
         return None
     encoder = next(method for method in compiled.facts.methods if method.name == VISION_ENCODER)
-    rows, (channels, height, width) = int(encoder.outputs[0].shape[0]), vision.shape
+    rows, (channels, height, width) = int(encoder.outputs[0].shape[1]), vision.shape
     return VisionLanguageInfo(
         limits=request.limits,
         channels=channels,
@@ -74,5 +74,5 @@ def seen_golden(request: ExportRequest, compiled: CompiledModel, count: int) -> 
     prompt, placed = list(probe.tokens[: probe.prompt]), probe.placed(features)
     rows, tokens = methods.text.greedy(prompt, placed, request.limits, count)
     text = output_vector(prompt, tokens, np.stack(rows), **golden_tolerances(form))
-    seen = function_vector({}, {INPUT_EMBEDS: features.numpy()}, **golden_tolerances(form), method=VISION_ENCODER)
+    seen = function_vector({}, {INPUT_EMBEDS: features[None].numpy()}, **golden_tolerances(form), method=VISION_ENCODER)
     return Golden(outputs=(text,), functions=(seen,) if form.static else ())

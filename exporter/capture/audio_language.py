@@ -1,6 +1,6 @@
 """Capture a speech-language model as two Programs.
 
-    hear     features [1, mels, frames], frames [1], one window          -> features [T, width]
+    hear     features [1, mels, frames], frames [1], one window          -> features [1, T, width]
     forward  tokens, positions, features, seen                           -> logits        (rows_in_text.py)
 
 ``frames`` says how many of a window's frames are sound: an encoder whose attention leaves silence out asks by it, and

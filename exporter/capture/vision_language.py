@@ -1,6 +1,6 @@
 """Capture a vision-language model as two Programs.
 
-see      pixels [1, C, H, W], one tile                               -> features [T, width]
+see      pixels [1, C, H, W], one tile                               -> features [1, T, width]
 forward  tokens, positions, features, seen, ...                      -> logits        (rows_in_text.py)
 """
 

@@ -100,7 +100,7 @@ class ProbedRows:
         """The methods; text is written after transformers' own rows."""
         whole, wanted, (first, forward) = [ProbeCall(list(self.probe.whole))], self.reference.whole, self.names
         return {
-            first: ProbedMethod(first, lambda _: whole, flatten_outputs(wanted), forms_of(wanted)),
+            first: ProbedMethod(first, lambda _: whole, flatten_outputs(wanted), forms_of(wanted[None])),
             forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
         }
 
@@ -162,4 +162,4 @@ class ExecutedRows:
     def rows(self, inputs: Sequence[Tensor]) -> Tensor:
         """All rows of an image or a sound, float32 [T, width]."""
         with torch.no_grad():
-            return self.first(list(inputs))[0].float().clone()
+            return self.first(list(inputs))[0][0].float().clone()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 from edgec.bundle.delegates import ON_CPUS, OWN_DELEGATES
 from edgec.bundle.hub.address import HubAddress
@@ -13,7 +13,7 @@ from edgec.devices.simulators import simulator_of
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
 from edgec.exporter.publish.markdown import code
-from edgec.runtime_py.runners.text_llm import NAME as TEXT_RUNNER
+from edgec.runtime_py.runners.executorch_llm import RunnerClass, runner_name
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,21 @@ def _app(platform: str, what: str) -> Callable[[Manifest, HubAddress], str]:
     )
 
 
-def _ran_in_text_runner(manifest: Manifest) -> bool:
-    return any(rung.stage == TEXT_RUNNER and rung.gated and rung.passed for rung in manifest.parity)
+def _wrote_in(kind: RunnerClass) -> Callable[[Manifest], bool]:
+    """Whether a runner of ExecuTorch wrote edgec's words when a bundle was made."""
+    name = runner_name(kind)
+    return lambda manifest: any(rung.stage == name and rung.gated and rung.passed for rung in manifest.parity)
 
 
-def _text_runner(manifest: Manifest, _: HubAddress) -> str:
+def _executorch_runner(manifest: Manifest, _: HubAddress) -> str:
     operators = (name for name in manifest.runtime.operators if name.startswith("edgec::"))
     own = any(operators) or not OWN_DELEGATES.isdisjoint(manifest.runtime.backends)
+    images = " An image is the float32 tile that `vision_encoder` reads." if manifest.vision_language else ""
     needs = " It needs edgec's kernels, which packages of ExecuTorch for phones do not have." if own else ""
     return (
         f"Give the runner {code(manifest.artifact)} and `tokenizer/tokenizer.json`: where the bundle was made, it "
-        "wrote the words that edgec writes (see the ladder). Speculation, schemas, tools, adapters and prompt caches "
-        f"are edgec's alone.{needs}"
+        f"wrote the words that edgec writes (see the ladder).{images} Speculation, schemas, tools, adapters and prompt "
+        f"caches are edgec's alone.{needs}"
     )
 
 
@@ -133,7 +136,7 @@ WAYS: Final = (
     Way("On a computer, with edgec", _runs_here, _computer),
     Way("In an iPhone app", _for_apps("ios"), _app("ios", "a Swift package")),
     Way("In an Android app", _for_apps("android"), _app("android", "Gradle modules")),
-    Way("In ExecuTorch's TextLLMRunner", _ran_in_text_runner, _text_runner),
+    *(Way(f"In {runner_name(kind)}", _wrote_in(kind), _executorch_runner) for kind in get_args(RunnerClass)),
     Way("In ONNX Runtime", lambda one: one.format == "onnx", _onnx),
     Way("In Core ML, without edgec's package", lambda one: one.format == "mlpackage", _core_ml),
     Way("In llama.cpp", lambda one: one.format == "gguf", _llama_cpp),

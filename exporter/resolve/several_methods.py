@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edgec.backends.forms import Form
@@ -26,7 +26,7 @@ class _Kind:
 
     Attributes:
         model: what it is called.
-        kernels: why ExecuTorch's standard kernels do not do.
+        kernels: why ExecuTorch's standard kernels do not do, for a model; empty where they do.
         options: why an option is refused, by its name.
         fix: what to do instead.
         code: of the error.
@@ -34,7 +34,7 @@ class _Kind:
     """
 
     model: str
-    kernels: str
+    kernels: Callable[[ModelSource], str]
     options: Mapping[str, str]
     fix: str
     code: str
@@ -42,10 +42,17 @@ class _Kind:
 
 
 _BITS = {"--target-bits": "bits are searched for decoders only"}
+
+
+def _ahead(source: ModelSource) -> str:
+    sees = source.vision is not None and source.vision.asked.ahead != "none"
+    return "rows of its images see rows after them, which ExecuTorch's standard attention cannot" if sees else ""
+
+
 _KINDS = {
     ENCODER_DECODER: _Kind(
         "an encoder-decoder",
-        "ExecuTorch's standard kernels do not attend to an encoder",
+        lambda _: "ExecuTorch's standard kernels do not attend to an encoder",
         {
             "--draft-heads": "draft heads need a decoder that continues a text",
             "--system-prompt": "the prompt is read by the encoder, which keeps no state",
@@ -62,7 +69,7 @@ _KINDS = {
     ),
     VISION_LANGUAGE: _Kind(
         "a vision-language model",
-        "ExecuTorch's standard kernels cannot run the image encoder",
+        _ahead,
         {
             "--draft-heads": "draft heads were trained on texts without images",
             "--system-prompt": "its state is computed by a decoder without vision",
@@ -76,7 +83,7 @@ _KINDS = {
     ),
     AUDIO_LANGUAGE: _Kind(
         "a speech-language model",
-        "ExecuTorch's standard kernels cannot run the encoder of sound",
+        lambda _: "ExecuTorch's standard kernels cannot run the encoder of sound",
         {
             "--draft-heads": "draft heads were trained on texts without sound",
             "--system-prompt": "its state is computed by a decoder without audio",
@@ -137,7 +144,7 @@ def check_several_methods(source: ModelSource, recipe: Recipe, form: Form, optio
     model, given = _KINDS[source.kind], _asked_options(options)
     refusals = {
         "--target": _unplaced(source, form),
-        "--kernels": not form.static and recipe.kernels != "edgec" and model.kernels,
+        "--kernels": not form.static and recipe.kernels != "edgec" and model.kernels(source),
         **{option: given.get(option, False) and why for option, why in model.options.items()},
         **{f"recipe {recipe.name}, {name}": _holds(recipe, name) and why for name, why in model.entries.items()},
     }

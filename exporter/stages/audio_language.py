@@ -34,7 +34,7 @@ def audio_language_stages(request: ExportRequest) -> SeveralMethodsStages:
 def _begin(request: ExportRequest, weights: LoadedWeights, progress: Progress) -> tuple[Programs, Probed]:
     captured = _capture(request, weights, progress)
     progress.enter("reference")
-    rows = captured[AUDIO_ENCODER].interface.outputs[0].shape[0]
+    rows = captured[AUDIO_ENCODER].interface.outputs[0].shape[1]
     assert isinstance(rows, int)
     probe = _probe(request, rows)
     return captured, ProbedRows(AUDIO_LANGUAGE_METHODS, probe, AudioModel(request.source, weights).reference(probe))

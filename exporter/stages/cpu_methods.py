@@ -63,10 +63,10 @@ def block_rows(request: ExportRequest) -> BlockRows | None:
 
 
 def runner_facts(request: ExportRequest) -> RunnerFacts | None:
-    """What ExecuTorch's runner of language models is told of a decoder of text; None for other models."""
+    """What ExecuTorch's runners of language models are told of a decoder of text, or of text and images; else None."""
     from edgec.backends.cpu.text_runner import RunnerFacts
 
-    if request.source.kind != "decoder":
+    if request.source.kind not in ("decoder", "vision-language"):
         return None
     limits, begin = request.limits, getattr(request.tokenizer, "bos_token_id", None)
     ends = GenerationConfig.model_validate(request.source.generation_config).stop_tokens

@@ -156,7 +156,8 @@ def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
         PatchesToLinear(),
         MatmulToLinear(),
         SinkTransposes(),
-        EncoderAttention(),
+        # ExecuTorch has no operator for attention of which nothing is hidden.
+        EncoderAttention() if recipe.kernels == "edgec" else DecomposeAttention(),
         FuseRmsNorm(heads=True),
         BatchDimension(),
         *passes_for(recipe),

@@ -63,8 +63,8 @@ class StaticVisionLanguageStages(StaticSeveralMethodsStages):
         """The probe's tile, and its first chunk."""
         rows = self.methods[VISION_ENCODER].interface.outputs[0].shape
         assert self.request.source.vision is not None
-        probe = image_probe_of(self.request, int(rows[0]))  # type: ignore[arg-type]
-        features = self.methods[VISION_ENCODER].graph(*probe.whole)
+        probe = image_probe_of(self.request, int(rows[1]))  # type: ignore[arg-type]
+        features = self.methods[VISION_ENCODER].graph(*probe.whole)[0]
         chunk = first_chunk(self.methods[PREFILL], probe.tokens, probe.placed(features))
         return {VISION_ENCODER: [list(probe.whole)], PREFILL: [chunk]}
 

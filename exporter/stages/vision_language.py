@@ -42,7 +42,7 @@ def begin(request: ExportRequest, weights: LoadedWeights, progress: Progress) ->
     refuse_windows(request)
     captured = capture(request, weights, progress)
     progress.enter("reference")
-    rows = captured[VISION_ENCODER].interface.outputs[0].shape[0]
+    rows = captured[VISION_ENCODER].interface.outputs[0].shape[1]
     assert isinstance(rows, int)
     probe = image_probe_of(request, rows)
     return captured, ProbedRows(VISION_LANGUAGE_METHODS, probe, EagerModel(request.source, weights).reference(probe))

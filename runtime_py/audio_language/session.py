@@ -63,7 +63,7 @@ class AudioLanguageSession(RowsSession):
     def _window(self, encoder: Executor, window: Array, frames: int) -> NDArray[np.float32]:
         made = encoder.run([window[None], np.array([frames])])[0]
         # The executor may write the next window's rows to the same memory.
-        return np.array(made[: self.info.rows_of(frames)], np.float32)
+        return np.array(made[0, : self.info.rows_of(frames)], np.float32)
 
     def listen(self, tokens: Sequence[int], prompt: SoundPrompt | None) -> None:
         """Put sounds in the place of a prompt's audio tokens; what the KV cache holds from there on is forgotten.

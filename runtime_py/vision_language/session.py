@@ -60,12 +60,12 @@ class VisionLanguageSession(RowsSession):
         Raises:
             InputError: E157.
         """
-        rows, wanted = encoder.run([tile[None]])[0], (self.info.rows, self._width)
+        rows, wanted = encoder.run([tile[None]])[0], (1, self.info.rows, self._width)
         if rows.shape != wanted:
             what, fix = "The image encoder does not fit its bundle.", "export the model again"
             why = f"it makes rows {list(rows.shape)} of a tile, and the manifest has {list(wanted)}"
             raise InputError(what, where=VISION_ENCODER, why=why, fix=fix, code="E157")
-        return rows
+        return rows.reshape(wanted[1:])
 
     def look(self, tokens: Sequence[int], pixels: Array | None) -> None:
         """Put images in the place of a prompt's image tokens; what the KV cache holds from there on is forgotten.
@@ -159,7 +159,7 @@ def seen_rows(session: Session, method: MethodInfo, inputs: Mapping[str, Array])
     if method.name != VISION_ENCODER or (len(method.inputs), len(method.outputs)) != (1, 1):
         what, fix = f"{method.name} takes no tile alone.", "export the model again"
         raise InputError(what, where=method.name, why="an image encoder makes rows of a tile", fix=fix, code="E152")
-    return {method.outputs[0].name: session.encode_images(inputs[method.inputs[0].name])}
+    return {method.outputs[0].name: session.encode_images(inputs[method.inputs[0].name])[None]}
 
 
 def refuse_without_images(info: VisionLanguageInfo) -> None:

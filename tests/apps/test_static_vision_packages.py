@@ -104,7 +104,8 @@ def test_an_image_encoder_of_other_shapes_is_refused(tmp_path: Path) -> None:
         "absent": manifest.model_copy(update={"methods": manifest.methods[1:]}),
         "half": with_method(manifest, "vision_encoder", inputs=[tile.model_copy(update={"dtype": "float16"})]),
         "wide": with_method(manifest, "vision_encoder", inputs=[tile.model_copy(update={"shape": [1, 3, 8, 9]})]),
-        "few rows": with_method(manifest, "vision_encoder", outputs=[rows.model_copy(update={"shape": [3, 16]})]),
+        "few rows": with_method(manifest, "vision_encoder", outputs=[rows.model_copy(update={"shape": [1, 3, 16]})]),
+        "no batch": with_method(manifest, "vision_encoder", outputs=[rows.model_copy(update={"shape": [4, 16]})]),
         "two": with_method(manifest, "vision_encoder", outputs=[rows, rows]),
     }
     for name, case in cases.items():

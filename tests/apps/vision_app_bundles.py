@@ -102,7 +102,7 @@ _WIDTH = 16
 
 def _vision_encoder(info: VisionLanguageInfo) -> MethodInfo:
     tile = TensorInfo(name="pixels", dtype="float32", shape=[1, info.channels, info.height, info.width])
-    rows = TensorInfo(name="input_embeds", dtype="float32", shape=[info.rows, _WIDTH])
+    rows = TensorInfo(name="input_embeds", dtype="float32", shape=[1, info.rows, _WIDTH])
     return MethodInfo(name="vision_encoder", inputs=[tile], outputs=[rows])
 
 

@@ -149,7 +149,7 @@ def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: F
     tile = np.zeros((1, info.channels, info.height, info.width), np.float32)
     right = session.encode_images(tile)
     assert len(right) == info.rows
-    for wrong in (right[:-1], right[:, :-1], right[None]):
+    for wrong in (right[None, :-1], right[None, :, :-1], right):
         session._vision_encoder = SimpleNamespace(run=lambda inputs, wrong=wrong: [wrong])
         assert code_of(lambda: session.encode_images(tile)) == "E157"
     session._vision_encoder = rows

@@ -50,12 +50,12 @@ def probe_of(source: ModelSource, family: str) -> SoundProbe:
 @pytest.mark.parametrize("family", EACH)
 def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
-    assert source.weights is not None and made["audio_encoder"].interface.outputs[0].shape == (ROWS[family], 32)
+    assert source.weights is not None and made["audio_encoder"].interface.outputs[0].shape == (1, ROWS[family], 32)
     probe = probe_of(source, family)
     reference = AudioModel(source, source.weights).reference(probe)
     assert probe.info.sound.frames == FRAMES
     for inputs, wanted in ((probe.whole, reference.whole), (probe.in_text, reference.in_text)):
-        heard = first_output(made["audio_encoder"].graph(*inputs))
+        heard = first_output(made["audio_encoder"].graph(*inputs))[0]
         torch.testing.assert_close(heard[: len(wanted)], wanted, atol=TOLERANCE, rtol=0)
     placed = ProbedRows(AUDIO_LANGUAGE_METHODS, probe, reference).methods()["forward"]
     logits = text_logits(made["forward"], placed.calls(made["forward"].interface))
@@ -70,7 +70,7 @@ def test_silence_after_a_sound_matters_where_attention_is_not_told_of_it(family:
     other = probe.features.clone()
     # The convolutions of the last position that is sound reach one frame further.
     other[..., 124:] += 1
-    rows = [first_output(made["audio_encoder"].graph(features, frames))[:25] for features in (probe.features, other)]
+    rows = [first_output(made["audio_encoder"].graph(features, frames))[0, :25] for features in (probe.features, other)]
     moved = (rows[0] - rows[1])[: probe.info.rows_of(120)].abs().max()
     assert (moved < TOLERANCE) == (family in MASKED)
 

@@ -41,14 +41,14 @@ def captured(family: str, folder: Path) -> tuple[ModelSource, dict[str, Program]
 def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)
     assert source.vision is not None and source.weights is not None
-    rows = made["vision_encoder"].interface.outputs[0].shape[0]
+    rows = made["vision_encoder"].interface.outputs[0].shape[1]
     assert rows == 20 and source.vision.shape == (3, *SIZE)
     # Nothing is computed of a size that is fixed.
     assert not nodes_of(made["vision_encoder"].graph, torch.ops.aten.sym_size.int)
     probe = image_probe(source.vision, 20, Probe(tuple(range(8, 40)), (), "counted"), LIMITS)
     reference = EagerModel(source, source.weights).reference(probe)
     seen = first_output(made["vision_encoder"].graph(probe.pixels))
-    torch.testing.assert_close(seen, reference.whole, atol=TOLERANCE, rtol=0)
+    torch.testing.assert_close(seen[0], reference.whole, atol=TOLERANCE, rtol=0)
     placed = ProbedRows(VISION_LANGUAGE_METHODS, probe, reference).methods()["forward"]
     logits = text_logits(made["forward"], placed.calls(made["forward"].interface))
     torch.testing.assert_close(logits, reference.logits, atol=TOLERANCE * 10, rtol=0)
@@ -59,5 +59,5 @@ def test_rows_for_the_first_layers_lie_behind_each_row(tmp_path: Path) -> None:
     _, made = captured("qwen3_vl", tmp_path)
     sizes = {tensor.name: tensor.shape for tensor in made["forward"].interface.inputs}
     # One row that replaces the embedding, and one for each of two layers.
-    assert made["vision_encoder"].interface.outputs[0].shape == (20, 96) and sizes["input_embeds"][-1] == 96
+    assert made["vision_encoder"].interface.outputs[0].shape == (1, 20, 96) and sizes["input_embeds"][-1] == 96
     assert sizes["mrope_positions"][0] == 3

@@ -14,7 +14,7 @@ from edgec.bundle.manifest import Build, Manifest, ModelInfo, Runtime
 from edgec.errors import InputError
 from edgec.exporter.publish.card import MARK, model_card_of
 from edgec.exporter.publish.markdown import code, plain, table
-from edgec.runtime_py.runners.text_llm import NAME
+from edgec.runtime_py.runners.executorch_llm import runner_name
 from tests.bundle.bundle_samples import PARITY, sample_manifest
 
 ADDRESS = HubAddress("max/tiny")
@@ -71,7 +71,8 @@ def test_a_task_that_the_hub_has_no_pipeline_for_is_left_out() -> None:
 
 
 def test_the_page_has_the_ladder_the_sizes_and_what_was_executed() -> None:
-    words = PARITY[2].model_copy(update={"stage": NAME, "reference": "artifact", "in_words": True, "note": "48 tokens"})
+    told = {"stage": runner_name("TextLLMRunner"), "reference": "artifact", "in_words": True, "note": "48 tokens"}
+    words = PARITY[2].model_copy(update=told)
     ran = PARITY[2].model_copy(update={"note": "executed by ExecuTorch on this machine"})
     page = rendered(model_card_of(sample_manifest(parity=[*PARITY[:2], ran, PARITY[3], words]), ADDRESS))
     assert page.partition("Parity ladder</h2>")[2].partition("</table>")[0].count("<tr>") == len(PARITY) + 2
@@ -83,7 +84,7 @@ def test_the_page_has_the_ladder_the_sizes_and_what_was_executed() -> None:
         "artifact, against quantize: executed by ExecuTorch on this machine.",
         "edgec run hub:max/tiny -p",
         "512 tokens",
-        f"In {NAME}",
+        f"In {runner_name('TextLLMRunner')}",
     ):
         assert told in page, told
 
@@ -119,7 +120,7 @@ def test_what_was_not_executed_is_told() -> None:
         assert told in missing, told
     assert "edgec's interpreter of Core ML programs" in missing and "--platform ios" in text and "android" not in text
     assert "10.0 % of the arithmetic runs outside the accelerator: sort, no such operator." in text
-    assert f"In {NAME}" not in text and "In Core ML, without" in text
+    assert f"In {runner_name('TextLLMRunner')}" not in text and "In Core ML, without" in text
 
 
 def test_a_missed_rung_and_random_weights_stand_out() -> None:

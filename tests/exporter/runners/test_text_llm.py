@@ -16,20 +16,22 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.folder import read_manifest
 from edgec.errors import BudgetError
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.runners import executorch
 from edgec.exporter.runners import text_llm as rung
 from edgec.exporter.runners.texts import RunnerText, runner_texts
 from edgec.exporter.stages import cpu_methods
-from edgec.runtime_py.runners import text_llm
-from edgec.runtime_py.runners.text_llm import NAME
+from edgec.runtime_py.runners import executorch_llm
+from edgec.runtime_py.runners.executorch_llm import runner_name
 from tests.families import FAMILIES, save
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
+NAME = runner_name("TextLLMRunner")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_llm, "AUTOMATIC", True)
+    monkeypatch.setattr(executorch_llm, "AUTOMATIC", True)
 
 
 def exported(out: Path, context: int = 256, **given: Any) -> Path:
@@ -89,7 +91,7 @@ def test_wrong_facts_end_the_export(
 
 @pytest.mark.slow
 def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = text_runner._last_logits
+    right = text_runner.last_logits
 
     def joined(graph: GraphModule, interface: Any) -> Any:
         made, last = right(graph, interface)
@@ -98,7 +100,7 @@ def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypat
         made.recompile()
         return made, last
 
-    monkeypatch.setattr(text_runner, "_last_logits", joined)
+    monkeypatch.setattr(text_runner, "last_logits", joined)
     with pytest.raises(BudgetError) as stopped:
         exported(tmp_path / "x.edgec", context=240)
     assert stopped.value.code == "E201" and NAME in stopped.value.what
@@ -119,7 +121,7 @@ def test_a_text_that_begins_twice_is_told(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.long
 def test_a_tokenizer_that_the_runner_cannot_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rung, "tokenizer_contents", lambda *given: {"tokenizer/tokenizer.json": b"{}"})
+    monkeypatch.setattr(executorch, "tokenizer_contents", lambda *given: {"tokenizer/tokenizer.json": b"{}"})
     (found,) = rungs_of(exported(tmp_path / "x.edgec"))
     assert not found.gated and found.note.startswith("not run: ") and found.positions == 0
 

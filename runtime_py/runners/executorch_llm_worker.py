@@ -1,4 +1,4 @@
-"""``python -m edgec.runtime_py.runners.text_llm_worker`` lets ExecuTorch's TextLLMRunner write texts.
+"""``python -m edgec.runtime_py.runners.executorch_llm_worker`` lets a runner of ExecuTorch write texts.
 
 The job comes as JSON on stdin. The runner prints what it writes; the answer goes to the file that the job names.
 """
@@ -20,7 +20,7 @@ def main() -> int:
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
-    from executorch.extension.llm.runner._llm_runner import GenerationConfig, TextLLMRunner
+    from executorch.extension.llm.runner import _llm_runner
 
     from edgec.runtime_py.engines.choice import choose_engine
 
@@ -28,15 +28,16 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     choose_engine(job["operators"], "executorch")
     constants = _constants(job["artifact"])
     try:
-        runner = TextLLMRunner(job["artifact"], job["tokenizer"])
+        runner = getattr(_llm_runner, job["runner"])(job["artifact"], job["tokenizer"])
     except RuntimeError as error:
         if "tokenizer" not in str(error):
             raise
         return {"constants": constants, "texts": [], "failed": "", "unreadable": str(error)}
-    config = GenerationConfig(echo=False, max_new_tokens=job["tokens"], temperature=0.0, num_bos=job["begins"])
+    asked = {"max_new_tokens": job["tokens"], "num_bos": job["begins"]}
+    config = _llm_runner.GenerationConfig(echo=False, temperature=0.0, **asked)
     texts, failed = [], ""
     try:
-        texts = [_written(runner, text, config) for text in job["texts"]]
+        texts = [_written(runner, _given(prompt), config) for prompt in job["prompts"]]
     except RuntimeError as error:
         failed = str(error)
     return {"constants": constants, "texts": texts, "failed": failed, "unreadable": ""}
@@ -52,7 +53,23 @@ def _constants(artifact: str) -> dict[str, list[int]]:
     return {name: [int(value) for value in program.load_method(name)([])] for name in constant}
 
 
-def _written(runner: Any, text: str, config: Any) -> dict[str, Any]:
+def _given(prompt: Any) -> Any:
+    """A text, or the pieces of a prompt as the multimodal runner takes them."""
+    import numpy as np
+    import torch
+    from executorch.extension.llm.runner import _llm_runner
+
+    if isinstance(prompt, str):
+        return prompt
+    return [
+        _llm_runner.make_image_input(torch.from_numpy(np.load(part)))
+        if isinstance(part, str)
+        else _llm_runner.make_token_input(part)
+        for part in prompt
+    ]
+
+
+def _written(runner: Any, prompt: Any, config: Any) -> dict[str, Any]:
     """How many tokens the runner read, and the pieces that it writes.
 
     A part of a character, which Python cannot be told, ends the writing; then nothing says what was read.
@@ -61,7 +78,7 @@ def _written(runner: Any, text: str, config: Any) -> dict[str, Any]:
     read: list[int] = []
     runner.reset()
     with suppress(UnicodeDecodeError):
-        runner.generate(text, config, pieces.append, lambda stats: read.append(stats.num_prompt_tokens))
+        runner.generate(prompt, config, pieces.append, lambda stats: read.append(stats.num_prompt_tokens))
     return {"prompt_tokens": read[0] if read else None, "pieces": pieces}
 
 
