@@ -65,6 +65,8 @@ _GENAI = (
     *(KernelGrid(bits, (32,), 0, coarsens=False, activation_group=32, scale_bits=16) for bits in (4, 8)),
     KernelGrid(8, (), 1, activation_group=32),
 )
+# Blocks of 32 run as slowly as eight times those of 64; those of 16, by no delegate at all.
+_LITERT = KernelGrid(4, (128, 64, 32), 1, scale_bits=16), KernelGrid(4, (), 1), KernelGrid(8, (), 1)
 _QNN = KernelGrid(4, (64, 32, 16), 1), KernelGrid(8, (), 1)
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
 
@@ -117,6 +119,13 @@ SUPPORT = {
         weight_only=True,
         why_not="ONNX Runtime's MatMulNBits reads float inputs, too",
         balanced=False,
+        cache=("float32",),
+    ),
+    "litert": Support(
+        kernels=_LITERT,
+        lookup_bits=(4, 8),
+        weight_only=False,
+        why_not="LiteRT's kernels round the inputs of layers over integers to 8 bits",
         cache=("float32",),
     ),
     "qnn": Support(
