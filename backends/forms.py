@@ -50,6 +50,7 @@ class Form:
             else can be lowered.
         growing: one method of varying length, whose caller hands over all earlier keys and values.
         signatures: decoders get LiteRT-LM's signatures, whose caches go in and come out whole.
+        longest: positions that it tells apart; 0: any.
         packed: the artifact is one file with the model's tokenizer and chat template inside.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
         described: its files say author, licence and the like (``backends/coreml/metadata.py``).
@@ -89,6 +90,7 @@ class Form:
     single: bool = False
     growing: bool = False
     signatures: bool = False
+    longest: int = 0
     packed: bool = False
     encoders: bool = False
     described: bool = False
@@ -132,6 +134,7 @@ _gpu_form = partial(
     encoders=True,
     plain_weights=True,
 )
+_LITERT_GPU = f"{_BACKENDS}.litert.gpu_model"
 _litert_form = partial(
     _caller_form,
     static=True,
@@ -248,6 +251,12 @@ FORMS: Mapping[tuple[str, str], Form] = {
         plain_weights=True,
     ),
     ("litert", "litertlm"): _litert_form("model.litertlm", backends=("LiteRTLM",), packed=True),
+    ("litert_gpu", "litertlm"): _litert_form(
+        "model.litertlm", module=_LITERT_GPU, backends=("LiteRTLMGPU",), packed=True, longest=2048, context=2048
+    ),
+    ("litert_gpu", "tflite"): _litert_form(
+        "model.tflite", module=_LITERT_GPU, backends=("LiteRTGPU",), longest=2048, context=2048
+    ),
     ("litert", "tflite"): _litert_form("model.tflite", backends=("LiteRT",)),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),

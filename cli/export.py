@@ -17,7 +17,7 @@ def export(
     unit: Annotated[str | None, typer.Option(help="npu, gpu or cpu of the target's phone.")] = None,
     recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
     format: Annotated[
-        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
+        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn, litertlm, tflite; gguf: Llama-like models.")
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="Whose names: edgec, genai, swift-transformers, coreai-models.")

@@ -34,7 +34,7 @@ class LanguageFacts:
         ends: the ids that end a text.
         pad: the id of padding, or None.
         context: the most tokens of a text, prompt and answer together.
-        template: the chat template, Jinja; empty where the model has none.
+        template: the chat template, Jinja.
         sampling: ``temperature``, ``top_k`` and ``top_p``, as far as they are known.
         greedy: the likeliest token is chosen.
     """

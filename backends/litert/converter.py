@@ -18,14 +18,16 @@ from edgec.passes.contract import clone, run_pass
 Converted = tuple[bytes, Mapping[str, Integers]]
 
 
-def converted(programs: Sequence[Program]) -> Converted:
+def converted(programs: Sequence[Program], by_products: bool) -> Converted:
     """A ``.tflite`` in float, and the integers that belong in it, by what they stand for.
+
+    ``by_products``: as of ``LitertOperators``.
 
     Raises:
         InputError: E904, the converter has no form for something of the model.
         ToolError: E900, there is no converter.
     """
-    converter, operators = load_converter().Converter(), LitertOperators()
+    converter, operators = load_converter().Converter(), LitertOperators(by_products)
     for program in programs:
         written = run_pass(program, WrittenNorms(rms=True))
         graph = clone(written.graph)

@@ -24,8 +24,10 @@ from edgec.ir.program import Program
 EXECUTED_BY = "executed by ai-edge-litert's interpreter with XNNPACK on this machine's CPU"
 
 
-def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
-    """Write a ``.tflite`` with a signature for each method.
+def lower(
+    methods: Mapping[str, Program], path: Path, progress: LoweringProgress, *, by_products: bool = False
+) -> StaticArtifact:
+    """Write a ``.tflite`` with a signature for each method; ``by_products``: as of ``LitertOperators``.
 
     Raises:
         BudgetError: E902, a rounded matrix was lost.
@@ -33,7 +35,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
         ToolError: E900, the converter is not there.
     """
     progress("convert", 0, 2)
-    content, matrices = converted(list(methods.values()))
+    content, matrices = converted(list(methods.values()), by_products)
     progress("write", 1, 2)
     path.write_bytes(write_integers(content, matrices))
     operators = sum(len(program.graph.graph.nodes) for program in methods.values())

@@ -6,6 +6,11 @@
     index_select(table, 0, positions), table[positions] ==>   embedding(table, positions)
     index_select(x [1,1,H], 1, last)                    ==>   x
 
+    by_products: table[positions]                       ==>   relu(1 - |positions - (0 .. slots-1)|) @ table
+
+LiteRT's delegate for GPUs looks up rows of rounded tables alone. A row of ones and zeros times the table is the same
+number, also in float16, which has every whole number up to 2,048.
+
 W is what the integers stand for; its content says afterwards which integers belong in its place (weights.py).
 Legality: integers around 0, inputs rounded for each token or not at all.
 """
@@ -31,7 +36,7 @@ from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 Array = np.ndarray[Any, np.dtype[Any]]
-_FLAT = "_flat"
+_FLAT, _TURNED = "_flat", "_turned"
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,11 @@ class LitertOperators:
     """Rewrites the graphs of several methods over the same matrices.
 
     Attributes:
+        by_products: rows of float tables are read by products, for GPUs.
         matrices: the rounded ones, by the digest of the floats that they stand for.
     """
 
+    by_products: bool = False
     matrices: dict[str, Integers] = field(default_factory=dict)
     _floats: dict[str, Tensor] = field(default_factory=dict)
 
@@ -66,7 +73,7 @@ class LitertOperators:
 
     def _rewritten(self, graph: GraphModule, node: Node) -> Node | None:
         if node.target is not DEQUANTIZE:
-            return _REWRITES[node.target](graph, node)
+            return _REWRITES[node.target](graph, node, self.by_products)
         rounded = rounded_input(node)
         return rounded[0] if rounded else self._matrix(graph, node)
 
@@ -92,7 +99,7 @@ def digest(values: Array) -> str:
     return hashlib.sha256(np.ascontiguousarray(values, np.float32)).hexdigest()
 
 
-def _update(graph: GraphModule, node: Node) -> Node:
+def _update(graph: GraphModule, node: Node, by_products: bool) -> Node:
     """New rows written into a cache."""
     cache, rows, start = node.args
     call = graph.graph.call_function
@@ -102,30 +109,41 @@ def _update(graph: GraphModule, node: Node) -> Node:
     return call(operator.dynamic_update_slice.default, (cache, rows, [zero, zero, at, zero]))
 
 
-def _select(graph: GraphModule, node: Node) -> Node | None:
+def _select(graph: GraphModule, node: Node, by_products: bool) -> Node | None:
     source, dim, index = node.args
     assert isinstance(source, Node) and isinstance(index, Node)
     if source.op == "get_attr" and dim == 0:
-        return _looked_up(graph, node, source, index)
+        return _looked_up(graph, node, source, index, by_products)
     return source if source.meta["val"].shape == node.meta["val"].shape else None
 
 
-def _index(graph: GraphModule, node: Node) -> Node | None:
+def _index(graph: GraphModule, node: Node, by_products: bool) -> Node | None:
     given: Any = node.args
     source, places = given
     # Bias tables have their positions last: [H, slots][:, positions].
-    return _looked_up(graph, node, source, places[0]) if source.op == "get_attr" and len(places) == 1 else None
+    whole = source.op == "get_attr" and len(places) == 1
+    return _looked_up(graph, node, source, places[0], by_products) if whole else None
 
 
-def _looked_up(graph: GraphModule, node: Node, table: Node, index: Node) -> Node:
+def _looked_up(graph: GraphModule, node: Node, table: Node, index: Node, by_products: bool) -> Node:
     emit = Emitter(graph.graph)
     value = attribute(graph, str(table.target))
     flat = table if value.dim() == 2 else constant(graph, table, f"{table.target}{_FLAT}", value.reshape(len(value), -1))
-    rows = emit(aten.embedding.default, flat, index)
+    rows = _multiplied(graph, emit, flat, index) if by_products else emit(aten.embedding.default, flat, index)
     return emit(aten.reshape.default, rows, [int(size) for size in node.meta["val"].shape])
 
 
-_REWRITES: Mapping[Any, Callable[[GraphModule, Node], Node | None]] = {
+def _multiplied(graph: GraphModule, emit: Emitter, table: Node, index: Node) -> Node:
+    """Rows [S, R] of a table [slots, R] by products."""
+    slots = int(table.meta["val"].shape[0])
+    numbers = constant(graph, table, f"edgec_numbers_{slots}", torch.arange(slots, dtype=torch.float32).reshape(1, -1))
+    turned = constant(graph, table, f"{table.target}{_TURNED}", attribute(graph, str(table.target)).t())
+    places = emit(aten.reshape.default, emit(aten.to.dtype, index, torch.float32), [-1, 1])
+    apart = emit(aten.abs.default, emit(aten.sub.Tensor, places, numbers))
+    return emit(aten.linear.default, emit(aten.relu.default, emit(aten.rsub.Scalar, apart, 1.0)), turned)
+
+
+_REWRITES: Mapping[Any, Callable[[GraphModule, Node, bool], Node | None]] = {
     UPDATE_SLOTS: _update,
     aten.index_select.default: _select,
     aten.index.Tensor: _index,

@@ -44,11 +44,6 @@ def runtime_module(name: str) -> Any:
         ) from cause
 
 
-def has_converter() -> bool:
-    """Whether the converter is there, in this environment or in edgec's cache."""
-    return find_spec(_CONVERTER) is not None or (_folder() / _CONVERTER).is_dir()
-
-
 def prepare_converter(say: Callable[[str], None]) -> None:
     """Make the converter importable; ``say`` is told where it is downloaded first.
 

@@ -14,6 +14,8 @@ from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.request import ExportRequest
 
 TOKENIZER: Final = "tokenizer.json"
+PLAIN: Final = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""The texts of a conversation one after the other, for models that have no chat template."""
 _CHOICE: Final = ("temperature", "top_k", "top_p")
 _ANY: Final = "a"
 
@@ -27,7 +29,7 @@ def language_facts(request: ExportRequest) -> LanguageFacts:
         ends=GenerationConfig.model_validate(given).stop_tokens,
         pad=getattr(tokenizer, "pad_token_id", None),
         context=request.limits.context,
-        template=template if isinstance(template, str) else "",
+        template=template if isinstance(template, str) and template else PLAIN,
         sampling={name: float(given[name]) for name in _CHOICE if isinstance(given.get(name), int | float)},
         greedy=not given.get("do_sample", False),
     )
@@ -62,12 +64,17 @@ def tokenizer_steps(request: ExportRequest) -> bytes:
     files = tokenizer_contents(request.source.tokenizer_files, request.tokenizer)
     content = files.get(f"tokenizer/{TOKENIZER}")
     if request.tokenizer is None or content is None:
-        raise InputError(
-            "LiteRT-LM cannot read this model's tokenizer.",
-            where=request.source.name,
-            why=f"it reads {TOKENIZER}, and this model has none",
-            fix="save the tokenizer with transformers (AutoTokenizer.from_pretrained(..., use_fast=True)."
-            "save_pretrained), or export with --format tflite, which holds none",
-            code="E906",
-        )
+        raise unreadable_tokenizer(request.source.name)
     return content.read_bytes() if isinstance(content, Path) else content
+
+
+def unreadable_tokenizer(name: str) -> InputError:
+    """The refusal of a model, by its name, whose tokenizer a ``.litertlm`` has no place for."""
+    return InputError(
+        "LiteRT-LM cannot read this model's tokenizer.",
+        where=name,
+        why=f"it reads {TOKENIZER}, and this model has none",
+        fix="save the tokenizer with transformers (AutoTokenizer.from_pretrained(..., use_fast=True)."
+        "save_pretrained), or export with --format tflite, which holds none",
+        code="E906",
+    )

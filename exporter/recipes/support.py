@@ -91,6 +91,15 @@ _COREAI = Support(
     cache=("float16", "float32"),
 )
 
+# A GPU's kernels leave inputs in float; they are rounded here as on CPUs, where the artifact is executed.
+_ON_LITERT = Support(
+    kernels=_LITERT,
+    lookup_bits=(4, 8),
+    weight_only=False,
+    why_not="LiteRT's kernels round the inputs of layers over integers to 8 bits",
+    cache=("float32",),
+)
+
 SUPPORT = {
     "xnnpack": Support(
         kernels=DYNAMIC_INT8_KERNELS,
@@ -121,13 +130,8 @@ SUPPORT = {
         balanced=False,
         cache=("float32",),
     ),
-    "litert": Support(
-        kernels=_LITERT,
-        lookup_bits=(4, 8),
-        weight_only=False,
-        why_not="LiteRT's kernels round the inputs of layers over integers to 8 bits",
-        cache=("float32",),
-    ),
+    "litert": _ON_LITERT,
+    "litert_gpu": _ON_LITERT,
     "qnn": Support(
         kernels=_QNN,
         lookup_bits=(8,),

@@ -101,7 +101,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     loras = read_loras(options.adapters)
     source = _find_source(options)
     check_layout(source, recipe, form_of(asked))
-    check_litert(source, form_of(asked), progress or Progress())
+    check_litert(source, form_of(asked), options.context or recipe.context or 0, progress or Progress())
     if form_of(asked).written:
         check_written(source, recipe)
     check_modules(loras, source)

@@ -7,6 +7,7 @@ from pathlib import Path
 from edgec.bundle.findings import Rung
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.genai import genai_rungs
+from edgec.exporter.runners.litert_lm import litert_lm_rungs
 from edgec.exporter.runners.text_llm import text_runner_rung
 from edgec.exporter.stages.compiled import Facts
 
@@ -18,5 +19,7 @@ def other_runtime_rungs(artifact: Path, facts: Facts, request: ExportRequest, ep
     """
     if request.form.growing:
         return genai_rungs(artifact, facts, request, epsilon)
+    if request.form.packed:
+        return litert_lm_rungs(artifact, request, epsilon)
     rung = text_runner_rung(artifact, facts.operators, request, epsilon) if request.form.laid_out else None
     return [] if rung is None else [rung]
