@@ -1,6 +1,6 @@
 """``.litertlm``: a ``.tflite`` with its tokenizer and what LiteRT-LM must know of it, in sections of one file.
 
-    LITERTLM, version, header (a flatbuffer of section ends), sections at multiples of 16 KiB
+LITERTLM, version, header (a flatbuffer of section ends), sections at multiples of 16 KiB
 """
 
 from __future__ import annotations

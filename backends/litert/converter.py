@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from edgec.backends.litert.names import signature_name
 from edgec.backends.litert.operators import Integers, LitertOperators
 from edgec.backends.litert.signature import Signature, tokens_of
-from edgec.backends.litert.names import signature_name
 from edgec.backends.litert.toolkit import load_converter
 from edgec.backends.onnx.onnx_form import WrittenNorms
 from edgec.errors import InputError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+
 from edgec.backends.litert import model
 from edgec.backends.litert.model import EXECUTED_BY, execute, layout
 

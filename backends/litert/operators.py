@@ -1,12 +1,12 @@
 """A static method in operators that LiteRT's converter has, with float matrices in the place of rounded ones.
 
-    linear(x rounded, dequantize_affine(w, s))          ==>   linear(x, W)     LiteRT's kernel rounds x as the graph does
-    embedding(dequantize_affine(w, s), ids)             ==>   embedding(W, ids)
-    edgec::update_slots(K, rows, start)                 ==>   litert_torch::dynamic_update_slice(K, rows, [0, 0, start, 0])
-    index_select(table, 0, positions), table[positions] ==>   embedding(table, positions)
-    index_select(x [1,1,H], 1, last)                    ==>   x
+    linear(x rounded, dequantize_affine(w, s))    ==>   linear(x, W)     LiteRT's kernel rounds x as the graph does
+    embedding(dequantize_affine(w, s), ids)       ==>   embedding(W, ids)
+    edgec::update_slots(K, rows, start)           ==>   litert_torch::dynamic_update_slice(K, rows, [0, 0, start, 0])
+    table[positions]                              ==>   embedding(table, positions)
+    index_select(x [1,1,H], 1, last)              ==>   x
 
-    by_products: table[positions]                       ==>   relu(1 - |positions - (0 .. slots-1)|) @ table
+    by_products: table[positions]                 ==>   relu(1 - |positions - (0 .. slots-1)|) @ table
 
 LiteRT's delegate for GPUs looks up rows of rounded tables alone. A row of ones and zeros times the table is the same
 number, also in float16, which has every whole number up to 2,048.
@@ -128,7 +128,9 @@ def _index(graph: GraphModule, node: Node, by_products: bool) -> Node | None:
 def _looked_up(graph: GraphModule, node: Node, table: Node, index: Node, by_products: bool) -> Node:
     emit = Emitter(graph.graph)
     value = attribute(graph, str(table.target))
-    flat = table if value.dim() == 2 else constant(graph, table, f"{table.target}{_FLAT}", value.reshape(len(value), -1))
+    flat = (
+        table if value.dim() == 2 else constant(graph, table, f"{table.target}{_FLAT}", value.reshape(len(value), -1))
+    )
     rows = _multiplied(graph, emit, flat, index) if by_products else emit(aten.embedding.default, flat, index)
     return emit(aten.reshape.default, rows, [int(size) for size in node.meta["val"].shape])
 

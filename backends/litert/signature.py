@@ -40,7 +40,9 @@ class Signature(torch.nn.Module):
         """Call the method; its outputs by LiteRT-LM's names."""
         held = {own: caches[name] for own, name in self.names.items()}
         given = {"tokens": tokens, "start": input_pos[:1], "last": self.last, **held}
-        made: Mapping[str, Any] = dict(zip(self.results, self.method(*(given[name] for name in self.order)), strict=True))
+        made: Mapping[str, Any] = dict(
+            zip(self.results, self.method(*(given[name] for name in self.order)), strict=True)
+        )
         outputs = {name: made[f"{NEW_STATE}{own}"] for own, name in self.names.items()}
         return {**outputs, LOGITS: made["logits"]} if self.tokens == 1 else outputs
 

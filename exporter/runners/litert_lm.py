@@ -145,16 +145,16 @@ def _compared(
     """Texts after prompts."""
     if wrong := _wrong_counts(prompts, written):
         return told(stage, wrong, gated=True)
-    found = [
-        _agreement(step, request, prompt, each, epsilon) for prompt, each in zip(prompts, written, strict=True)
-    ]
+    found = [_agreement(step, request, prompt, each, epsilon) for prompt, each in zip(prompts, written, strict=True)]
     return agreed(stage, f"{NAME} {litert_lm_version()}", "", found, epsilon)
 
 
 def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[Written]) -> str:
     """Of what prompt it read another number of tokens, in words; empty where of none."""
     pairs = ((prompt, each) for prompt, each in zip(prompts, written, strict=True) if each.read != len(prompt.ids))
-    return "; ".join(f"it reads {each.read} tokens of {prompt.text[:40]!r}, not {len(prompt.ids)}" for prompt, each in pairs)
+    return "; ".join(
+        f"it reads {each.read} tokens of {prompt.text[:40]!r}, not {len(prompt.ids)}" for prompt, each in pairs
+    )
 
 
 def _agreement(

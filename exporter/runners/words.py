@@ -89,9 +89,7 @@ def text_agreement(tokenizer: Any, own: OwnText, text: str, ends: Sequence[int],
     return Agreement(len(own.tokens) + (not same), faults=int(not same))
 
 
-def _other_near(
-    tokenizer: Any, own: OwnText, place: int, said: str, ends: Sequence[int], epsilon: float
-) -> bool:
+def _other_near(tokenizer: Any, own: OwnText, place: int, said: str, ends: Sequence[int], epsilon: float) -> bool:
     """Whether another token of nearly the same logit leads on in the other's text."""
     before = own.tokens[:place]
     return any(

@@ -54,10 +54,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[ExportRequest, Pat
     model = _model(folder / "llama")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(litert_lm, "AUTOMATIC", True)
-        out = edgec.export(
-            model, target="android-litert", recipe="8bit", context=CONTEXT, out=folder / "x.edgec"
-        )
-    options = ExportOptions(model=model, target="android-litert", recipe="8bit", context=CONTEXT, out=folder / "y.edgec")
+        out = edgec.export(model, target="android-litert", recipe="8bit", context=CONTEXT, out=folder / "x.edgec")
+    options = ExportOptions(
+        model=model, target="android-litert", recipe="8bit", context=CONTEXT, out=folder / "y.edgec"
+    )
     return resolve_options(options).request, out
 
 
