@@ -15,7 +15,7 @@ from edgec.backends.litert.converter import converted
 from edgec.backends.litert.methods import LitertMethods
 from edgec.backends.litert.names import signature_name
 from edgec.backends.litert.signature import signature_interface, tokens_of
-from edgec.backends.litert.weights import write_integers
+from edgec.backends.litert.weights import operator_count, write_integers
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
@@ -37,10 +37,11 @@ def lower(
     progress("convert", 0, 2)
     content, matrices = converted(list(methods.values()), by_products)
     progress("write", 1, 2)
-    path.write_bytes(write_integers(content, matrices))
-    operators = sum(len(program.graph.graph.nodes) for program in methods.values())
+    content = write_integers(content, matrices)
+    path.write_bytes(content)
+    count = operator_count(content)
     delegation = Delegation(
-        backend="litert", delegates=len(methods), delegated_operators=operators, delegated_share=1.0, fallbacks=[]
+        backend="litert", delegates=len(methods), delegated_operators=count, delegated_share=1.0, fallbacks=[]
     )
     interfaces = {signature_name(tokens_of(each)): signature_interface(each) for each in methods.values()}
     return StaticArtifact(interfaces, delegation)

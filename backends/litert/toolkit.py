@@ -65,6 +65,8 @@ def prepare_converter(say: Callable[[str], None]) -> None:
 def load_converter() -> Any:
     """The module ``litert_torch``, with its operator for caches registered; ``prepare_converter`` ran before."""
     converter = runtime_module(_CONVERTER)
+    # It tells every step of its own, beside edgec's.
+    import_module("litert_torch._config").config.show_progress = False
     import_module("litert_torch.generative.custom_ops.dynamic_update_slice")
     return converter
 

@@ -63,6 +63,14 @@ def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
     return bytes(builder.Output())
 
 
+def operator_count(content: bytes) -> int:
+    """The operators of all signatures of a ``.tflite``."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(content, 0)
+    return sum(model.Subgraphs(place).OperatorsLength() for place in range(model.SubgraphsLength()))
+
+
 @dataclass
 class _Found:
     """Looks for matrices among a model's buffers."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from edgec.backends.litert.container import LanguageFacts, pack
 from edgec.bundle.encoding import token_ids
@@ -16,6 +17,17 @@ from edgec.exporter.request import ExportRequest
 TOKENIZER: Final = "tokenizer.json"
 PLAIN: Final = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """The texts of a conversation one after the other, for models that have no chat template."""
+_TEXTS: Final = (
+    "{%- set own = namespace(all=[]) -%}{%- for message in messages -%}"
+    "{%- if message['content'] is sequence and message['content'] is not string -%}"
+    "{%- set said = namespace(text='') -%}"
+    "{%- for part in message['content'] -%}{%- set said.text = said.text ~ part['text'] -%}{%- endfor -%}"
+    "{%- set own.all = own.all + [{'role': message['role'], 'content': said.text}] -%}"
+    "{%- else -%}{%- set own.all = own.all + [message] -%}{%- endif -%}"
+    "{%- endfor -%}{%- set messages = own.all -%}"
+)
+"""LiteRT-LM hands templates lists of parts, of which most templates make nothing, or their notation: here, texts."""
+_SPECIAL: Final = ("bos_token", "eos_token", "pad_token", "unk_token")
 _CHOICE: Final = ("temperature", "top_k", "top_p")
 _ANY: Final = "a"
 
@@ -29,10 +41,17 @@ def language_facts(request: ExportRequest) -> LanguageFacts:
         ends=GenerationConfig.model_validate(given).stop_tokens,
         pad=getattr(tokenizer, "pad_token_id", None),
         context=request.limits.context,
-        template=template if isinstance(template, str) and template else PLAIN,
+        template=_TEXTS + _special(tokenizer) + (template if isinstance(template, str) and template else PLAIN),
         sampling={name: float(given[name]) for name in _CHOICE if isinstance(given.get(name), int | float)},
         greedy=not given.get("do_sample", False),
     )
+
+
+def _special(tokenizer: Any) -> str:
+    """What a template knows of the tokenizer's own tokens, which LiteRT-LM does not tell it."""
+    known = tokenizer.special_tokens_map
+    named = {name: str(known[name]) for name in _SPECIAL if known.get(name)}
+    return "".join(f"{{%- set {name} = {json.dumps(text, ensure_ascii=False)} -%}}" for name, text in named.items())
 
 
 def _beginning(request: ExportRequest) -> int | None:
