@@ -8,7 +8,7 @@ import torch
 
 from edgec.backends.litert.names import signature_name
 from edgec.backends.litert.operators import Integers, LitertOperators
-from edgec.backends.litert.signature import Signature, tokens_of
+from edgec.backends.litert.signature import LitertSignature, tokens_of
 from edgec.backends.litert.toolkit import load_converter
 from edgec.backends.onnx.onnx_form import WrittenNorms
 from edgec.errors import InputError
@@ -32,7 +32,7 @@ def converted(programs: Sequence[Program], by_products: bool) -> Converted:
         written = run_pass(program, WrittenNorms(rms=True))
         graph = clone(written.graph)
         operators.rewrite(graph)
-        signature = Signature(written, graph).eval()
+        signature = LitertSignature(written, graph).eval()
         converter.add_signature(signature_name(tokens_of(written)), signature, sample_kwargs=signature.example(written))
     try:
         with torch.no_grad():

@@ -35,7 +35,7 @@ from edgec.passes.contract import clean, nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
-Array = np.ndarray[Any, np.dtype[Any]]
+IntegerArray = np.ndarray[Any, np.dtype[Any]]
 _FLAT, _TURNED = "_flat", "_turned"
 
 
@@ -44,8 +44,8 @@ class Integers:
     """A rounded matrix: integers int8 [N, K], scales float32 [N] or [N, K / g], bits of an integer."""
 
     name: str
-    values: Array
-    scales: Array
+    values: IntegerArray
+    scales: IntegerArray
     bits: int
 
 
@@ -94,7 +94,7 @@ def _values(integers: Tensor, scales: Tensor) -> Tensor:
     return (integers.float().reshape(len(integers), groups.shape[1], -1) * groups).reshape(integers.shape)
 
 
-def digest(values: Array) -> str:
+def digest(values: IntegerArray) -> str:
     """The sha256 of float32 values."""
     return hashlib.sha256(np.ascontiguousarray(values, np.float32)).hexdigest()
 

@@ -22,7 +22,7 @@ from edgec.ir.program import Interface, Program, TensorType
 from edgec.ir.static_methods import NEW_STATE
 
 
-class Signature(torch.nn.Module):
+class LitertSignature(torch.nn.Module):
     """The graph of a static method under LiteRT-LM's names."""
 
     last: Tensor

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from edgec.backends.litert.operators import Array, Integers, digest
+from edgec.backends.litert.operators import IntegerArray, Integers, digest
 from edgec.errors import BudgetError
 
 _SMALLEST: Final = 4
@@ -26,14 +26,16 @@ _VERSIONS: Final = {"FULLY_CONNECTED": 14, "EMBEDDING_LOOKUP": 4}
 """The versions of operators from which on they read all of these forms."""
 
 
-def packed(values: Array, bits: int) -> Array:
+def packed(values: IntegerArray, bits: int) -> IntegerArray:
     """Integers as bytes, the first value in the low bits."""
     codes = np.ascontiguousarray(values, np.int8).reshape(-1).view(np.uint8)
     if bits == 8:
         return codes
     per = 8 // bits
     codes = np.concatenate([codes, np.zeros(-len(codes) % per, np.uint8)]).reshape(-1, per) & ((1 << bits) - 1)
-    result: Array = np.bitwise_or.reduce(codes << (np.arange(per, dtype=np.uint8) * bits), axis=1).astype(np.uint8)
+    result: IntegerArray = np.bitwise_or.reduce(codes << (np.arange(per, dtype=np.uint8) * bits), axis=1).astype(
+        np.uint8
+    )
     return result
 
 
@@ -118,7 +120,7 @@ def _give(schema: Any, model: Any, graph: Any, place: int, integers: Integers) -
     form.detailsType, form.details = schema.QuantizationDetails.BlockwiseQuantization, blocks
 
 
-def _constant(schema: Any, model: Any, graph: Any, name: bytes, values: Array) -> int:
+def _constant(schema: Any, model: Any, graph: Any, name: bytes, values: IntegerArray) -> int:
     """A float16 constant of a graph; buffers of one content are shared."""
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     alike = (place for place, each in enumerate(model.buffers) if each.data is not None and len(each.data) == len(data))

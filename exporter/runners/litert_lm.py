@@ -33,7 +33,7 @@ from edgec.runtime_py.runners.litert_lm import (
     NAME,
     LitertLmAnswer,
     LitertLmQuestion,
-    Written,
+    LitertLmText,
     asked_litert_lm,
     is_installed,
     litert_lm_version,
@@ -139,7 +139,7 @@ def _compared(
     step: DecoderStep,
     request: ExportRequest,
     prompts: Sequence[RunnerText],
-    written: Sequence[Written],
+    written: Sequence[LitertLmText],
     epsilon: float,
 ) -> Rung:
     """Texts after prompts."""
@@ -149,7 +149,7 @@ def _compared(
     return agreed(stage, f"{NAME} {litert_lm_version()}", "", found, epsilon)
 
 
-def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[Written]) -> str:
+def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[LitertLmText]) -> str:
     """Of what prompt it read another number of tokens, in words; empty where of none."""
     pairs = ((prompt, each) for prompt, each in zip(prompts, written, strict=True) if each.read != len(prompt.ids))
     return "; ".join(
@@ -158,7 +158,7 @@ def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[Written]) -> 
 
 
 def _agreement(
-    step: DecoderStep, request: ExportRequest, prompt: RunnerText, written: Written, epsilon: float
+    step: DecoderStep, request: ExportRequest, prompt: RunnerText, written: LitertLmText, epsilon: float
 ) -> Agreement:
     ends = language_facts(request).ends
     own = OwnText(*greedy(step, prompt.ids, TOKENS, request.limits.prefill_chunk, ends))
@@ -170,7 +170,7 @@ def _talked(
     request: ExportRequest,
     chats: Sequence[RunnerText],
     rendered: Sequence[str],
-    replied: Sequence[Written],
+    replied: Sequence[LitertLmText],
     epsilon: float,
 ) -> Rung:
     """Conversations as text, and answers."""

@@ -30,7 +30,7 @@ SWIFTSHADER: Final = (
 
 
 @dataclass(frozen=True)
-class Written:
+class LitertLmText:
     """What it wrote after one prompt or conversation: how many tokens it read, and a piece of text for each token."""
 
     read: int
@@ -54,7 +54,7 @@ class LitertLmAnswer:
     ends: Sequence[int]
     ids: Sequence[Sequence[int]]
     rendered: Sequence[str]
-    written: Sequence[Written]
+    written: Sequence[LitertLmText]
     failed: str
 
 
@@ -107,7 +107,7 @@ def asked_litert_lm(file: Path, question: LitertLmQuestion) -> LitertLmAnswer:
         said = runner_answer(_WORKER, {"file": str(file.resolve()), **asdict(question)})
     except RunnerFailed as error:
         raise _failed(file, str(error), f"check the version of {_PACKAGE}") from error
-    return LitertLmAnswer(**{**said, "written": [Written(**each) for each in said["written"]]})
+    return LitertLmAnswer(**{**said, "written": [LitertLmText(**each) for each in said["written"]]})
 
 
 def _failed(file: Path, why: str, fix: str) -> ToolError:

@@ -24,7 +24,7 @@ from edgec.exporter.runners.litert_lm import CHAT_STAGE, GPU_STAGE, TOKENIZER_ST
 from edgec.exporter.runners.texts import FIX
 from edgec.runtime_py.model import load
 from edgec.runtime_py.runners import litert_lm
-from edgec.runtime_py.runners.litert_lm import NAME, LitertLmAnswer, Written
+from edgec.runtime_py.runners.litert_lm import NAME, LitertLmAnswer, LitertLmText
 from edgec.runtime_py.verify.verify import verify
 from tests.families import FAMILIES, save
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
@@ -103,22 +103,22 @@ def _stops(found: list[Rung], said: str) -> None:
     assert stopped.value.code == "E201" and said in stopped.value.why
 
 
-def _pads(written: Written) -> Written:
+def _pads(written: LitertLmText) -> LitertLmText:
     return replace(written, pieces=["<pad>"] * len(written.pieces))
 
 
-def _early(written: Written) -> Written:
+def _early(written: LitertLmText) -> LitertLmText:
     return replace(written, pieces=written.pieces[: len(written.pieces) // 2])
 
 
-def _more_read(written: Written) -> Written:
+def _more_read(written: LitertLmText) -> LitertLmText:
     return replace(written, read=written.read + 1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", [_pads, _early, _more_read])
 def test_other_words_end_the_export(
-    fault: Callable[[Written], Written], bundle: tuple[ExportRequest, Path], monkeypatch: pytest.MonkeyPatch
+    fault: Callable[[LitertLmText], LitertLmText], bundle: tuple[ExportRequest, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = rungs.asked_litert_lm
 
