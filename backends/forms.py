@@ -27,7 +27,7 @@ class Form:
         logits_width: the most logits of one output.
         state_multiple: a state's last dimension is a multiple of it.
         convolutions: linear layers are 1x1 convolutions.
-        updates: who writes the states: the methods ``in_place``, or the ``caller``.
+        updates: who writes the states: the methods ``in_place``, or the ``caller``; ``whole``: they go in and come out.
         calibrated: lowered to fixed point, with ranges measured on a text.
         executed: something here can execute the artifact; without it the ladder ends with its graphs.
         half: static methods compute and hold floats in float16; without it in float32.
@@ -49,6 +49,9 @@ class Form:
         single: decoders get one method of varying length, ``forward``, in place of ``prefill`` and ``decode``; nothing
             else can be lowered.
         growing: one method of varying length, whose caller hands over all earlier keys and values.
+        signatures: decoders get LiteRT-LM's signatures, whose caches go in and come out whole.
+        longest: positions that it tells apart; 0: any.
+        packed: the artifact is one file with the model's tokenizer and chat template inside.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
         described: its files say author, licence and the like (``backends/coreml/metadata.py``).
         stateful: by whose names a decoder has one method of any length (``ir/stateful_call.py``); empty: none has.
@@ -86,6 +89,9 @@ class Form:
     written: bool = False
     single: bool = False
     growing: bool = False
+    signatures: bool = False
+    longest: int = 0
+    packed: bool = False
     encoders: bool = False
     described: bool = False
     stateful: str = ""
@@ -98,6 +104,7 @@ class Form:
             "written": self.written,
             "single": self.single,
             "growing": self.growing,
+            "signatures": self.signatures,
             "stateful": bool(self.stateful),
         }
         return next((way for way, taken in ways.items() if taken), "")
@@ -125,6 +132,22 @@ _gpu_form = partial(
     apple_unit="gpu",
     fused_attention=True,
     encoders=True,
+    plain_weights=True,
+)
+_LITERT_GPU = f"{_BACKENDS}.litert.gpu_model"
+_litert_form = partial(
+    _caller_form,
+    static=True,
+    runtime="ai-edge-litert",
+    module=f"{_BACKENDS}.litert.model",
+    tools=("litert-torch", "litert-converter", "ai-edge-litert", "litert-lm-builder"),
+    updates="whole",
+    logits_width=1 << 31,
+    state_multiple=1,
+    caches=("float32",),
+    signatures=True,
+    unheld="LiteRT-LM's caches are keys and values of each token",
+    unadapted="LiteRT-LM reads adapters from files of its own kind",
     plain_weights=True,
 )
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
@@ -227,6 +250,14 @@ FORMS: Mapping[tuple[str, str], Form] = {
         unadapted="onnxruntime-genai reads adapters from files of its own kind",
         plain_weights=True,
     ),
+    ("litert", "litertlm"): _litert_form("model.litertlm", backends=("LiteRTLM",), packed=True),
+    ("litert_gpu", "litertlm"): _litert_form(
+        "model.litertlm", module=_LITERT_GPU, backends=("LiteRTLMGPU",), packed=True, longest=2048, context=2048
+    ),
+    ("litert_gpu", "tflite"): _litert_form(
+        "model.tflite", module=_LITERT_GPU, backends=("LiteRTGPU",), longest=2048, context=2048
+    ),
+    ("litert", "tflite"): _litert_form("model.tflite", backends=("LiteRT",)),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),
         # The program that reads the file has caches of its own.

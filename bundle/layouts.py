@@ -25,7 +25,7 @@ class RuntimeLayout:
 
 LAYOUTS: Mapping[str, RuntimeLayout] = {
     DEFAULT_LAYOUT: RuntimeLayout(
-        ("pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"), "edgec's own runtimes and apps"
+        ("pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf", "litertlm", "tflite"), "edgec's own runtimes and apps"
     ),
     "genai": RuntimeLayout(("onnx",), "onnxruntime-genai", "genai"),
     "swift-transformers": RuntimeLayout(("mlpackage",), "Hugging Face's swift-transformers"),

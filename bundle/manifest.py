@@ -270,7 +270,7 @@ class Manifest(JsonPart):
     target_choice: str = ""
     # Left out where it is empty, so that the bundles of other models stay as they were written.
     context_note: str = Field(default="", exclude_if=lambda value: not value)
-    format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf"] = "pte"
+    format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf", "litertlm", "tflite"] = "pte"
     # Left out where it is edgec's own, likewise.
     layout: str = Field(default=DEFAULT_LAYOUT, exclude_if=lambda value: value == DEFAULT_LAYOUT)
     recipe: dict[str, Any]

@@ -23,7 +23,7 @@ def export(
         str | None, typer.Option(autocompletion=recipe_names, help="float, 8bit, 4bit, lut4, ... or a TOML file.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn; gguf: Llama-like models.")
+        str | None, typer.Option(help="pte, mlpackage, aimodel, onnx, qnn, litertlm, tflite; gguf: Llama-like models.")
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="Whose names: edgec, genai, swift-transformers, coreai-models.")

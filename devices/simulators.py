@@ -9,6 +9,7 @@ from edgec.errors import InputError
 
 _COREML, _COREAI = "edgec's interpreter of Core ML programs", "Apple's Core AI runtime for Linux"
 _ONNX = "ONNX Runtime's kernels for this CPU"
+_LITERT = "LiteRT's kernels for this CPU"
 _HEXAGON = "Qualcomm's emulation of the Hexagon processor"
 # Backend that the artifact's own runtime must have -> what executes it here.
 SIMULATORS: Mapping[str, str] = {
@@ -16,6 +17,7 @@ SIMULATORS: Mapping[str, str] = {
     "CoreML": _COREML,
     "CoreAI": _COREAI,
     "MLXBackend": "edgec's interpreter over mlx for this CPU",
+    **dict.fromkeys(("LiteRT", "LiteRTLM", "LiteRTGPU", "LiteRTLMGPU"), _LITERT),
     "ONNXRuntime": _ONNX,
     "ONNXRuntimeGenAI": _ONNX,
     "QNNExecutionProvider": _HEXAGON,

@@ -33,7 +33,7 @@ class Target:
         phone: key of the phone in ``phones/*.toml``.
         chip: key of the chip in ``chips/*.toml``; None when unknown.
         unit: ``cpu``, ``gpu`` or ``npu``.
-        format: ``pte``, ``mlpackage``, ``aimodel``, ``qnn`` or ``onnx``.
+        format: ``pte``, ``mlpackage``, ``aimodel``, ``qnn``, ``onnx``, ``gguf``, ``litertlm`` or ``tflite``.
         backend: the folder under ``backends/`` that lowers to it.
         weight_bits: the widths the format can hold; 16 and 32 are floats.
         export_supported: whether ``edgec export`` makes it today.

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.backends.litert.toolkit import CONVERTER_KIND
 from edgec.bundle.atomic import remove_folder, typed_os_errors
 from edgec.errors import InputError
 from edgec.installation import cache_root
@@ -21,6 +22,7 @@ KINDS: Mapping[str, str] = {
     "runner": "compiled engines",
     "executed": "notes that an artifact ran here",
     "fingerprints": "checksums of model files",
+    CONVERTER_KIND: "LiteRT's converter",
     "hub": "bundles from the Hugging Face hub",
     "gguf": "configs and tokenizers of GGUF files",
     "measured": "speeds that edgec bench measured, for edgec plan",

@@ -47,8 +47,9 @@ class ExportOptions:
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); by default the recipe's, or ``standard``
             where edgec's cannot be compiled.
         unit: ``cpu``, ``gpu`` or ``npu`` of the target's phone; else its first, or the one that the target names.
-        format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn`` or ``gguf``, where the target has several; else
-            its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like Llama, Qwen and Gemma.
+        format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx``, ``qnn``, ``litertlm``, ``tflite`` or ``gguf``, where the
+            target has several; else its first. ``gguf``, of the target ``host``, is for llama.cpp and holds models like
+            Llama, Qwen and Gemma; ``litertlm`` is for LiteRT-LM, and ``tflite`` the same without tokenizer.
         layout: whose names the artifact's functions, inputs and outputs have, so that another runtime finds them:
             ``edgec``, the default; with the format ``onnx``, ``genai`` (onnxruntime-genai); with ``mlpackage``,
             ``swift-transformers``; with ``aimodel``, ``coreai-models``.

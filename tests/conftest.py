@@ -17,7 +17,7 @@ import pytest
 from edgec import free_memory
 from edgec.exporter.resolve import emulation
 from edgec.runtime_py.engines import threads as engine_threads
-from edgec.runtime_py.runners import executorch_llm, genai
+from edgec.runtime_py.runners import executorch_llm, genai, litert_lm
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILED = ROOT / "build" / "runner"
@@ -92,6 +92,7 @@ def no_other_runners() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(executorch_llm, "AUTOMATIC", False)
         patch.setattr(genai, "AUTOMATIC", False)
+        patch.setattr(litert_lm, "AUTOMATIC", False)
         yield
 
 

@@ -93,8 +93,13 @@ class OnnxForm:
 
 @dataclass(frozen=True)
 class WrittenNorms:
-    """Layer norms in operators that every layout and format has; exact."""
+    """Layer norms in operators that every layout and format has; exact.
 
+    Attributes:
+        rms: RMS norms, too.
+    """
+
+    rms: bool = False
     name: str = "written_norms"
     effect: Effect = Effect.EXACT
 
@@ -103,12 +108,16 @@ class WrittenNorms:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every norm."""
-        _rewrite(graph, (LAYER_NORM,))
+        _rewrite(graph, self._written)
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No layer norm is left whole."""
-        assert not nodes_of(program.graph, LAYER_NORM)
+        """No such norm is left whole."""
+        assert not nodes_of(program.graph, *self._written)
+
+    @property
+    def _written(self) -> tuple[Any, ...]:
+        return (LAYER_NORM, RMS_NORM) if self.rms else (LAYER_NORM,)
 
 
 def _rewrite(graph: GraphModule, targets: Iterable[Any]) -> None:

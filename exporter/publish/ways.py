@@ -118,6 +118,13 @@ def _onnx(manifest: Manifest, _: HubAddress) -> str:
     return f"{code(manifest.artifact)} is a plain ONNX graph; `edgec inspect` lists inputs, outputs and states."
 
 
+def _litert_lm(manifest: Manifest, _: HubAddress) -> str:
+    return (
+        f"Give LiteRT-LM's `Engine` {code(manifest.artifact)}: tokenizer, chat template and ends of texts are inside. "
+        "Where the bundle was made, the ladder says what LiteRT-LM wrote."
+    )
+
+
 def _core_ml(manifest: Manifest, _: HubAddress) -> str:
     return (
         f"Core ML loads {code(manifest.artifact)} as any other package; `edgec inspect` lists functions, inputs and "
@@ -138,6 +145,7 @@ WAYS: Final = (
     Way("In an Android app", _for_apps("android"), _app("android", "Gradle modules")),
     *(Way(f"In {runner_name(kind)}", _wrote_in(kind), _executorch_runner) for kind in get_args(RunnerClass)),
     Way("In ONNX Runtime", lambda one: one.format == "onnx", _onnx),
+    Way("In LiteRT-LM", lambda one: one.format == "litertlm", _litert_lm),
     Way("In Core ML, without edgec's package", lambda one: one.format == "mlpackage", _core_ml),
     Way("In llama.cpp", lambda one: one.format == "gguf", _llama_cpp),
 )

@@ -28,6 +28,7 @@ from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.float_layers import check_kept_layers, with_kept_layers
 from edgec.exporter.resolve.layout_fit import check_layout
+from edgec.exporter.resolve.litert_fit import check_litert
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.planned_source import local_model
 from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
@@ -103,6 +104,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     loras = read_loras(options.adapters)
     source = _find_source(options)
     check_layout(source, recipe, form_of(asked))
+    check_litert(source, form_of(asked), options.context or recipe.context or 0, progress or Progress())
     if form_of(asked).written:
         check_written(source, recipe)
     check_modules(loras, source)

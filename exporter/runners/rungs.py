@@ -7,6 +7,7 @@ from pathlib import Path
 from edgec.bundle.findings import Rung
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.genai import genai_rungs
+from edgec.exporter.runners.litert_lm import litert_lm_rungs
 from edgec.exporter.runners.multimodal import multimodal_rung
 from edgec.exporter.runners.text_llm import text_runner_rung
 from edgec.exporter.stages.compiled import Facts
@@ -19,6 +20,8 @@ def other_runtime_rungs(artifact: Path, facts: Facts, request: ExportRequest, ep
     """
     if request.form.growing:
         return genai_rungs(artifact, facts, request, epsilon)
+    if request.form.packed:
+        return litert_lm_rungs(artifact, request, epsilon)
     if not request.form.laid_out:
         return []
     if request.source.kind == "vision-language":

@@ -54,12 +54,7 @@ def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequenc
             return Agreement(place + 1)
         before = own.tokens[:place]
         if said != _text(tokenizer, [*before, token]):
-            row = own.rows[place]
-            near = [
-                each
-                for each in row.topk(min(_LIKELIEST, len(row))).indices.tolist()
-                if row.max() - row[each] <= epsilon
-            ]
+            near = _near(own.rows[place], epsilon)
             tie = any(said == _text(tokenizer, [*before, each]) or each in ends for each in near)
             return Agreement(place, near_tie=True) if tie else Agreement(place + 1, faults=1)
     if len(pieces) > len(own.tokens):
@@ -76,6 +71,43 @@ def token_agreement(own: OwnText, tokens: Sequence[int], epsilon: float) -> Agre
             near = other is not None and float(row.max() - row[other]) <= epsilon
             return Agreement(place, near_tie=True) if near else Agreement(place + 1, faults=1)
     return Agreement(len(own.tokens)) if len(tokens) == len(own.tokens) else Agreement(len(own.tokens) + 1, faults=1)
+
+
+def text_agreement(tokenizer: Any, own: OwnText, text: str, ends: Sequence[int], epsilon: float) -> Agreement:
+    """Compare one text that another runtime tells as a whole; arguments as of ``agreement``."""
+    said = text.strip()
+    for place, token in enumerate(own.tokens):
+        before = own.tokens[:place]
+        if token in ends and said == _shown(tokenizer, before):
+            return Agreement(place + 1)
+        if not said.startswith(_shown(tokenizer, [*before, token])):
+            # Another token may say what the own one begins with, so that texts part after tokens do.
+            ties = (at for at in range(place + 1) if _other_near(tokenizer, own, at, said, ends, epsilon))
+            tied = next(ties, None)
+            return Agreement(place + 1, faults=1) if tied is None else Agreement(tied, near_tie=True)
+    same = said == _shown(tokenizer, own.tokens)
+    return Agreement(len(own.tokens) + (not same), faults=int(not same))
+
+
+def _other_near(tokenizer: Any, own: OwnText, place: int, said: str, ends: Sequence[int], epsilon: float) -> bool:
+    """Whether another token of nearly the same logit leads on in the other's text."""
+    before = own.tokens[:place]
+    return any(
+        said == _shown(tokenizer, before) if each in ends else said.startswith(_shown(tokenizer, [*before, each]))
+        for each in _near(own.rows[place], epsilon)
+        if each != own.tokens[place]
+    )
+
+
+def _near(row: Tensor, epsilon: float) -> list[int]:
+    """The tokens whose logits are within ``epsilon`` of the largest."""
+    likeliest: list[int] = row.topk(min(_LIKELIEST, len(row))).indices.tolist()
+    return [each for each in likeliest if row.max() - row[each] <= epsilon]
+
+
+def _shown(tokenizer: Any, tokens: Sequence[int]) -> str:
+    """What tokens say, without the characters that they say in part."""
+    return decode_tokens(tokenizer, tokens).rstrip("\ufffd").strip()
 
 
 def _text(tokenizer: Any, tokens: Sequence[int]) -> str:

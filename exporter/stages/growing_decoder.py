@@ -11,13 +11,11 @@ from typing import Any
 
 from edgec.backends.genai.model import CHUNK, MODEL
 from edgec.bundle.findings import Rung
-from edgec.exporter.parity.execution_noise import noise_note
-from edgec.exporter.parity.ladder import Stage, lowering_rung
+from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten
-from edgec.exporter.stages.static_decoder import StaticDecoderStages, lowering_budget
+from edgec.exporter.stages.static_decoder import StaticDecoderStages, rounded_same
 from edgec.exporter.stages.static_lowering import MethodCalls
 from edgec.ir.growing_cache import PAST, GrowingMethods
 from edgec.ir.program import Program
@@ -57,12 +55,8 @@ class GrowingDecoderStages(StaticDecoderStages):
         return GrowingMethods(partial(named_results, program), shapes, CHUNK)
 
     def same(self, done: Rewritten, after: Stage) -> Rung:
-        """The graph with growing caches against the one before; sums in another order may round inputs elsewhere."""
-        if not rounds_weights(self.request.recipe):
-            return super().same(done, after)
-        untrained = not self.request.source.trained
-        budget = lowering_budget(self.request.recipe, half=False, untrained=untrained, noise=done.noise)
-        return lowering_rung(done.final, after, budget, rounded=True, note=noise_note(done.noise))
+        """The graph with growing caches against the one before."""
+        return rounded_same(self.request, done, after)
 
     def first_calls(self, methods: Mapping[str, Program]) -> MethodCalls:
         """None: the method computes in float32."""

@@ -49,6 +49,7 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("decoder", True, "single"): (f"{_HERE}.single_method", "SingleMethodStages"),
     ("decoder", True, "written"): (f"{_HERE}.gguf_file", "GgufStages"),
     ("decoder", True, "growing"): (f"{_HERE}.growing_decoder", "GrowingDecoderStages"),
+    ("decoder", True, "signatures"): (f"{_HERE}.signatures", "SignatureStages"),
     ("decoder", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
     ("encoder-decoder", False, ""): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
     ("encoder-decoder", True, ""): (f"{_HERE}.static_encoder_decoder", "StaticEncoderDecoderStages"),
@@ -59,8 +60,12 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("module", True, ""): (f"{_HERE}.static_module", "StaticModuleStages"),
     ("module", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
-_BACKENDS = ("coreai", "coreml", "cpu", "genai", "gguf", "mlx", "onnx", "qnn", "vulkan")
-LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
+_BACKENDS = ("coreai", "coreml", "cpu", "genai", "gguf", "litert", "mlx", "onnx", "qnn", "vulkan")
+LOWERING = (
+    f"{_HERE}.static_lowering",
+    "edgec.exporter.assemble.litert",
+    *(f"edgec.backends.{name}" for name in _BACKENDS),
+)
 """Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""
 
 

@@ -7,7 +7,7 @@ Under each adapter of the request both methods exist once more (``adapted_method
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,12 +41,14 @@ from edgec.exporter.stages.decoder import artifact_quality, read_back_note, refu
 from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer, with_floats
 from edgec.exporter.stages.static_lowering import MethodCalls, lower_methods
+from edgec.ir.call_plan import Call
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import PREFILL, Methods, first_chunk, run_static
 from edgec.passes.contract import Pass, run_passes
 from edgec.passes.kv.recurrent_states import refuse_unheld_states
 from edgec.passes.static.static_states import refuse_unwritten
 
+FurtherCalls = tuple[Sequence[int], Sequence[Call]]
 STAGE = "static methods"
 UNTRAINED_NOTE = "untrained weights: a wider budget"
 
@@ -84,6 +86,10 @@ class StaticDecoderStages:
         """The functions of the model as it is, executed by torch."""
         return graph_methods(functions, "")
 
+    def further_calls(self) -> Mapping[str, FurtherCalls]:
+        """Tokens and calls beside the probe's on which artifact and graphs are compared, by the rung's name; none."""
+        return {}
+
     def same(self, done: Rewritten, after: Stage) -> Rung:
         """The graphs of the methods against the program that they were made from."""
         return lowering_rung(done.final, after)
@@ -105,6 +111,7 @@ class StaticDecoderStages:
         rungs = [rung, *(each for one in under.values() for each in one.rungs)]
         ladder.gate(rungs)
         finals = {final_name(name): one.final for name, one in under.items()}
+        finals |= {name: run_static(self.graphs(held), *calls) for name, calls in self.further_calls().items()}
         replace(done, rungs=(*done.rungs, *rungs), final=after).save(folder, finals)
 
     def _run(self, methods: Methods) -> Tensor:
@@ -151,6 +158,9 @@ class StaticDecoderStages:
             final = Stage(rewrite.final, logits[final_name(name)])
             under = Stage("artifact", artifact_logits(methods, name, self.request), Effect.EXACT)
             rungs.append(of_adapter(self._lowering(final, under, final.logits, None), name))
+        for name, calls in self.further_calls().items():
+            after = Stage(name, run_static(self.backend.execute(artifact), *calls), Effect.EXACT)
+            rungs.append(self._lowering(Stage(rewrite.final, logits[name]), after, reference.logits, rewrite.noise))
         return rungs
 
     def _lowering(self, final: Stage, after: Stage, text: Tensor, noise: Noise | None, read: str = "") -> Rung:
@@ -169,6 +179,14 @@ class StaticDecoderStages:
         told = [self.backend.EXECUTED_BY, read, UNTRAINED_NOTE if loose else "", noise_note(noise)]
         note = "; ".join(filter(None, told))
         return lowering_rung(final, after, budget, rounded=True, note=note)
+
+
+def rounded_same(request: ExportRequest, done: Rewritten, after: Stage) -> Rung:
+    """Graphs that round inputs against the program they were made from: sums in another order may round elsewhere."""
+    if not rounds_weights(request.recipe):
+        return lowering_rung(done.final, after)
+    budget = lowering_budget(request.recipe, half=False, untrained=not request.source.trained, noise=done.noise)
+    return lowering_rung(done.final, after, budget, rounded=True, note=noise_note(done.noise))
 
 
 def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool, noise: Noise | None = None) -> Mapping[str, float]:

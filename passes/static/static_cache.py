@@ -10,6 +10,8 @@
     updates = "caller": K is an input, k an output ``new_...``, and attention reads K and k side by side; the caller
     writes k into K's slots ``start ..``.
 
+    updates = "whole": K is an input, and K with k in it an output ``next_...``, which the caller puts in its place.
+
     fused: attention is one aten.scaled_dot_product_attention, where it has no softcap and no learned sinks.
 
 A head's keys lie side by side, and the query heads of one KV head are rows of one matrix, so that neither keys nor
@@ -24,7 +26,7 @@ cache keep sharing it. Measured on examples/tiny-stories: 16 states; 374 operato
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,13 +38,14 @@ from edgec.ir.attention import LAYER
 from edgec.ir.encoder_operators import BIASED_ATTENTION
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, UPDATE_SLOTS
 from edgec.ir.program import Effect, Interface, Program, State, TensorType
+from edgec.ir.static_methods import NEW_STATE
 from edgec.passes.contract import last_placeholder, nodes_of, output_node, placeholder
 from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.parts.static_attention import CachedCall, CacheView, Masks, attend, attend_fused, is_fusible
 
 aten = torch.ops.aten
-UPDATES = ("in_place", "caller")
+UPDATES = ("in_place", "caller", "whole")
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class StaticCache:
 
     Attributes:
         multiple: the last dimension of a state is padded to a multiple of this; 1 leaves it as it is.
-        updates: ``in_place`` writes the state in the graph; ``caller`` returns the new keys and values instead.
+        updates: ``in_place`` writes the state in the graph; ``caller`` returns the new keys and values instead, and
+            ``whole`` all of them.
         fused: attention over states that the graph holds is one operator, where that operator can say it.
     """
 
@@ -76,7 +80,7 @@ class StaticCache:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace every cache, and every attention node."""
-        maker = {"in_place": _InPlace, "caller": _ByCaller}[self.updates]
+        maker = {"in_place": _InPlace, "caller": _ByCaller, "whole": _Whole}[self.updates]
         states = {state.buffer: state for state in program.interface.states}
         caches = maker(graph, states, self.multiple)
         masks = Masks(graph)
@@ -152,23 +156,33 @@ class _InPlace(_Caches):
         return CacheView(updated, width)
 
 
-class _ByCaller(_Caches):
-    """States that are inputs; new rows are outputs."""
+class _Inputs(_Caches):
+    """States that are inputs."""
 
-    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
-        state = self.states[name]
-        last_input = last_placeholder(self.graph)
-        with self.graph.graph.inserting_after(last_input):
+    def _taken(self, name: str, rows: Node) -> Node:
+        """The input of a state that new rows belong to."""
+        with self.graph.graph.inserting_after(last_placeholder(self.graph)):
             held = self.graph.graph.placeholder(name)
-        held.meta["val"] = rows.meta["val"].new_empty(state.shape)
-        return CacheView(held, width, new=rows)
+        held.meta["val"] = rows.meta["val"].new_empty(self.states[name].shape)
+        return held
 
-    def interface(self, before: Interface) -> Interface:
-        """Caches among the inputs, new rows among the outputs."""
+    def _return(self, values: Iterable[Node | None]) -> None:
+        """Return values after the logits."""
         output = output_node(self.graph)
         logits: Any = output.args[0]
         results = logits if isinstance(logits, tuple | list) else (logits,)
-        output.args = ((*results, *(view.new for view in self.views.values())),)
+        output.args = ((*results, *values),)
+
+
+class _ByCaller(_Inputs):
+    """States that are inputs; new rows are outputs."""
+
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+        return CacheView(self._taken(name, rows), width, new=rows)
+
+    def interface(self, before: Interface) -> Interface:
+        """Caches among the inputs, new rows among the outputs."""
+        self._return(view.new for view in self.views.values())
         inputs = (*before.inputs, *self._types(self.states, {}))
         new = {name: view.new.meta["val"].shape for name, view in self.views.items() if view.new is not None}
         outputs = (*before.outputs, *self._types(self.states, new, "new_"))
@@ -178,6 +192,21 @@ class _ByCaller(_Caches):
         for name in self.views:
             shape = tuple(shapes.get(name, states[name].shape))
             yield TensorType(f"{prefix}{name}", states[name].dtype, shape)
+
+
+class _Whole(_Inputs):
+    """States that are inputs; all of each with its new rows is an output."""
+
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+        held = self._taken(name, rows)
+        return CacheView(emit(UPDATE_SLOTS, held, rows, placeholder(self.graph, "start")), width)
+
+    def interface(self, before: Interface) -> Interface:
+        """Caches among the inputs, and among the outputs under their names' like."""
+        self._return(view.held for view in self.views.values())
+        held = [TensorType(name, self.states[name].dtype, self.states[name].shape) for name in self.views]
+        next_ones = [replace(tensor, name=f"{NEW_STATE}{tensor.name}") for tensor in held]
+        return Interface((*before.inputs, *held), (*before.outputs, *next_ones), tuple(self.states.values()))
 
 
 def pad_last(emit: Emitter, value: Node, multiple: int) -> Node:

@@ -71,8 +71,9 @@ def test_short_and_long_names_are_one_target() -> None:
 
 def test_aliases_keep_their_name_and_point_to_a_target() -> None:
     mobile = {"snapdragon-8-gen-2", "snapdragon-8-gen-3", "snapdragon-8-elite", "snapdragon-8-elite-gen-5"}
+    litert = {"android-litert", "android-litert-gpu"}
     laptops = {"snapdragon-x-elite", "snapdragon-x2-elite"}
-    assert set(aliases()) == {"iphone", "android-cpu", "android-gpu", "host", *mobile, *laptops}
+    assert set(aliases()) == {"iphone", "android-cpu", "android-gpu", "host", *litert, *mobile, *laptops}
     for alias, full in aliases().items():
         assert load_target(alias).name == alias
         assert load_target(alias).alias_of == full
@@ -90,6 +91,8 @@ def test_what_export_supports() -> None:
         ("android", "qnn", "npu"),
         ("android", "qnn_delegate", "npu"),
         ("android", "vulkan", "gpu"),
+        ("android", "litert", "cpu"),
+        ("android", "litert_gpu", "gpu"),
         ("ios", "xnnpack", "cpu"),
         ("ios", "coreml", "npu"),
         ("ios", "coreai", "npu"),

@@ -45,6 +45,7 @@ REFUSED = {
     ),
     *product(("balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("gguf", "mlx")),
     ("3bit", "mlx"),
+    *product(("3bit", "4bit-small", "5bit", "lut2", "lut4", "lut6", "sparse-lut4"), ("litert", "litert_gpu")),
 }
 
 
@@ -71,9 +72,8 @@ def test_a_named_recipe_runs_or_is_refused_with_a_legal_choice(name: str, backen
     assert for_backend(resolved, backend) == resolved and not with_standard_kernels(resolved).on
     assert {rewrite.name for rewrite in passes_for(resolved)} <= {"palettize", "quantize", "quantize_embedding"}
     schemes = [scheme for scheme in (resolved.weights, resolved.lm_head) if scheme]
-    assert all(
-        (scheme.activation_bits == 0) is (backend not in ("xnnpack", "genai") or scheme.is_table) for scheme in schemes
-    )
+    rounds_inputs = backend in ("xnnpack", "genai", "litert", "litert_gpu")
+    assert all((scheme.activation_bits == 0) is (not rounds_inputs or scheme.is_table) for scheme in schemes)
 
 
 @pytest.mark.parametrize("name", ["4bit", "8bit", "4bit-gptq", "int4-channel"])

@@ -1,0 +1,148 @@
+"""Integers and scales written into the constants of a ``.tflite``, through the flatbuffer's own object API.
+
+    constant float32 [N, K] whose content is a rounded matrix
+    ==>
+    INT8, INT4 or INT2 [N, K], the first value in the low bits of a byte, zero points 0, and
+    scale float32 [N] along dimension 0, or a block size g and FLOAT16 scales [N, K / g]
+
+Signatures share buffers, and each has a tensor of its own for every constant: all that point to a buffer are changed.
+LiteRT's kernels round the scales of blocks to bfloat16, as which edgec's schemes of 16 bits hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from edgec.backends.litert.operators import IntegerArray, Integers, digest
+from edgec.errors import BudgetError
+
+_SMALLEST: Final = 4
+"""Bytes of the smallest constant that can be a matrix."""
+_VERSIONS: Final = {"FULLY_CONNECTED": 14, "EMBEDDING_LOOKUP": 4}
+"""The versions of operators from which on they read all of these forms."""
+
+
+def packed(values: IntegerArray, bits: int) -> IntegerArray:
+    """Integers as bytes, the first value in the low bits."""
+    codes = np.ascontiguousarray(values, np.int8).reshape(-1).view(np.uint8)
+    if bits == 8:
+        return codes
+    per = 8 // bits
+    codes = np.concatenate([codes, np.zeros(-len(codes) % per, np.uint8)]).reshape(-1, per) & ((1 << bits) - 1)
+    result: IntegerArray = np.bitwise_or.reduce(codes << (np.arange(per, dtype=np.uint8) * bits), axis=1).astype(
+        np.uint8
+    )
+    return result
+
+
+def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
+    """The model with integers in the place of the floats that they stand for.
+
+    Args:
+        content: a ``.tflite`` with float matrices.
+        matrices: by the digest of their floats.
+
+    Raises:
+        BudgetError: E902, the converter changed the values of one, so that it was not found.
+    """
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    found = dict(_Found(model, matrices).buffers())
+    _require(matrices, found)
+    for graph in model.subgraphs:
+        held = {place: found[each.buffer] for place, each in enumerate(graph.tensors) if each.buffer in found}
+        for place, integers in held.items():
+            _give(schema, model, graph, place, integers)
+        _round_inputs(schema, model, graph, held)
+    builder = flatbuffers.Builder(len(content))
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def operator_count(content: bytes) -> int:
+    """The operators of all signatures of a ``.tflite``."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(content, 0)
+    return sum(model.Subgraphs(place).OperatorsLength() for place in range(model.SubgraphsLength()))
+
+
+@dataclass
+class _Found:
+    """Looks for matrices among a model's buffers."""
+
+    model: Any
+    matrices: Mapping[str, Integers]
+
+    def buffers(self) -> Iterator[tuple[int, Integers]]:
+        """The buffers that hold one."""
+        sizes = {each.values.size * 4 for each in self.matrices.values()}
+        for place, buffer in enumerate(self.model.buffers):
+            data = buffer.data
+            if data is not None and len(data) >= _SMALLEST and len(data) in sizes:
+                known = self.matrices.get(digest(np.asarray(data, np.uint8).view(np.float32)))
+                if known is not None:
+                    yield place, known
+
+
+def _require(matrices: Mapping[str, Integers], found: Mapping[int, Integers]) -> None:
+    lost = {each.name for each in matrices.values()} - {each.name for each in found.values()}
+    if lost:
+        raise BudgetError(
+            "A rounded matrix is not in the converted model.",
+            where=sorted(lost)[0],
+            why=f"{len(lost)} of {len(matrices)} were changed on the way, so that their integers have no place",
+            fix="report it with the model's architecture and the recipe",
+            code="E902",
+        )
+
+
+def _give(schema: Any, model: Any, graph: Any, place: int, integers: Integers) -> None:
+    """Let a tensor hold integers."""
+    tensor, kinds = graph.tensors[place], schema.TensorType
+    tensor.type = {2: kinds.INT2, 4: kinds.INT4, 8: kinds.INT8}[integers.bits]
+    model.buffers[tensor.buffer].data = packed(integers.values, integers.bits)
+    rows = integers.scales.reshape(len(integers.values), -1)
+    form = tensor.quantization = schema.QuantizationParametersT()
+    form.quantizedDimension = 0
+    if rows.shape[1] == 1:
+        form.scale, form.zeroPoint = rows.reshape(-1).astype(np.float32), np.zeros(len(rows), np.int64)
+        return
+    blocks = schema.BlockwiseQuantizationT()
+    blocks.scales = _constant(schema, model, graph, tensor.name + b"_scales", rows.astype(np.float16))
+    blocks.zeroPoints, blocks.blockSize = -1, integers.values.shape[1] // rows.shape[1]
+    form.detailsType, form.details = schema.QuantizationDetails.BlockwiseQuantization, blocks
+
+
+def _constant(schema: Any, model: Any, graph: Any, name: bytes, values: IntegerArray) -> int:
+    """A float16 constant of a graph; buffers of one content are shared."""
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    alike = (place for place, each in enumerate(model.buffers) if each.data is not None and len(each.data) == len(data))
+    buffer = next((place for place in alike if np.array_equal(model.buffers[place].data, data)), None)
+    if buffer is None:
+        made = schema.BufferT()
+        made.data = data
+        model.buffers.append(made)
+        buffer = len(model.buffers) - 1
+    tensor = schema.TensorT()
+    tensor.name, tensor.shape, tensor.type, tensor.buffer = name, list(values.shape), schema.TensorType.FLOAT16, buffer
+    graph.tensors.append(tensor)
+    return len(graph.tensors) - 1
+
+
+def _round_inputs(schema: Any, model: Any, graph: Any, held: Mapping[int, Integers]) -> None:
+    """Let layers over integers round each token's inputs around their own middle, as the graph does."""
+    for operator in graph.operators:
+        code = model.operatorCodes[operator.opcodeIndex]
+        name = next((each for each in _VERSIONS if getattr(schema.BuiltinOperator, each) == code.builtinCode), None)
+        if name is None or not any(place in held for place in operator.inputs):
+            continue
+        code.version = max(code.version, _VERSIONS[name])
+        if name == "FULLY_CONNECTED":
+            operator.builtinOptions.asymmetricQuantizeInputs = True

@@ -1,0 +1,99 @@
+"""What LiteRT-LM must know of a model: tokens that begin and end texts, chat template, context, ways to choose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from edgec.backends.litert.container import LanguageFacts, pack
+from edgec.bundle.encoding import token_ids
+from edgec.bundle.generation_config import GenerationConfig
+from edgec.errors import InputError
+from edgec.exporter.assemble.tokenizer import tokenizer_contents
+from edgec.exporter.request import ExportRequest
+
+TOKENIZER: Final = "tokenizer.json"
+PLAIN: Final = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""The texts of a conversation one after the other, for models that have no chat template."""
+_TEXTS: Final = (
+    "{%- set own = namespace(all=[]) -%}{%- for message in messages -%}"
+    "{%- if message['content'] is sequence and message['content'] is not string -%}"
+    "{%- set said = namespace(text='') -%}"
+    "{%- for part in message['content'] -%}{%- set said.text = said.text ~ part['text'] -%}{%- endfor -%}"
+    "{%- set own.all = own.all + [{'role': message['role'], 'content': said.text}] -%}"
+    "{%- else -%}{%- set own.all = own.all + [message] -%}{%- endif -%}"
+    "{%- endfor -%}{%- set messages = own.all -%}"
+)
+"""LiteRT-LM hands templates lists of parts, of which most templates make nothing, or their notation: here, texts."""
+_SPECIAL: Final = ("bos_token", "eos_token", "pad_token", "unk_token")
+_CHOICE: Final = ("temperature", "top_k", "top_p")
+_ANY: Final = "a"
+
+
+def language_facts(request: ExportRequest) -> LanguageFacts:
+    """The facts, as the model's own files and edgec's manifest have them."""
+    tokenizer, given = request.tokenizer, request.source.generation_config
+    template = getattr(tokenizer, "chat_template", None)
+    return LanguageFacts(
+        begins=_beginning(request),
+        ends=GenerationConfig.model_validate(given).stop_tokens,
+        pad=getattr(tokenizer, "pad_token_id", None),
+        context=request.limits.context,
+        template=_TEXTS + _special(tokenizer) + (template if isinstance(template, str) and template else PLAIN),
+        sampling={name: float(given[name]) for name in _CHOICE if isinstance(given.get(name), int | float)},
+        greedy=not given.get("do_sample", False),
+    )
+
+
+def _special(tokenizer: Any) -> str:
+    """What a template knows of the tokenizer's own tokens, which LiteRT-LM does not tell it."""
+    known = tokenizer.special_tokens_map
+    named = {name: str(known[name]) for name in _SPECIAL if known.get(name)}
+    return "".join(f"{{%- set {name} = {json.dumps(text, ensure_ascii=False)} -%}}" for name, text in named.items())
+
+
+def _beginning(request: ExportRequest) -> int | None:
+    """The id that the tokenizer puts before every text; LiteRT-LM puts the one that it is told of."""
+    with_mark, without = (token_ids(request.tokenizer, _ANY, special=special) for special in (True, False))
+    own = with_mark[: len(with_mark) - len(without)]
+    return own[0] if len(own) == 1 and with_mark[1:] == without else None
+
+
+def pack_language(request: ExportRequest, model: Path, path: Path) -> None:
+    """Write the ``.litertlm`` of a ``.tflite``.
+
+    Raises:
+        ToolError: E900, the packer is not installed.
+    """
+    content = tokenizer_steps(request)
+    with TemporaryDirectory() as folder:
+        steps = Path(folder) / TOKENIZER
+        steps.write_bytes(content)
+        pack(model, steps, language_facts(request), path)
+
+
+def tokenizer_steps(request: ExportRequest) -> bytes:
+    """The tokenizer.json that a bundle of this model has.
+
+    Raises:
+        InputError: E906, it has none.
+    """
+    files = tokenizer_contents(request.source.tokenizer_files, request.tokenizer)
+    content = files.get(f"tokenizer/{TOKENIZER}")
+    if request.tokenizer is None or content is None:
+        raise unreadable_tokenizer(request.source.name)
+    return content.read_bytes() if isinstance(content, Path) else content
+
+
+def unreadable_tokenizer(name: str) -> InputError:
+    """The refusal of a model, by its name, whose tokenizer a ``.litertlm`` has no place for."""
+    return InputError(
+        "LiteRT-LM cannot read this model's tokenizer.",
+        where=name,
+        why=f"it reads {TOKENIZER}, and this model has none",
+        fix="save the tokenizer with transformers (AutoTokenizer.from_pretrained(..., use_fast=True)."
+        "save_pretrained), or export with --format tflite, which holds none",
+        code="E906",
+    )

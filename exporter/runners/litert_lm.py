@@ -1,0 +1,188 @@
+"""A decoder's ``.litertlm`` in LiteRT-LM's engine: rungs of the parity ladder.
+
+    prompt -> edgec's ids -> the interpreter    -> the likeliest tokens -> text -+
+           -> LiteRT-LM                         -> text -------------------------+-> the same
+    conversation -> transformers' template      -> text, ids, an answer ---------+
+                 -> LiteRT-LM's conversation    -> text, an answer --------------+-> the same
+    texts -> transformers -> ids ------------------------------------------------+
+          -> LiteRT-LM's tokenizer -> ids ---------------------------------------+-> the same, or told
+
+Apps hand it texts, so that the engine's own way from a text to tokens is part of what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from edgec.bundle.chat_template import render_messages
+from edgec.bundle.encoding import decode_tokens, token_ids
+from edgec.bundle.findings import Rung
+from edgec.bundle.golden_texts import CHAT, TEXTS
+from edgec.errors import InputError, ToolError
+from edgec.exporter.assemble.litert import language_facts
+from edgec.exporter.parity.sample import START, greedy
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.runners.texts import RunnerText, agreed, told
+from edgec.exporter.runners.words import Agreement, OwnText, text_agreement
+from edgec.exporter.stages.artifact import step_of
+from edgec.ir.call_plan import DecoderStep
+from edgec.runtime_py.runners import litert_lm
+from edgec.runtime_py.runners.litert_lm import (
+    NAME,
+    LitertLmAnswer,
+    LitertLmQuestion,
+    LitertLmText,
+    asked_litert_lm,
+    is_installed,
+    litert_lm_version,
+    software_vulkan,
+)
+
+CHAT_STAGE: Final = f"{NAME}'s conversations"
+TOKENIZER_STAGE: Final = f"{NAME}'s tokenizer"
+GPU_STAGE: Final = f"{NAME} on a GPU"
+TOKENS: Final = 64
+_SYSTEM: Final = {"role": "system", "content": "Answer briefly."}
+_CHATS: Final = (CHAT[:1], CHAT, (_SYSTEM, *CHAT[:1]))
+
+
+def litert_lm_rungs(artifact: Path, request: ExportRequest, epsilon: float) -> list[Rung]:
+    """Let LiteRT-LM continue texts and answer conversations, and compare with the interpreter on the same artifact.
+
+    Args:
+        artifact: the ``.litertlm``; it passed the other rungs.
+        request: what is exported.
+        epsilon: how far two logits of right executions may differ.
+
+    Returns:
+        none where it is turned off.
+    """
+    if not litert_lm.AUTOMATIC:
+        return []
+    if not is_installed():
+        return [told(NAME, f'not run: {NAME} is not installed (pip install "edgec[litert]")', gated=False)]
+    prompts, chats = _prompts(request), [*_conversations(request)]
+    question = LitertLmQuestion(
+        texts=[text for _, text in TEXTS],
+        prompts=[each.text for each in prompts],
+        chats=[messages for messages, _ in chats],
+        tokens=TOKENS,
+    )
+    try:
+        said = asked_litert_lm(artifact, question)
+    except ToolError as error:
+        return [told(NAME, error.why, gated=True)]
+    if wrong := said.failed or _wrong_facts(said, request):
+        return [told(NAME, wrong, gated=True)]
+    step = step_of(artifact, request.form)
+    continued, replied = said.written[: len(prompts)], said.written[len(prompts) :]
+    rungs = [_compared(NAME, step, request, prompts, continued, epsilon)]
+    if chats:
+        rungs.append(_talked(step, request, [text for _, text in chats], said.rendered, replied, epsilon))
+    gpu = [_on_gpu(artifact, step, request, prompts, epsilon)] if request.target.unit == "gpu" else []
+    return [*rungs, *gpu, _read(said, request)]
+
+
+def _on_gpu(
+    artifact: Path, step: DecoderStep, request: ExportRequest, prompts: Sequence[RunnerText], epsilon: float
+) -> Rung:
+    """The same prompts by the engine's GPU backend, over a software implementation of Vulkan where there is one."""
+    vulkan = software_vulkan()
+    if not vulkan:
+        return told(GPU_STAGE, "not executed: no SwiftShader here, which Debian's chromium brings", gated=False)
+    question = LitertLmQuestion([], [each.text for each in prompts], [], TOKENS, vulkan)
+    try:
+        said = asked_litert_lm(artifact, question)
+    except ToolError as error:
+        return told(GPU_STAGE, error.why, gated=True)
+    if said.failed:
+        return told(GPU_STAGE, said.failed, gated=True)
+    return _compared(GPU_STAGE, step, request, prompts, said.written, epsilon)
+
+
+def _prompts(request: ExportRequest) -> list[RunnerText]:
+    """A few words, parts of the probe's text, and one that is longer than a chunk, where the context has room."""
+    tokenizer, limits, tokens = request.tokenizer, request.limits, request.probe.tokens
+    chunk, room = limits.prefill_chunk, limits.context - TOKENS
+    parts = (tokens[: chunk + chunk // 8], tokens[: chunk // 2], tokens[chunk : chunk + chunk // 8])
+    texts = [START, *(decode_tokens(tokenizer, part) for part in parts)]
+    made = [RunnerText(text, tuple(token_ids(tokenizer, text))) for text in dict.fromkeys(texts) if text.strip()]
+    return [each for each in made if 0 < len(each.ids) <= room]
+
+
+def _conversations(request: ExportRequest) -> Iterator[tuple[Sequence[dict[str, str]], RunnerText]]:
+    """Conversations that the model's template takes, as transformers renders them."""
+    tokenizer = request.tokenizer
+    if not getattr(tokenizer, "chat_template", None):
+        return
+    for messages in _CHATS:
+        try:
+            text = render_messages(tokenizer, messages)
+        except InputError:  # such a template asks for other turns
+            continue
+        ids = tuple(token_ids(tokenizer, text, special=False))
+        if len(ids) <= request.limits.context - TOKENS:
+            yield messages, RunnerText(text, ids)
+
+
+def _wrong_facts(said: LitertLmAnswer, request: ExportRequest) -> str:
+    """What it takes for the model's that is not, in words; empty where nothing is."""
+    facts = language_facts(request)
+    pairs = {"what begins a text": (said.begins, facts.begins), "ends of texts": (list(said.ends), list(facts.ends))}
+    return "; ".join(f"{name}: {given}, not {wanted}" for name, (given, wanted) in pairs.items() if given != wanted)
+
+
+def _compared(
+    stage: str,
+    step: DecoderStep,
+    request: ExportRequest,
+    prompts: Sequence[RunnerText],
+    written: Sequence[LitertLmText],
+    epsilon: float,
+) -> Rung:
+    """Texts after prompts."""
+    if wrong := _wrong_counts(prompts, written):
+        return told(stage, wrong, gated=True)
+    found = [_agreement(step, request, prompt, each, epsilon) for prompt, each in zip(prompts, written, strict=True)]
+    return agreed(stage, f"{NAME} {litert_lm_version()}", "", found, epsilon)
+
+
+def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[LitertLmText]) -> str:
+    """Of what prompt it read another number of tokens, in words; empty where of none."""
+    pairs = ((prompt, each) for prompt, each in zip(prompts, written, strict=True) if each.read != len(prompt.ids))
+    return "; ".join(
+        f"it reads {each.read} tokens of {prompt.text[:40]!r}, not {len(prompt.ids)}" for prompt, each in pairs
+    )
+
+
+def _agreement(
+    step: DecoderStep, request: ExportRequest, prompt: RunnerText, written: LitertLmText, epsilon: float
+) -> Agreement:
+    ends = language_facts(request).ends
+    own = OwnText(*greedy(step, prompt.ids, TOKENS, request.limits.prefill_chunk, ends))
+    return text_agreement(request.tokenizer, own, "".join(written.pieces), ends, epsilon)
+
+
+def _talked(
+    step: DecoderStep,
+    request: ExportRequest,
+    chats: Sequence[RunnerText],
+    rendered: Sequence[str],
+    replied: Sequence[LitertLmText],
+    epsilon: float,
+) -> Rung:
+    """Conversations as text, and answers."""
+    other = [text for text, chat in zip(rendered, chats, strict=True) if text != chat.text]
+    if other:
+        return told(CHAT_STAGE, f"{len(other)} of {len(chats)} are other texts, as {other[0][:200]!r}", gated=True)
+    return _compared(CHAT_STAGE, step, request, chats, replied, epsilon)
+
+
+def _read(said: LitertLmAnswer, request: ExportRequest) -> Rung:
+    """Whether its tokenizer reads texts as transformers does; it puts no token before them here."""
+    wanted: list[Any] = [token_ids(request.tokenizer, text, special=False) for _, text in TEXTS]
+    same = [list(ids) == other for ids, other in zip(said.ids, wanted, strict=True)]
+    note = f"{sum(same)} of {len(same)} texts give the same ids"
+    return told(TOKENIZER_STAGE, note, gated=False, passed=all(same), positions=len(same))
