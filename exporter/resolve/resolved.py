@@ -92,13 +92,16 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     asked = _load_target(name, options)
     require_parts((form_of(asked).runtime, *form_of(asked).tools), f"--target {name}")
     recipe = load_asked_recipe(options, asked)
+    found = None
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
+        # A wrong name is told before minutes of compiling.
+        found = None if find_build() else _find_source(options)
         compile_engine(progress)
     wanted, recipe = options.kernels or recipe.kernels, check_early(recipe, asked, options)
     fell_back = _FELL_BACK if wanted != recipe.kernels else ""
     check_adaptable(options.adapters, form_of(asked), recipe)
     loras = read_loras(options.adapters)
-    source = _find_source(options)
+    source = found or _find_source(options)
     check_layout(source, recipe, form_of(asked))
     if form_of(asked).written:
         check_written(source, recipe)
