@@ -11,7 +11,7 @@ from rich.console import Console
 from edgec.bundle.checkpoint_matrices import fates_in_words
 from edgec.bundle.findings import Rung
 from edgec.bundle.golden import read_golden
-from edgec.bundle.manifest import Manifest
+from edgec.bundle.manifest import Build, Manifest
 from edgec.exporter.report.bits import bit_search_table
 from edgec.exporter.sources.tokenizer import round_trips
 from edgec.terminal import WordTable, make_console
@@ -51,7 +51,7 @@ def print_summary(path: Path, manifest: Manifest, waited_s: float, console: Cons
         console.print(f"arm64   not run under qemu: {manifest.build.not_emulated}", highlight=False, soft_wrap=True)
     if manifest.bit_search:
         console.print(bit_search_table(manifest.bit_search))
-    for line in (*_lines(manifest), export_line(manifest, waited_s)):
+    for line in (*_lines(manifest), export_line(manifest.build, waited_s)):
         console.print(line, highlight=False, soft_wrap=True)
     if (golden := path / "golden.json").is_file() and (texts := read_golden(golden).texts):
         console.print(f"tokens  {round_trips(texts)}", highlight=False, soft_wrap=True)
@@ -131,9 +131,9 @@ def _lines(manifest: Manifest) -> list[str]:
     return lines
 
 
-def export_line(manifest: Manifest, waited_s: float) -> str:
+def export_line(build: Build, waited_s: float) -> str:
     """From the command's begin to the finished bundle, with what is waited for only once on a machine."""
-    engine_s = manifest.build.seconds.get("engine", 0.0)
+    engine_s = build.seconds.get("engine", 0.0)
     once = f", of which {engine_s:.1f} s compiled the engine (once)" if engine_s else ""
-    peak = f", peak memory {manifest.build.peak_bytes / 1e6:.0f} MB" if manifest.build.peak_bytes else ""
+    peak = f", peak memory {build.peak_bytes / 1e6:.0f} MB" if build.peak_bytes else ""
     return f"export  {waited_s:.1f} s{once}{peak} (measured)"
