@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,13 +26,16 @@ def run_export(options: ExportOptions, as_json: bool) -> None:
     Raises:
         EdgecError: see ``edgec.export``.
     """
+    began = time.monotonic()
     completed = complete_options(options, find_project())  # Refuses a missing MODEL before torch is imported.
     from edgec.exporter.api import export_bundle
 
     for each in completed:
         with _listener(as_json) as listener:
             path = export_bundle(replace(each, progress=listener))
-        _print_summary(path, as_json)
+        ended = time.monotonic()
+        _print_summary(path, ended - began, as_json)
+        began = ended
 
 
 @contextmanager
@@ -83,12 +87,12 @@ def _json_event(event: Event) -> None:
     print(json.dumps({"progress": shown}), file=sys.stderr, flush=True)
 
 
-def _print_summary(path: Path, as_json: bool) -> None:
+def _print_summary(path: Path, waited_s: float, as_json: bool) -> None:
     from edgec.bundle.folder import read_manifest
     from edgec.exporter.report.summary import print_summary, summary_json
 
     manifest = read_manifest(path)
     if as_json:
-        print(json.dumps({"bundle": str(path), **summary_json(manifest)}))
+        print(json.dumps({"bundle": str(path), "waited_s": round(waited_s, 3), **summary_json(manifest)}))
     else:
-        print_summary(path, manifest)
+        print_summary(path, manifest, waited_s)

@@ -10,7 +10,7 @@ from rich.console import Console
 from edgec.bundle.checkpoint_matrices import fates_in_words
 from edgec.bundle.findings import Rung
 from edgec.bundle.golden import read_golden
-from edgec.bundle.manifest import Manifest
+from edgec.bundle.manifest import Build, Manifest
 from edgec.exporter.report.bits import bit_search_table
 from edgec.exporter.sources.tokenizer import round_trips
 from edgec.terminal import WordTable, between_words, make_console
@@ -42,15 +42,15 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def print_summary(path: Path, manifest: Manifest, console: Console | None = None) -> None:
-    """Print a summary of the manifest, for people."""
+def print_summary(path: Path, manifest: Manifest, waited_s: float, console: Console | None = None) -> None:
+    """Print a summary of the manifest and of the time that somebody waited for it, for people."""
     console = console or make_console()
     console.print(ladder_table(manifest.parity))
     if manifest.build.not_emulated:
         console.print(f"arm64   not run under qemu: {manifest.build.not_emulated}", highlight=False, soft_wrap=True)
     if manifest.bit_search:
         console.print(bit_search_table(manifest.bit_search))
-    for line in _lines(manifest):
+    for line in (*_lines(manifest), export_line(manifest.build, waited_s)):
         console.print(between_words(line, console, _INSET), highlight=False, markup=False, soft_wrap=True)
     if (golden := path / "golden.json").is_file() and (texts := read_golden(golden).texts):
         console.print(f"tokens  {round_trips(texts)}", highlight=False, soft_wrap=True)
@@ -127,7 +127,12 @@ def _lines(manifest: Manifest) -> list[str]:
         lines += [f"        {manifest.context_note}"] if manifest.context_note else []
     if prefix := manifest.prefix:
         lines.append(f"prefix  {prefix.tokens} tokens of system prompt, KV state {prefix.bytes:,} bytes")
-    if manifest.build.peak_bytes:
-        seconds = sum(manifest.build.seconds.values())
-        lines.append(f"export  {seconds:.1f} s, peak memory {manifest.build.peak_bytes / 1e6:.0f} MB (measured)")
     return lines
+
+
+def export_line(build: Build, waited_s: float) -> str:
+    """From the command's begin to the finished bundle, with what is waited for only once on a machine."""
+    engine_s = build.seconds.get("engine", 0.0)
+    once = f", of which {engine_s:.1f} s compiled the engine (once)" if engine_s else ""
+    peak = f", peak memory {build.peak_bytes / 1e6:.0f} MB" if build.peak_bytes else ""
+    return f"export  {waited_s:.1f} s{once}{peak} (measured)"

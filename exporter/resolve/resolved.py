@@ -30,7 +30,6 @@ from edgec.exporter.resolve.float_layers import check_kept_layers, with_kept_lay
 from edgec.exporter.resolve.layout_fit import check_layout
 from edgec.exporter.resolve.litert_fit import check_litert
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.planned_source import local_model
 from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
 from edgec.exporter.resolve.recipe_choice import (
     check_early,
@@ -94,15 +93,16 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     asked = _load_target(name, options)
     require_parts((form_of(asked).runtime, *form_of(asked).tools), f"--target {name}")
     recipe = load_asked_recipe(options, asked)
+    found = None
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
-        # A mistyped MODEL is told before minutes of compiling.
-        local_model(str(options.model), options.revision)
+        # A wrong name is told before minutes of compiling.
+        found = None if find_build() else _find_source(options)
         compile_engine(progress)
     wanted, recipe = options.kernels or recipe.kernels, check_early(recipe, asked, options)
     fell_back = _FELL_BACK if wanted != recipe.kernels else ""
     check_adaptable(options.adapters, form_of(asked), recipe)
     loras = read_loras(options.adapters)
-    source = _find_source(options)
+    source = found or _find_source(options)
     check_layout(source, recipe, form_of(asked))
     check_litert(source, form_of(asked), options.context or recipe.context or 0, progress or Progress())
     if form_of(asked).written:

@@ -14,7 +14,7 @@ import pytest
 
 from edgec.devices.targets import load_target
 from edgec.engine.compile.build import RunnerBuild
-from edgec.errors import ToolError
+from edgec.errors import InputError, ToolError
 from edgec.exporter.assemble.assemble import _generation_config
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import STAGE_SHARES, Event, Progress, shares_with_engine
@@ -111,6 +111,16 @@ def test_a_compiled_engine_is_no_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Progress()
     resolved.compile_engine(progress)
     assert progress.shares == STAGE_SHARES and not progress.seconds
+
+
+def test_a_wrong_name_is_told_before_the_engine_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(compiled: Callable[[int, int], None]) -> RunnerBuild:
+        raise AssertionError("nothing is compiled for a model that is not there")
+
+    monkeypatch.setattr(resolved, "find_build", lambda: None)
+    monkeypatch.setattr(resolved, "build_runner", never)
+    with pytest.raises(InputError, match="no-such-folder"):
+        resolve_options(ExportOptions("./no-such-folder"), Progress())
 
 
 def test_shares_are_a_whole() -> None:
