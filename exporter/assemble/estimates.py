@@ -24,7 +24,7 @@ def estimates(request: ExportRequest) -> tuple[Estimate, ...]:
     context = request.limits.context
     prompt = min(_PROMPT_TOKENS, context // 2)
     lengths = {"context": context, "prompt_tokens": prompt, "call_tokens": request.limits.prefill_chunk}
-    with suppress(EdgecError):  # An estimate that cannot be made is no reason to refuse a bundle that is whole.
+    with suppress(EdgecError):  # A whole bundle is not refused for want of an estimate.
         shape = model_shape(source.config, form=request.form, context=context, folder=source.path)
         made, _ = plan_target(shape, request.target, recipe_widths(request.recipe), **lengths)
         return _shown(made)

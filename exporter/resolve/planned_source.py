@@ -33,12 +33,8 @@ _SMALL = ("*config*.json", "modules.json")
 """What says of a model on the hub how it is built, in a few kilobytes."""
 
 
-def local_model(model: str, revision: str | None = None) -> str:
+def local_model(model: str) -> str:
     """The path of a model's files on this machine; of a hub id those that describe it, and weights only if cached.
-
-    Args:
-        model: as for ``resolve``.
-        revision: branch, tag or commit on the hub.
 
     Raises:
         InputError: E101 to E103 and E148, the hub; E829, a repository of GGUF files of which none was chosen.
@@ -46,11 +42,11 @@ def local_model(model: str, revision: str | None = None) -> str:
     if existing_path(model) is not None or carried_example(model) is not None or is_factory(model):
         return model
     if (asked := hub_choice(model)) is not None:
-        return str(fetch_gguf(*asked, revision))
+        return str(fetch_gguf(*asked))
     if not is_hub_id(model):
         raise no_such_path(model)
-    folder = fetch_files(model, revision, _SMALL, ())
-    refuse_unchosen(model, folder, revision)
+    folder = fetch_files(model, None, _SMALL, ())
+    refuse_unchosen(model, folder, None)
     return str(folder)
 
 

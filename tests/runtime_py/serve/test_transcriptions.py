@@ -45,7 +45,7 @@ def listener() -> Model:
 
 @pytest.fixture(scope="module")
 def ears(listener: Model) -> Iterator[Running]:
-    with running(listener, limits=replace(DEFAULT_LIMITS, upload_bytes=UPLOAD, uploads=1)) as made:
+    with running(listener, limits=replace(DEFAULT_LIMITS, body_bytes=1000, upload_bytes=UPLOAD, uploads=1)) as made:
         yield made
 
 
