@@ -11,7 +11,6 @@ Measured against float64 with windows of 128 to 2,048 samples: 6e-7 of the large
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,6 +22,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from edgec.errors import InputError
+from edgec.ir.attributes import attribute
 from edgec.ir.spectra import SPECTRUM
 from edgec.passes.graph.emit import Emitter, shared_constant
 
@@ -189,7 +189,7 @@ def _arguments(node: Node) -> dict[str, Any]:
 def _constant(graph: GraphModule, node: Node) -> Tensor | None:
     """The value of a window; None where it depends on an input."""
     if node.op == "get_attr":
-        value: Tensor = operator.attrgetter(str(node.target))(graph)
+        value: Tensor = attribute(graph, str(node.target))
         return value.detach()
     sources = {each: _constant(graph, each) for each in node.all_input_nodes}
     if node.op != "call_function" or any(each is None for each in sources.values()):
