@@ -1,4 +1,4 @@
-"""What is told where xcrun fails before it calls a tool, by the sentences that public projects recorded of real Macs."""
+"""What is told where xcrun fails before it calls a tool, by sentences that public projects recorded of real Macs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ def test_the_state_of_xcode_is_told_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, fix: str
 ) -> None:
     xcrun_that_says(tmp_path, said, status, monkeypatch)
-    for ask in (listed, lambda: devicectl(["list", "devices"], "ios", "Listing"), lambda: simctl(["list"], "sim", "Listing")):
+    for ask in (
+        listed,
+        lambda: devicectl(["list", "devices"], "ios", "Listing"),
+        lambda: simctl(["list"], "sim", "Listing"),
+    ):
         with pytest.raises(ToolError) as refused:
             ask()
         assert (refused.value.code, refused.value.exit_code) == ("E921", 3)
