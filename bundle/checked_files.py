@@ -91,7 +91,7 @@ def bad_paths(names: Iterable[str], reserved: Iterable[str] = ()) -> Iterator[Fi
 
 
 def one_name(name: str) -> str:
-    """The same for all names that are one to a disk which ignores case and Unicode's forms, as a Mac's and an iPhone's."""
+    """The same for all names that are one to a disk which ignores case and Unicode's forms, as a Mac's."""
     return normalize("NFC", normalize("NFC", name).casefold())
 
 

@@ -1,4 +1,4 @@
-"""What the engine does on a Mac, by the Mac's own sources, over stand-ins of macOS's answers: nothing of it ran on a Mac."""
+"""What the engine does on a Mac, over STAND-INS of macOS's answers: nothing of it ran on a Mac."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.engine.compiled import compiled
 
 pytestmark = pytest.mark.long
 FEATURES = "hw.optional.arm.FEAT_"
-# `sysctl hw.optional.arm`: Apple's first chip of a Mac has products of bytes, those from M2 on of matrices of bytes too.
+# `sysctl hw.optional.arm`: M1 has dot products of bytes, from M2 on there are products of matrices of bytes.
 M1 = (f"{FEATURES}DotProd=1", f"{FEATURES}I8MM=0", "hw.perflevel0.physicalcpu=4")
 M2 = (f"{FEATURES}DotProd=1", f"{FEATURES}I8MM=1", "hw.perflevel0.physicalcpu=8")
 NO_CLASS, DEFAULT, USER_INITIATED, INTERACTIVE, BACKGROUND = "0", "15", "19", "21", "9"

@@ -1,4 +1,4 @@
-"""What is told where xcrun fails before it calls a tool, by the sentences that public projects recorded of real Macs."""
+"""What is told where xcrun fails before it calls a tool, by sentences that public projects recorded of real Macs."""
 
 from __future__ import annotations
 
