@@ -35,22 +35,26 @@ _ANY: Final = "a"
 def language_facts(request: ExportRequest) -> LanguageFacts:
     """The facts, as the model's own files and edgec's manifest have them."""
     tokenizer, given = request.tokenizer, request.source.generation_config
-    template = getattr(tokenizer, "chat_template", None)
+    template, begins = getattr(tokenizer, "chat_template", None), _beginning(request)
+    own = template if isinstance(template, str) and template else PLAIN
     return LanguageFacts(
-        begins=_beginning(request),
+        begins=begins,
         ends=GenerationConfig.model_validate(given).stop_tokens,
         pad=getattr(tokenizer, "pad_token_id", None),
         context=request.limits.context,
-        template=_TEXTS + _special(tokenizer) + (template if isinstance(template, str) and template else PLAIN),
+        template=_TEXTS + _special(tokenizer, begins is not None) + own,
         sampling={name: float(given[name]) for name in _CHOICE if isinstance(given.get(name), int | float)},
         greedy=not given.get("do_sample", False),
     )
 
 
-def _special(tokenizer: Any) -> str:
-    """What a template knows of the tokenizer's own tokens, which LiteRT-LM does not tell it."""
-    known = tokenizer.special_tokens_map
-    named = {name: str(known[name]) for name in _SPECIAL if known.get(name)}
+def _special(tokenizer: Any, begun: bool) -> str:
+    """What a template knows of the tokenizer's own tokens, which LiteRT-LM does not tell it.
+
+    ``begun``: it puts what begins a text before conversations, too, so that a template must not.
+    """
+    known = {**tokenizer.special_tokens_map, **({"bos_token": ""} if begun else {})}
+    named = {name: str(known[name]) for name in _SPECIAL if known.get(name) is not None}
     return "".join(f"{{%- set {name} = {json.dumps(text, ensure_ascii=False)} -%}}" for name, text in named.items())
 
 

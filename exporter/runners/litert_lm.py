@@ -173,8 +173,10 @@ def _talked(
     replied: Sequence[LitertLmText],
     epsilon: float,
 ) -> Rung:
-    """Conversations as text, and answers."""
-    other = [text for text, chat in zip(rendered, chats, strict=True) if text != chat.text]
+    """Conversations as text, and answers; what begins a text LiteRT-LM puts before it as a token."""
+    mark = request.tokenizer.bos_token if language_facts(request).begins is not None else ""
+    pairs = zip(rendered, chats, strict=True)
+    other = [text for text, chat in pairs if text != chat.text.removeprefix(mark)]
     if other:
         return told(CHAT_STAGE, f"{len(other)} of {len(chats)} are other texts, as {other[0][:200]!r}", gated=True)
     return _compared(CHAT_STAGE, step, request, chats, replied, epsilon)
