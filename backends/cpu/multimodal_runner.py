@@ -23,8 +23,9 @@ from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.cpu.text_runner import Method, last_logits
 from edgec.bundle.entry_points import FORWARD, TEXT_DECODER, TOKEN_EMBEDDING
+from edgec.ir.attention import SPAN_END
 from edgec.ir.program import Interface
-from edgec.ir.row_inputs import EMBEDS_MASK, INPUT_EMBEDS, MROPE, SPAN_END
+from edgec.ir.row_inputs import EMBEDS_MASK, INPUT_EMBEDS, MROPE
 from edgec.passes.contract import nodes_of, placeholder
 
 aten = torch.ops.aten

@@ -155,5 +155,5 @@ def _run(schema: Any, graph: Any, tensor: Any, buffer: Any) -> StoredBytes:
     data = buffer.DataAsNumpy()
     shape = tuple(int(size) for size in tensor.ShapeAsNumpy()) if tensor.ShapeLength() else ()
     kind = next(name for name, value in vars(schema.TensorType).items() if value == tensor.Type())
-    digest = hashlib.sha256(np.ascontiguousarray(data)).hexdigest()
+    digest = hashlib.sha256(np.ascontiguousarray(data).data).hexdigest()
     return StoredBytes(f"{tensor.Buffer()}", _PLACE, len(data), digest, kind.lower(), shape)

@@ -96,7 +96,7 @@ def _values(integers: Tensor, scales: Tensor) -> Tensor:
 
 def digest(values: IntegerArray) -> str:
     """The sha256 of float32 values."""
-    return hashlib.sha256(np.ascontiguousarray(values, np.float32)).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(values, np.float32).data).hexdigest()
 
 
 def _update(graph: GraphModule, node: Node, by_products: bool) -> Node:

@@ -28,7 +28,7 @@ _VERSIONS: Final = {"FULLY_CONNECTED": 14, "EMBEDDING_LOOKUP": 4}
 
 def packed(values: IntegerArray, bits: int) -> IntegerArray:
     """Integers as bytes, the first value in the low bits."""
-    codes = np.ascontiguousarray(values, np.int8).reshape(-1).view(np.uint8)
+    codes: IntegerArray = np.ascontiguousarray(values, np.int8).reshape(-1).view(np.uint8)
     if bits == 8:
         return codes
     per = 8 // bits

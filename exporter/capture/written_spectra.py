@@ -31,7 +31,7 @@ Parts = tuple[Node, Node]
 _STFT, _RFFT = aten.stft.default, aten.fft_rfft.default
 _SQUARES: Mapping[Any, Callable[[Node], bool]] = {
     aten.square.default: lambda node: True,
-    aten.pow.Tensor_Scalar: lambda node: node.args[1] == 2,
+    aten.pow.Tensor_Scalar: lambda node: bool(node.args[1] == 2),
     aten.mul.Tensor: lambda node: node.args[0] is node.args[1],
 }
 # Of one complex value alone, which comes first.

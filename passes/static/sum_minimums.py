@@ -14,7 +14,7 @@ embeddings read the matrix. Exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -87,11 +87,11 @@ def _affine(graph: GraphModule, matrix: Node, zero: Tensor | None) -> Node:
 
 def _add_minimums(graph: GraphModule, reader: Node, matrix: Node) -> None:
     """Add to what reads a matrix what its minimums come to."""
-    given: Any = matrix.args
+    given, kind = cast("tuple[Any, ...]", matrix.args), cast("torch._ops.OpOverload", reader.target)
     (_, group), minimum = given[1], given[3]
     with graph.graph.inserting_before(reader.next):
         emit = Emitter(graph.graph)
-        added = _WAYS[reader.target](emit, reader, minimum, group)
+        added = _WAYS[kind](emit, reader, minimum, group)
         total = emit(aten.add.Tensor, reader, added)
     reader.replace_all_uses_with(total, delete_user_cb=lambda user: user is not total)
 

@@ -120,10 +120,10 @@ def judged_prompts(offer: ServedModel, body: RerankBody) -> list[list[int]]:
 def rerank_object(name: str, body: RerankBody, made: Sequence[Relevance]) -> dict[str, Any]:
     """The answer of /v1/rerank: the best first, of equals the one that came first."""
     order = sorted(range(len(made)), key=lambda place: -made[place].score)[: body.top_n]
-    results = [{"index": place, "relevance_score": made[place].score} for place in order]
+    results: list[dict[str, Any]] = [{"index": place, "relevance_score": made[place].score} for place in order]
     if body.return_documents:
         texts = body.texts()
-        results = [{**each, "document": {"text": texts[int(each["index"])]}} for each in results]
+        results = [{**each, "document": {"text": texts[each["index"]]}} for each in results]
     tokens = sum(one.tokens for one in made)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     meta = {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}}

@@ -21,7 +21,7 @@ from edgec.runtime_py.serve.bodies import (
     ResponseFormat,
     Said,
 )
-from edgec.runtime_py.serve.content_parts import ContentPart, ImagePart, MessageParts, image_of
+from edgec.runtime_py.serve.content_parts import ContentPart, ImagePart, MessagePart, MessageParts, image_of
 from edgec.runtime_py.serve.problems import malformed_body, unsupported, unusable_media
 from edgec.runtime_py.serve.strict import MOST_TEXT, Strict
 
@@ -258,5 +258,5 @@ def answer_again(response: dict[str, Any], made: Generation) -> Said:
         for item in response["output"]
         if item["type"] == "function_call"
     ]
-    parts = [ContentPart(type="text", text=made.text)]
+    parts: list[MessagePart] = [ContentPart(type="text", text=made.text)]
     return Said(role="assistant", content=parts, reasoning_content=made.reasoning or None, tool_calls=called or None)

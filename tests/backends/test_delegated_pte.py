@@ -20,7 +20,8 @@ class Layers(nn.Module):
         self.convolution, self.linear = nn.Conv2d(4, 8, 3), nn.Linear(14, 6)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.linear(torch.relu(self.convolution(x))).cumsum(-1).cumsum(-1)
+        products: Tensor = self.linear(torch.relu(self.convolution(x)))
+        return products.cumsum(-1).cumsum(-1)
 
 
 def lowered(*methods: str) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 
 import pytest
 
-from benchmarks import unequal_cores
 from benchmarks.unequal_cores import CASES, GOALS, WAYS, busy_process, measure, rows_of, table
 
 
@@ -48,8 +48,8 @@ def test_each_case_is_called_as_it_says() -> None:
 
 def test_the_busy_process_ends_with_its_use(monkeypatch: pytest.MonkeyPatch) -> None:
     placed: list[tuple[int, set[int]]] = []
-    monkeypatch.setattr(unequal_cores.os, "sched_setaffinity", lambda pid, cores: placed.append((pid, cores)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: placed.append((pid, cores)))
     with busy_process(1):
         assert json.dumps(placed[0][0]) and placed[0][1] == {1}
     with pytest.raises(ProcessLookupError):
-        unequal_cores.os.kill(placed[0][0], 0)
+        os.kill(placed[0][0], 0)

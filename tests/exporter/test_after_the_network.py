@@ -88,8 +88,8 @@ def test_shown_boxes_are_those_of_greedy_suppression() -> None:
 
 def shares(one: Tensor, other: Tensor) -> float:
     """What two boxes share, of what they cover together."""
-    sides = [min(one[at + 2], other[at + 2]) - max(one[at], other[at]) for at in (0, 1)]
-    both = float(max(sides[0], 0) * max(sides[1], 0))
+    sides = [float(torch.minimum(one[at + 2], other[at + 2]) - torch.maximum(one[at], other[at])) for at in (0, 1)]
+    both = max(sides[0], 0.0) * max(sides[1], 0.0)
     areas = [float((each[2] - each[0]) * (each[3] - each[1])) for each in (one, other)]
     return both / (sum(areas) - both)
 

@@ -199,7 +199,7 @@ def test_act_order_is_kept_and_layers_read_their_inputs_in_it(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("options", [{"target": "snapdragon-8-elite"}, {"format": "onnx"}, {"recipe": "4bit"}])
-def test_act_order_is_rounded_again_elsewhere_and_it_is_said(options: dict[str, str], tmp_path: Path) -> None:
+def test_act_order_is_rounded_again_elsewhere_and_it_is_said(options: dict[str, Any], tmp_path: Path) -> None:
     written(tmp_path / "m", gptq_of(4, 64, False, order=True))
     with pytest.raises(InputError, match="56 of 56 matrices") as caught:
         resolve_options(ExportOptions(tmp_path / "m", out=tmp_path / "x.edgec", requantise="never", **options))

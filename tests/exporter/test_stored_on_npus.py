@@ -118,7 +118,7 @@ def test_onnx_holds_the_integers_of_the_file(tmp_path: Path) -> None:
         assert any(np.array_equal(codes, each) for each in held_here), name
 
 
-GPU = {"target": "iphone-16-pro", "unit": "gpu"}
+GPU: dict[str, Any] = {"target": "iphone-16-pro", "unit": "gpu"}
 ON_GPUS = {
     **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ2_0"), "kept"),
     **dict.fromkeys(("IQ4_NL", "MXFP4", "TQ1_0"), "re-expressed"),

@@ -60,7 +60,14 @@ def signatures(name: str, recipe: str = "4bit") -> Mapping[str, Program]:
     shared: list[Pass] = [SharedKv(2, "reuse")] if name == SHARED else []
     program = captured("llama" if shared else name)
     rounding = passes_for(for_backend(load_recipe(recipe), "litert"))
-    first = [RemoveNoops(), LastLogits(1), *shared, FuseRmsNorm(), KvCache(HELD, CHUNK, rings=False), PrefillSkip()]
+    first: list[Pass] = [
+        RemoveNoops(),
+        LastLogits(1),
+        *shared,
+        FuseRmsNorm(),
+        KvCache(HELD, CHUNK, rings=False),
+        PrefillSkip(),
+    ]
     cached = applied(program, [*first, *rounding, FoldConstants()])
     fill_integers(cached.graph)
     sizes = method_sizes(CHUNK).items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -17,9 +18,8 @@ TOLERANCE = 2e-6
 HANN = torch.hann_window(100)
 
 
-def stft(x: Tensor, size: int = 128, hop: int | None = 40, **how: object) -> Tensor:
-    spectrum: Tensor = torch.stft(x, size, hop, **{"window": HANN, "win_length": 100, "return_complex": True, **how})
-    return spectrum
+def stft(x: Tensor, size: int = 128, hop: int | None = 40, **how: Any) -> Tensor:
+    return torch.stft(x, size, hop, **{"window": HANN, "win_length": 100, "return_complex": True, **how})
 
 
 WRITTEN: dict[str, Callable[[Tensor], Tensor]] = {

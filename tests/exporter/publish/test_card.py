@@ -71,8 +71,8 @@ def test_a_task_that_the_hub_has_no_pipeline_for_is_left_out() -> None:
 
 
 def test_the_page_has_the_ladder_the_sizes_and_what_was_executed() -> None:
-    told = {"stage": runner_name("TextLLMRunner"), "reference": "artifact", "in_words": True, "note": "48 tokens"}
-    words = PARITY[2].model_copy(update=told)
+    added = {"stage": runner_name("TextLLMRunner"), "reference": "artifact", "in_words": True, "note": "48 tokens"}
+    words = PARITY[2].model_copy(update=added)
     ran = PARITY[2].model_copy(update={"note": "executed by ExecuTorch on this machine"})
     page = rendered(model_card_of(sample_manifest(parity=[*PARITY[:2], ran, PARITY[3], words]), ADDRESS))
     assert page.partition("Parity ladder</h2>")[2].partition("</table>")[0].count("<tr>") == len(PARITY) + 2

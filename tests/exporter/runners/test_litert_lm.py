@@ -120,7 +120,7 @@ def _more_read(written: LitertLmText) -> LitertLmText:
 def test_other_words_end_the_export(
     fault: Callable[[LitertLmText], LitertLmText], bundle: tuple[ExportRequest, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = rungs.asked_litert_lm
+    right = litert_lm.asked_litert_lm
 
     def wrong(*given: Any) -> LitertLmAnswer:
         said = right(*given)

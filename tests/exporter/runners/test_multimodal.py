@@ -80,7 +80,7 @@ def test_the_runner_writes_the_same_words_after_images(family: str, recipe: str,
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["gemma3", "qwen2_vl"])
 def test_a_decoder_that_reads_more_than_the_runner_gives_is_told(family: str, tmp_path: Path) -> None:
-    more = {"image_size": "40x32"} if family == "qwen2_vl" else {}
+    more: dict[str, Any] = {"image_size": "40x32"} if family == "qwen2_vl" else {}
     bundle = exported(saved(family, tmp_path / family), **more)
     found = rung_of(bundle)
     assert not found.gated and not found.passed and "all that the runner gives" in found.note

@@ -67,7 +67,7 @@ def test_where_tools_are_described() -> None:
 
 def test_results_in_a_row_are_one_message_of_the_users() -> None:
     calls = [{"id": str(n), "type": "function", "function": {"name": "now", "arguments": {}}} for n in (1, 2)]
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "", "tool_calls": calls, "reasoning_content": "Hm"},
         {"role": "tool", "content": "a", "tool_call_id": "1", "name": "now"},
