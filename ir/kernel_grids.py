@@ -59,6 +59,7 @@ class KernelGrid:
 
 
 LOOKUP_BITS = (2, 4, 8)
+_HALF_BITS = 16
 # Below this, a float32 scale costs more than the integers it scales.
 _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
@@ -88,6 +89,13 @@ def holding(kernels: tuple[KernelGrid, ...]) -> tuple[KernelGrid, ...]:
     forms = [(scheme.bits, scheme.stored) for scheme in HELD_SCHEMES.values() if scheme.symmetric]
     forms += [(form.bits, form.name) for form in PACKED_FORMS.values() if form.symmetric and not form.ordered]
     return tuple(replace(grid, stored=name) for grid in kernels for bits, name in forms if bits == grid.bits)
+
+
+def holding_halves(forms: tuple[KernelGrid, ...]) -> tuple[KernelGrid, ...]:
+    """The forms of checkpoints with 4 or 8 bits and no scales in small integers, read beside float inputs."""
+    stepped = {name for name, scheme in HELD_SCHEMES.items() if scheme.scale_bits < _HALF_BITS}
+    whole = (grid for grid in forms if grid.bits in (4, 8) and grid.stored not in stepped)
+    return tuple(replace(grid, activation_group=0) for grid in whole)
 
 
 def holding_rows(forms: tuple[KernelGrid, ...]) -> tuple[KernelGrid, ...]:

@@ -4,7 +4,6 @@
       with a share of exact zeros that pays      ->  constexpr_lut_to_sparse, constexpr_sparse_to_dense
     torchao::dequantize_affine(integers, scale)  ->  constexpr_blockwise_shift_scale, int4 or int8 per channel or block
       with zero points, integers from 0 on       ->  the same, uint4 or uint8 with offsets
-      of other widths, or few different ones     ->  constexpr_lut_to_dense of whole numbers, then the scales
 
 The values are the graph's own, rounded to float16 where the package computes in float16. ExecuTorch's Core ML delegate
 calls the same converters. Core ML decompresses when it loads or as it computes; the file holds packed indices.
@@ -16,15 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from edgec.errors import InputError
-from edgec.ir.integer_indices import INDEX_BITS, IndexedIntegers, indexed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LUT_BITS = INDEX_BITS
+LUT_BITS = (1, 2, 3, 4, 6, 8)
 INTEGER_BOUNDS = {(-8, 7): "int4", (-128, 127): "int8"}
 _FROM_ZERO = ((4, "uint4"), (8, "uint8"))
 _MASK_BITS = 1
@@ -132,21 +129,16 @@ def _dequantize_affine(context: Any, node: Any) -> None:
     integers, block, scale, zero_point, _, low, high, *_ = _values(context, node, (7, 8), "an integer grid")
     bounds, shape = (int(low), int(high)), [size // per for size, per in zip(integers.shape, block, strict=True)]
     scales = np.asarray(scale, np.float32).reshape(shape)
-    indices = indexed(torch.from_numpy(integers), bounds, shape[1] > 1)
-    if indices is not None:
-        made = _indexed(indices, scales, node.name)
-    else:
-        dtype = _integer_type(bounds, node.name)
-        offset = None if zero_point is None else np.asarray(zero_point).reshape(shape)
-        made = _affine(integers, scales, offset, dtype, node.name)
-    context.add(made, torch_name=node.name)
+    dtype = _integer_type(bounds, node.name)
+    offset = None if zero_point is None else np.asarray(zero_point).reshape(shape)
+    context.add(_affine(integers, scales, offset, dtype, node.name), torch_name=node.name)
 
 
 def _integer_type(bounds: tuple[int, int], name: str) -> str:
     """The narrowest type that holds integers of a form.
 
     Raises:
-        InputError: E440, they have more than 8 bits.
+        InputError: E440, they have neither 4 nor 8 bits.
     """
     fitting = [dtype for bits, dtype in _FROM_ZERO if bounds[0] == 0 and bounds[1] < 1 << bits]
     dtype = INTEGER_BOUNDS.get(bounds) or next(iter(fitting), "")
@@ -155,7 +147,7 @@ def _integer_type(bounds: tuple[int, int], name: str) -> str:
             what=f"integers from {bounds[0]} to {bounds[1]} cannot be expressed in Core ML",
             where=name,
             why="constexpr_blockwise_shift_scale reads integers of 4 and 8 bits",
-            fix="use a recipe with 8 bits or fewer",
+            fix='use 4 or 8 bits, or a look-up table (kind = "lut" or "balanced")',
             code="E440",
         )
     return dtype
@@ -167,16 +159,6 @@ def _affine(integers: Any, scale: Any, zero_point: Any, dtype: str, name: str) -
     narrow = _numpy_type(dtype)
     offset = {"offset": zero_point.astype(narrow)} if zero_point is not None and np.any(zero_point) else {}
     return mb.constexpr_blockwise_shift_scale(data=integers.astype(narrow), scale=scale, name=name, **offset)
-
-
-def _indexed(integers: IndexedIntegers, scale: Any, name: str) -> Any:
-    """Whole numbers out of one table, times the scales: float16 holds each of them exactly."""
-    from coremltools.converters.mil import Builder as mb
-
-    table = np.zeros((*[1] * integers.indices.dim(), 1 << integers.bits, 1), np.float32)
-    table.reshape(-1)[: len(integers.values)] = integers.values.numpy()
-    numbers = _dense(integers.indices.numpy(), table, f"{name}_numbers")
-    return mb.constexpr_blockwise_shift_scale(data=numbers, scale=scale, name=name)
 
 
 def _values(context: Any, node: Any, expected: int | tuple[int, int], form: str) -> list[Any]:

@@ -2,7 +2,6 @@
 
     W_index uint8 [N, K] -> bits one after the other, the lowest first      found in one of the artifact's files
     W_int   int8  [N, K] -> bytes, or two in a byte; or [K, N] as ONNX has it          ditto
-            or indices into the values in use (integer_indices.py)                     ditto
     tables, scales       -> float16, or float32                                        ditto
 
 Converters name constants as they like, or not at all, so that bytes are looked for and not names. Which matrix a layer
@@ -25,7 +24,6 @@ from torch.fx import GraphModule, Node
 
 from edgec.exporter.parity.stored_weights import other_weights
 from edgec.ir.attributes import attribute
-from edgec.ir.integer_indices import indexed
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import DEQUANTIZE
@@ -79,20 +77,18 @@ def _tensors(graph: GraphModule, node: Node) -> Iterator[Encodings]:
         scaled = [] if scale is None else [table.repeat_interleave(group_rows, 0) * scale.view(-1, 1).to(table.dtype)]
         yield _floats([table, *scaled])
         return
-    yield _integers(held[0], (int(held[5]), int(held[6])), held[2].numel() > len(held[0]))
+    yield _integers(held[0], (int(held[5]), int(held[6])))
     yield _floats(_both_ways(held[2]))
     if held[3] is not None and held[3].any():
         yield [_packed(held[3], _wide(int(held[6]).bit_length()))]
 
 
-def _integers(integers: Tensor, bounds: tuple[int, int], grouped: bool) -> Encodings:
+def _integers(integers: Tensor, bounds: tuple[int, int]) -> Encodings:
     bits = (bounds[1] - bounds[0]).bit_length()
     if bounds[0] == 0:
         return [_packed(integers, _wide(bits))]
     # ONNX Runtime's blocks hold integers plus half their range.
-    found = [_packed(each, bits) for each in (*_both_ways(integers), integers + (1 << bits - 1))]
-    few = indexed(integers, bounds, grouped)
-    return [*found, *([_packed(few.indices, few.bits)] if few is not None else [])]
+    return [_packed(each, bits) for each in (*_both_ways(integers), integers + (1 << bits - 1))]
 
 
 def _wide(bits: int) -> int:

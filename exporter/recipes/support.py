@@ -14,6 +14,7 @@ from edgec.ir.kernel_grids import (
     STORED_KERNELS,
     KernelGrid,
     holding,
+    holding_halves,
     holding_rows,
 )
 
@@ -85,7 +86,7 @@ _COREML = Support(
     table_bits=(1, 2, 3, 4, 6, 8),
     sparse=True,
     cache=("float16",),
-    stored=tuple(replace(grid, activation_group=0) for grid in COLUMNS_IN_PLACE),
+    stored=holding_halves(COLUMNS_IN_PLACE),
     stored_half=True,
 )
 _COREAI = Support(

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgec.ir.attributes import attribute
-from edgec.ir.integer_indices import indexed
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.minimum_form import DEQUANTIZE_MINIMUM
 from edgec.ir.program import Program
@@ -46,18 +45,11 @@ def _are_indices(leaf: Node, value: Tensor, bits: int) -> bool:
     return read and value.numel() > 0 and int(value.min()) >= 0 and int(value.max()) < 1 << bits
 
 
-def _integer_bits(integers: Tensor, given: Any) -> int:
-    """Bits of an integer as formats without 2, 3, 5 or 6 of them have it, too."""
-    grouped = given[1][1] < integers.shape[1]
-    few = indexed(integers, (given[5], given[6]), grouped)
-    return few.bits if few is not None else int(given[6] - given[5] + 1).bit_length() - 1
-
-
 def _packed(user: Node, leaf: Node, program: Program) -> int:
     """Bits of a value as its reader packs it; 0 where it is not packed."""
     given: Any = user.args
     if user.target is DEQUANTIZE and given[0] is leaf:
-        return _integer_bits(attribute(program.graph, str(leaf.target)), given)
+        return int(given[6] - given[5] + 1).bit_length() - 1
     if user.target is DEQUANTIZE_MINIMUM and given[0] is leaf:
         return int(attribute(program.graph, str(leaf.target)).max()).bit_length()
     if user.target is DEQUANTIZE_LUT and given[0] is leaf:

@@ -29,8 +29,8 @@ from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 LINEAR, EMBEDDING = aten.linear.default, aten.embedding.default
-_NARROW, _WIDE, _INDEXED = (0, 15), (0, 127), (-64, 63)
-"""Bounds of codes of 4 bits, of wider ones with zero points, and of wider ones without (integer_indices.py)."""
+_NARROW, _WIDE = (0, 15), (0, 127)
+"""Bounds of codes of 4 bits, and of wider ones."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _affine(graph: GraphModule, matrix: Node, zero: Tensor | None) -> Node:
     codes: Tensor = attribute(graph, str(integers.target))
     beside = torch.zeros_like(attribute(graph, str(scale.target)), dtype=torch.int8) if zero is None else zero
     narrow = max(int(codes.max()), int(beside.max())) <= _NARROW[1]
-    bounds = _NARROW if narrow else _INDEXED if zero is None else _WIDE
+    bounds = _NARROW if narrow else _WIDE
     place = read_shared(graph, f"{minimum.target}_zero_point", lambda: beside)
     if "val" in scale.meta:
         place.meta["val"] = scale.meta["val"].to(torch.int8)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.capture.module import capture_module
-from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme, balanced, lut
 from edgec.passes.compress.palettize import Palettize
@@ -37,7 +36,6 @@ class Form:
 
 _SPARSE = ("constexpr_lut_to_sparse", "constexpr_sparse_to_dense")
 _SCALED = ("constexpr_blockwise_shift_scale",)
-_INDEXED = ("constexpr_lut_to_dense", "constexpr_blockwise_shift_scale")
 TABLES = tuple(Form(f"lut{bits}", lut(bits, 16)) for bits in (1, 2, 3, 4, 6, 8))
 FORMS = (
     *TABLES,
@@ -52,8 +50,6 @@ FORMS = (
     Form("int4 block 32", WeightScheme(4, 32, activation_bits=0), constexpr=_SCALED),
     Form("int8 channel", WeightScheme(8, 0, activation_bits=0), constexpr=_SCALED),
     Form("int8 embedding", WeightScheme(8, 0, activation_bits=0), "embedding", _SCALED),
-    Form("int3 block 32", WeightScheme(3, 32, activation_bits=0), constexpr=_INDEXED),
-    Form("int2 channel", WeightScheme(2, 0, activation_bits=0), constexpr=_INDEXED),
     Form("int4 embedding", WeightScheme(4, 0, activation_bits=0), "embedding", _SCALED),
 )
 # Each has a form beside it that goes the same way through the converters.
@@ -93,7 +89,7 @@ def layer(form: Form) -> tuple[Program, Tensor]:
         return run_pass(program, Palettize(default=scheme, embedding=scheme)), given
     if form.kind == "embedding":
         return run_pass(program, QuantizeEmbedding(scheme.bits, scheme.group_size, min_rows=1)), given
-    return run_pass(program, Quantize(default=scheme, kernels=(*DYNAMIC_INT8_KERNELS, *LINEAR_KERNELS))), given
+    return run_pass(program, Quantize(default=scheme)), given
 
 
 def wanted(program: Program, given: Tensor) -> Tensor:

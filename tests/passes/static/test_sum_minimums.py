@@ -62,7 +62,7 @@ def _run(program: Program, given: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(
     ("make", "given", "bounds"),
-    [(_layers, X, (0, 15)), (partial(_layers, 5), X, (-64, 63)), (_table, IDS, (0, 15))],
+    [(_layers, X, (0, 15)), (partial(_layers, 5), X, (0, 127)), (_table, IDS, (0, 15))],
     ids=["layers", "five bits", "table"],
 )
 def test_a_product_of_sums_takes_the_place_of_minimums(
