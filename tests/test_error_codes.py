@@ -14,7 +14,8 @@ FOLDERS = (*LAYERS, "src/edgec")
 CODE = re.compile(r"E[1-9]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
 # E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures and structure, E7xx: adapters
-# where bundles run, images and schemas, E8xx: quantised checkpoints, what trained models showed, E9xx: systems and their tools; of any class.
+# where bundles run, images and schemas, E8xx: quantised checkpoints, what trained models showed, E9xx: systems and
+# their tools; of any class.
 ANY = ("E4", "E5", "E6", "E7", "E8", "E9")
 CLASSES = {"InputError": ("E1", *ANY), "BudgetError": ("E2", *ANY), "ToolError": ("E3", *ANY)}
 
