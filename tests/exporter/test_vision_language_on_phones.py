@@ -183,7 +183,7 @@ def test_the_manifest_names_a_function_for_a_tile_beside_the_static_methods(expo
     assert [method.name for method in manifest.methods] == ["vision_encoder", "prefill", "decode"]
     assert (
         encoder.inputs[0].shape == [1, images.channels, images.height, images.width]
-        and encoder.outputs[0].shape[0] == images.rows
+        and encoder.outputs[0].shape[1] == images.rows
     )
     for method, tokens in ((prefill, images.limits.prefill_chunk), (decode, 1)):
         width = encoder.outputs[0].shape[-1]

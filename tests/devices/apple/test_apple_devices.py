@@ -298,7 +298,7 @@ def test_an_iphone_without_a_mac(
     (alone / "pymobiledevice3").symlink_to(BIN / "pymobiledevice3")
     monkeypatch.setenv("PATH", f"{alone}:/usr/bin:/bin")
     error = refused(ios_bundle)
-    assert error.code == "E552" and "edgec[ios]" in error.fix
+    assert error.code == "E552" and "[ios]" in error.fix
     (tmp_path / "Bench.ipa").write_bytes(b"app")
     monkeypatch.setenv(GIVEN, str(tmp_path / "Bench.ipa"))
     assert bench(ios_bundle, IOS, **SHORT).figures

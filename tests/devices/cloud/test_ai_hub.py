@@ -67,7 +67,7 @@ def test_a_client_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "qai_hub", None)
     with pytest.raises(ToolError, match="E567") as caught:
         hub_client()
-    assert "edgec[aihub]" in caught.value.fix
+    assert "[aihub]" in caught.value.fix
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_a_client_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ToolError, match="E567") as caught:
         device_farm.farm_client()
-    assert "edgec[aws]" in caught.value.fix
+    assert "[aws]" in caught.value.fix
 
 
 def test_a_client_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from edgec.errors import InputError
-from edgec.exporter.resolve import resolved
 from edgec.exporter.resolve.planned_source import local_model
 from edgec.exporter.sources.files.model_forms import EXAMPLE, carried_example
 from edgec.exporter.sources.resolve import resolve
@@ -27,15 +24,3 @@ def test_the_name_stands_for_the_example_unless_there_is_such_a_path(
     assert (source.name, source.kind, source.trained) == (EXAMPLE, "decoder", True)
     (tmp_path / EXAMPLE).mkdir()
     assert carried_example(EXAMPLE) is None
-
-
-def test_a_mistyped_model_is_told_before_anything_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgec.exporter.options import ExportOptions
-    from edgec.exporter.progress import Progress
-
-    def compiled(_: Progress) -> None:
-        raise AssertionError("the engine is compiled")
-
-    monkeypatch.setattr(resolved, "compile_engine", compiled)
-    with pytest.raises(InputError, match="E101"):
-        resolved.resolve_options(ExportOptions(f"absent{os.sep}model.json", target="host"), Progress())

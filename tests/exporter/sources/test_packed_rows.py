@@ -83,5 +83,7 @@ def test_rows_are_those_of_the_whole(form: str, tmp_path: Path, monkeypatch: pyt
 
 def _check_codes(integers: IntegerGroups) -> None:
     codes, all_codes = integers.code_rows(), integers.codes(slice(None))
+    if integers.columns is not None:
+        all_codes = all_codes[:, integers.columns]
     assert all_codes.dtype == torch.int8 and torch.equal(whole(codes), all_codes)
     assert torch.equal(codes[5:9], all_codes[5:9]) and torch.equal(codes[IDS], all_codes[IDS])

@@ -17,7 +17,7 @@ def test_without_the_package_the_error_says_how_to_install_it(tmp_path: Path, mo
     monkeypatch.setattr(genai, "is_installed", lambda: False)
     with pytest.raises(ToolError) as refused:
         asked_genai(tmp_path, NOTHING)
-    assert refused.value.code == "E856" and "edgec[genai]" in refused.value.fix
+    assert refused.value.code == "E856" and "[genai]" in refused.value.fix
 
 
 @pytest.mark.parametrize("config", [None, "{", '{"model": {"type": "no such type"}}'])
