@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 SPECTRUM = "edgec_spectrum"
-"""How the names of such tables begin: 8 bits would cost a spectrum its quiet parts, and they are no learnt weights."""
+"""How the names of such tables begin: 8 bits would cost a spectrum its quiet parts, and nobody learnt them."""

@@ -101,7 +101,7 @@ def test_options_named_in_the_text_exist() -> None:
         span for span in re.findall(r"`([^`\n]+)`", prose) if not span.startswith(("optimum-cli", "git", "docker"))
     ]
     named = {flag for span in spans for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", span)}
-    known = {"--debug", "--version"}.union(*map(options, COMMANDS))
+    known = {"--debug", "--version", "--install-completion"}.union(*map(options, COMMANDS))
     assert len(named) > 5
     assert named <= known
 

@@ -27,7 +27,7 @@ from edgec.ir.spectra import SPECTRUM
 from edgec.passes.graph.emit import Emitter, shared_constant
 
 aten = torch.ops.aten
-Parts = tuple[Node, Node]
+ComplexParts = tuple[Node, Node]
 _STFT, _RFFT = aten.stft.default, aten.fft_rfft.default
 _SQUARES: Mapping[Any, Callable[[Node], bool]] = {
     aten.square.default: lambda node: True,
@@ -51,7 +51,7 @@ def write_out_spectra(graph: GraphModule, where: str) -> None:
     Raises:
         InputError: E945, something else is done to a spectrum, or it is made in another way.
     """
-    pairs: dict[Node, Parts] = {}
+    pairs: dict[Node, ComplexParts] = {}
     written = False
     for node in list(graph.graph.nodes):
         made = _written(graph, node, pairs, where)
@@ -64,7 +64,9 @@ def write_out_spectra(graph: GraphModule, where: str) -> None:
         graph.graph.eliminate_dead_code()
 
 
-def _written(graph: GraphModule, node: Node, pairs: Mapping[Node, Parts], where: str) -> Node | Parts | None:
+def _written(
+    graph: GraphModule, node: Node, pairs: Mapping[Node, ComplexParts], where: str
+) -> Node | ComplexParts | None:
     """Both parts of a spectrum, or the real value in a node's place; None for a node that reads and makes none."""
     reads = [source for source in node.all_input_nodes if source in pairs]
     maker = _MAKERS.get(node.target)
@@ -99,7 +101,7 @@ class _Beside(Emitter):
         return made
 
 
-def _read(emit: Emitter, node: Node, parts: Parts) -> Node | Parts | None:
+def _read(emit: Emitter, node: Node, parts: ComplexParts) -> Node | ComplexParts | None:
     """What an operator makes of a spectrum, which is its first argument."""
     real, imaginary = parts
     if node.target in _MOVES:
@@ -114,7 +116,7 @@ def _read(emit: Emitter, node: Node, parts: Parts) -> Node | Parts | None:
     return _absolute(emit, node, parts) if node.target is aten.abs.default else None
 
 
-def _absolute(emit: Emitter, node: Node, parts: Parts) -> Node:
+def _absolute(emit: Emitter, node: Node, parts: ComplexParts) -> Node:
     """The length of each value; where only its square is wanted, no root is drawn of it."""
     squares = [emit(aten.mul.Tensor, each, each) for each in parts]
     power = emit(aten.add.Tensor, *squares)
@@ -124,7 +126,7 @@ def _absolute(emit: Emitter, node: Node, parts: Parts) -> Node:
     return emit(aten.sqrt.default, power)
 
 
-def _stft(graph: GraphModule, emit: Emitter, node: Node) -> Node | Parts | None:
+def _stft(graph: GraphModule, emit: Emitter, node: Node) -> Node | ComplexParts | None:
     given = _arguments(node)
     size, length = given["n_fft"], given["win_length"] or given["n_fft"]
     window = _constant(graph, given["window"]) if given["window"] is not None else torch.ones(length)
@@ -143,7 +145,7 @@ def _stft(graph: GraphModule, emit: Emitter, node: Node) -> Node | Parts | None:
     return parts if given["return_complex"] else emit(aten.stack.default, [*parts], -1)
 
 
-def _rfft(graph: GraphModule, emit: Emitter, node: Node) -> Parts | None:
+def _rfft(graph: GraphModule, emit: Emitter, node: Node) -> ComplexParts | None:
     given = _arguments(node)
     x, shape = given["self"], [*given["self"].meta["val"].shape]
     if given["dim"] % len(shape) != len(shape) - 1:
@@ -157,7 +159,7 @@ def _rfft(graph: GraphModule, emit: Emitter, node: Node) -> Parts | None:
     return _halves(emit, emit(aten.reshape.default, mixed, [*shape[:-1], 2 * bins]), -1, bins)
 
 
-_MAKERS: Mapping[Any, Callable[[GraphModule, Emitter, Node], Node | Parts | None]] = {_STFT: _stft, _RFFT: _rfft}
+_MAKERS: Mapping[Any, Callable[[GraphModule, Emitter, Node], Node | ComplexParts | None]] = {_STFT: _stft, _RFFT: _rfft}
 
 
 def _cosines_and_sines(size: int, bins: int) -> Tensor:
@@ -174,7 +176,7 @@ def _convolved(graph: GraphModule, emit: Emitter, rows: Node, table: Tensor, ste
     return emit(aten.conv1d.default, rows, shared_constant(graph, emit, name, weight, rows), None, [step])
 
 
-def _halves(emit: Emitter, mixed: Node, dim: int, bins: int) -> Parts:
+def _halves(emit: Emitter, mixed: Node, dim: int, bins: int) -> ComplexParts:
     first, second = (emit(aten.slice.Tensor, mixed, dim, start, start + bins) for start in (0, bins))
     return first, second
 

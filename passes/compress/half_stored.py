@@ -61,7 +61,7 @@ def _stored(graph: GraphModule) -> Iterator[Decision]:
 
 
 def _changing(graph: GraphModule, decision: Decision) -> list[str]:
-    """The buffers of a matrix that float16 does not hold: of scales, and of minimums that are no zero points."""
+    """The buffers of a matrix that float16 does not hold: of scales, and of minimums other than zero points."""
     assert decision.used is not None
     whole = decision.used.symmetric or decision.used.scale_bits == ZERO_BITS
     names = decision.buffers[1:2] if whole else decision.buffers[1:]
