@@ -88,7 +88,7 @@ def test_a_decoder_that_reads_more_than_the_runner_gives_is_told(family: str, tm
 
 
 def test_an_image_of_more_rows_than_a_call_takes_is_told(tmp_path: Path) -> None:
-    (recipe := tmp_path / "short.toml").write_text('[limits]\nprefill_chunk = 4\n')
+    (recipe := tmp_path / "short.toml").write_text("[limits]\nprefill_chunk = 4\n")
     found = rung_of(exported(saved("llava", tmp_path / "llava"), context=CONTEXT + 1, recipe=str(recipe)))
     assert not found.gated and "and a call takes 4" in found.note
 
