@@ -105,7 +105,7 @@ def test_memory_tells_the_peak_of_this_process() -> None:
     def open_engine(_job: object) -> Notes:
         # Pages of the kernel's own: malloc may give memory that earlier tests left resident.
         kept.append(mmap.mmap(-1, 40_000_000))
-        kept[0].write(bytes(1) * 40_000_000)
+        kept[0].write(bytes(40_000_000))
         return Notes()
 
     result = measure_memory({"prompt_tokens": 8, "new_tokens": 2}, open_engine)
