@@ -75,7 +75,7 @@ def token_agreement(own: OwnText, tokens: Sequence[int], epsilon: float) -> Agre
 
 def text_agreement(tokenizer: Any, own: OwnText, text: str, ends: Sequence[int], epsilon: float) -> Agreement:
     """Compare one text that another runtime tells as a whole; arguments as of ``agreement``."""
-    said = text.strip()
+    said = _whole(text)
     for place, token in enumerate(own.tokens):
         before = own.tokens[:place]
         if token in ends and said == _shown(tokenizer, before):
@@ -106,8 +106,12 @@ def _near(row: Tensor, epsilon: float) -> list[int]:
 
 
 def _shown(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """What tokens say, without the characters that they say in part."""
-    return decode_tokens(tokenizer, tokens).rstrip("\ufffd").strip()
+    return _whole(decode_tokens(tokenizer, tokens))
+
+
+def _whole(text: str) -> str:
+    """A text without the characters at its end that its last tokens say in part."""
+    return text.rstrip("\ufffd").strip()
 
 
 def _text(tokenizer: Any, tokens: Sequence[int]) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from edgec.exporter.runners.words import Agreement, OwnText, agreement
+from edgec.exporter.runners.words import Agreement, OwnText, agreement, text_agreement
 
-WORDS = ("a", "b", "c", "d", "</s>")
-END = 4
+WORDS = ("a", "b", "c", "d", "</s>", "\ufffd")
+END, PART = 4, 5
 
 
 class Letters:
@@ -23,7 +23,7 @@ class Letters:
 
 def own(tokens: Sequence[int], second: float = -9.0) -> OwnText:
     """A text whose tokens have the logit 0, the one after each (of the letters) ``second``, all others -9."""
-    rows = [torch.full((5,), -9.0) for _ in tokens]
+    rows = [torch.full((6,), -9.0) for _ in tokens]
     for row, token in zip(rows, tokens, strict=True):
         row[(token + 1) % 4], row[token] = second, 0.0
     return OwnText(tokens, rows)
@@ -43,3 +43,22 @@ def own(tokens: Sequence[int], second: float = -9.0) -> OwnText:
 )
 def test_a_text_is_compared_up_to_a_difference(text: OwnText, pieces: Sequence[str], found: Agreement) -> None:
     assert agreement(Letters(), text, pieces, (END,), epsilon=0.5) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "found"),
+    [
+        pytest.param(own([0, 1, 2]), " abc", Agreement(3), id="equal"),
+        pytest.param(own([0, 1, PART]), "ab\ufffd", Agreement(3), id="ends in a part of a character"),
+        pytest.param(own([0, 1, PART]), "ab", Agreement(3), id="ends in a part that is not shown"),
+        pytest.param(own([0, 1, END]), "ab", Agreement(3), id="an end"),
+        pytest.param(own([0, 1, 2]), "acd", Agreement(2, faults=1), id="another word"),
+        pytest.param(own([0, 1, 2], second=-0.4), "acd", Agreement(1, near_tie=True), id="a near tie"),
+        pytest.param(own([0, 1, 2], second=-0.4), "add", Agreement(2, faults=1), id="none of the two"),
+        pytest.param(own([0, 1, 2]), "ab", Agreement(3, faults=1), id="a word too few"),
+        pytest.param(own([0, 1, 2]), "abca", Agreement(4, faults=1), id="a word too many"),
+        pytest.param(own([0, 1, 2]), "", Agreement(1, faults=1), id="nothing"),
+    ],
+)
+def test_a_whole_text_is_compared_up_to_a_difference(text: OwnText, said: str, found: Agreement) -> None:
+    assert text_agreement(Letters(), text, said, (END,), epsilon=0.5) == found
