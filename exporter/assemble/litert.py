@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from edgec.backends.litert.container import LanguageFacts, pack
+from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.generation_config import GenerationConfig
+from edgec.bundle.golden_texts import CHAT
 from edgec.errors import InputError
 from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.request import ExportRequest
@@ -59,10 +61,27 @@ def _special(tokenizer: Any, begun: bool) -> str:
 
 
 def _beginning(request: ExportRequest) -> int | None:
-    """The id that the tokenizer puts before every text; LiteRT-LM puts the one that it is told of."""
-    with_mark, without = (token_ids(request.tokenizer, _ANY, special=special) for special in (True, False))
+    """The id that LiteRT-LM puts before every prompt, text and conversation alike.
+
+    None where the tokenizer puts none before a text, and where the model's conversations begin without it: LiteRT-LM
+    has no other way to leave it out there, and conversations are what chat models were trained on.
+    """
+    own = text_beginning(request.tokenizer)
+    return None if own is None or _begins_otherwise(request.tokenizer, own) else own
+
+
+def text_beginning(tokenizer: Any) -> int | None:
+    """The id that the tokenizer puts before every text."""
+    with_mark, without = (token_ids(tokenizer, _ANY, special=special) for special in (True, False))
     own = with_mark[: len(with_mark) - len(without)]
     return own[0] if len(own) == 1 and with_mark[1:] == without else None
+
+
+def _begins_otherwise(tokenizer: Any, own: int) -> bool:
+    if not getattr(tokenizer, "chat_template", None):
+        return False
+    said = render_messages(tokenizer, CHAT[:1])
+    return token_ids(tokenizer, said, special=False)[:1] != [own]
 
 
 def pack_language(request: ExportRequest, model: Path, path: Path) -> None:

@@ -21,7 +21,7 @@ from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.findings import Rung
 from edgec.bundle.golden_texts import CHAT, TEXTS
 from edgec.errors import InputError, ToolError
-from edgec.exporter.assemble.litert import language_facts
+from edgec.exporter.assemble.litert import language_facts, text_beginning
 from edgec.exporter.parity.sample import START, greedy
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.texts import RunnerText, agreed, told
@@ -108,7 +108,13 @@ def _prompts(request: ExportRequest) -> list[RunnerText]:
     chunk, room = limits.prefill_chunk, limits.context - TOKENS
     parts = (tokens[: chunk + chunk // 8], tokens[: chunk // 2], tokens[chunk : chunk + chunk // 8])
     texts = [START, *(decode_tokens(tokenizer, part) for part in parts)]
-    made = [RunnerText(text, tuple(token_ids(tokenizer, text))) for text in dict.fromkeys(texts) if text.strip()]
+    begins = language_facts(request).begins
+    before = () if begins is None else (begins,)
+    made = [
+        RunnerText(text, (*before, *token_ids(tokenizer, text, special=False)))
+        for text in dict.fromkeys(texts)
+        if text.strip()
+    ]
     return [each for each in made if 0 < len(each.ids) <= room]
 
 
@@ -182,9 +188,17 @@ def _talked(
     return _compared(CHAT_STAGE, step, request, chats, replied, epsilon)
 
 
+def _unbegun(request: ExportRequest) -> str:
+    """Where texts begin otherwise than by transformers, in words."""
+    own = text_beginning(request.tokenizer)
+    if own in (None, language_facts(request).begins):
+        return ""
+    return f"; texts begin without {request.tokenizer.convert_ids_to_tokens(own)!r}, as the model's conversations do"
+
+
 def _read(said: LitertLmAnswer, request: ExportRequest) -> Rung:
     """Whether its tokenizer reads texts as transformers does; it puts no token before them here."""
     wanted: list[Any] = [token_ids(request.tokenizer, text, special=False) for _, text in TEXTS]
     same = [list(ids) == other for ids, other in zip(said.ids, wanted, strict=True)]
-    note = f"{sum(same)} of {len(same)} texts give the same ids"
+    note = f"{sum(same)} of {len(same)} texts give the same ids{_unbegun(request)}"
     return told(TOKENIZER_STAGE, note, gated=False, passed=all(same), positions=len(same))
