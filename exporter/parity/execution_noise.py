@@ -70,7 +70,11 @@ class Second:
 
     def noise(self, program: Program, logits: Tensor, run: Callable[[Program], Tensor]) -> Noise:
         """How far the second execution is from the first, whose logits [P, V] are given; costs one run."""
-        gap = difference(logits, run(self.disturb(program)), 0.0)
+        return self.between(logits, run(self.disturb(program)))
+
+    def between(self, logits: Tensor, again: Tensor) -> Noise:
+        """How far the logits [P, V] of the two executions are apart."""
+        gap = difference(logits, again, 0.0)
         return Noise(kl_mean=min(gap.kl_mean, _MOST), max_relative=min(gap.max_relative, _MOST), how=self.how)
 
 

@@ -16,6 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from edgec.backends.litert.container import model_bytes
+from edgec.backends.litert.float_model import in_floats
+from edgec.backends.litert.methods import LitertMethods
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.findings import Rung
@@ -28,6 +31,7 @@ from edgec.exporter.runners.texts import RunnerText, agreed, told
 from edgec.exporter.runners.words import Agreement, OwnText, text_agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.ir.call_plan import DecoderStep
+from edgec.ir.static_methods import methods_step
 from edgec.runtime_py.runners import litert_lm
 from edgec.runtime_py.runners.litert_lm import (
     NAME,
@@ -44,6 +48,8 @@ CHAT_STAGE: Final = f"{NAME}'s conversations"
 TOKENIZER_STAGE: Final = f"{NAME}'s tokenizer"
 GPU_STAGE: Final = f"{NAME} on a GPU"
 TOKENS: Final = 64
+_MOST_EMULATED_BYTES: Final = 250_000_000
+"""Of an artifact that a GPU in software runs; in floats it is eight times as large, and a flatbuffer holds 2 GB."""
 _SYSTEM: Final = {"role": "system", "content": "Answer briefly."}
 _CHATS: Final = (CHAT[:1], CHAT, (_SYSTEM, *CHAT[:1]))
 
@@ -81,17 +87,24 @@ def litert_lm_rungs(artifact: Path, request: ExportRequest, epsilon: float) -> l
     rungs = [_compared(NAME, step, request, prompts, continued, epsilon)]
     if chats:
         rungs.append(_talked(step, request, [text for _, text in chats], said.rendered, replied, epsilon))
-    gpu = [_on_gpu(artifact, step, request, prompts, epsilon)] if request.target.unit == "gpu" else []
+    gpu = [_on_gpu(artifact, request, prompts, epsilon)] if request.target.unit == "gpu" else []
     return [*rungs, *gpu, _read(said, request)]
 
 
-def _on_gpu(
-    artifact: Path, step: DecoderStep, request: ExportRequest, prompts: Sequence[RunnerText], epsilon: float
-) -> Rung:
-    """The same prompts by the engine's GPU backend, over a software implementation of Vulkan where there is one."""
-    vulkan = software_vulkan()
+def _on_gpu(artifact: Path, request: ExportRequest, prompts: Sequence[RunnerText], epsilon: float) -> Rung:
+    """The same prompts by the engine's GPU backend, over a software implementation of Vulkan where there is one.
+
+    GPUs round no inputs of layers, so that the interpreter writes by the model in floats here.
+    """
+    vulkan, size = software_vulkan(), artifact.stat().st_size
+    if size > _MOST_EMULATED_BYTES:
+        return told(GPU_STAGE, f"not executed: {size / 1e6:,.0f} MB, too large for a GPU in software", gated=False)
     if not vulkan:
-        return told(GPU_STAGE, "not executed: no SwiftShader here, which Debian's chromium brings", gated=False)
+        return told(
+            GPU_STAGE,
+            "not executed: no SwiftShader here (Debian's chromium-common and libvulkan1 bring it)",
+            gated=False,
+        )
     question = LitertLmQuestion([], [each.text for each in prompts], [], TOKENS, vulkan)
     try:
         said = asked_litert_lm(artifact, question)
@@ -99,6 +112,7 @@ def _on_gpu(
         return told(GPU_STAGE, error.why, gated=True)
     if said.failed:
         return told(GPU_STAGE, said.failed, gated=True)
+    step = methods_step(LitertMethods(in_floats(model_bytes(artifact))))
     return _compared(GPU_STAGE, step, request, prompts, said.written, epsilon)
 
 

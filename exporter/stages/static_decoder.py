@@ -18,7 +18,7 @@ from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
-from edgec.exporter.parity.execution_noise import Noise, noise_note
+from edgec.exporter.parity.execution_noise import Noise, noise_note, second_execution
 from edgec.exporter.parity.known_text import knows_text
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.parity.stored_matrices import hold_matrices
@@ -111,8 +111,18 @@ class StaticDecoderStages:
         rungs = [rung, *(each for one in under.values() for each in one.rungs)]
         ladder.gate(rungs)
         finals = {final_name(name): one.final for name, one in under.items()}
-        finals |= {name: run_static(self.graphs(held), *calls) for name, calls in self.further_calls().items()}
+        finals |= self._run_further(held, twice=done.noise is not None)
         replace(done, rungs=(*done.rungs, *rungs), final=after).save(folder, finals)
+
+    def _run_further(self, graphs: Mapping[str, Program], twice: bool) -> dict[str, Tensor]:
+        """The logits of further calls by the graphs; ``twice``: those of a second execution, too."""
+        further = self.further_calls()
+        made = {name: run_static(self.graphs(graphs), *calls) for name, calls in further.items()}
+        if not (further and twice):
+            return made
+        second = second_execution(self.request.form).disturb
+        moved = {name: second(program) for name, program in graphs.items()}
+        return made | {_again(name): run_static(self.graphs(moved), *calls) for name, calls in further.items()}
 
     def _run(self, methods: Methods) -> Tensor:
         return run_static(methods, self.request.probe.tokens, self.request.probe.plan)
@@ -160,10 +170,27 @@ class StaticDecoderStages:
             rungs.append(of_adapter(self._lowering(final, under, final.logits, None), name))
         for name, calls in self.further_calls().items():
             after = Stage(name, run_static(self.backend.execute(artifact), *calls), Effect.EXACT)
-            rungs.append(self._lowering(Stage(rewrite.final, logits[name]), after, reference.logits, rewrite.noise))
+            rungs.append(
+                self._further(Stage(rewrite.final, logits[name]), after, reference.logits, logits.get(_again(name)))
+            )
         return rungs
 
-    def _lowering(self, final: Stage, after: Stage, text: Tensor, noise: Noise | None, read: str = "") -> Rung:
+    def _further(self, final: Stage, after: Stage, text: Tensor, again: Tensor | None) -> Rung:
+        """The artifact's further calls against those of its graph, whose second execution gave ``again``."""
+        if again is None:
+            return self._lowering(final, after, text, None)
+        noise = second_execution(self.request.form).between(final.logits, again)
+        return self._lowering(final, after, text, noise, most=ladder.MOST_NOISE_OF_CALLS)
+
+    def _lowering(
+        self,
+        final: Stage,
+        after: Stage,
+        text: Tensor,
+        noise: Noise | None,
+        read: str = "",
+        most: float = ladder.MOST_NOISE,
+    ) -> Rung:
         """The artifact against its graph.
 
         Args:
@@ -172,13 +199,21 @@ class StaticDecoderStages:
             text: the logits that say whether the model knows the probe's text.
             noise: how far two right executions differ; None where that was not measured.
             read: how many matrices were read back.
+            most: the largest divergence of two right executions that passes.
         """
         untrained = not (self.request.source.trained and knows_text(text, self.request.probe))
-        budget = lowering_budget(self.request.recipe, half=self.request.form.half, untrained=untrained, noise=noise)
+        budget = lowering_budget(
+            self.request.recipe, half=self.request.form.half, untrained=untrained, noise=noise, most=most
+        )
         loose = noise is None and untrained and rounds_weights(self.request.recipe) and self.request.form.half
         told = [self.backend.EXECUTED_BY, read, UNTRAINED_NOTE if loose else "", noise_note(noise)]
         note = "; ".join(filter(None, told))
         return lowering_rung(final, after, budget, rounded=True, note=note)
+
+
+def _again(name: str) -> str:
+    """The name of the logits of a second execution."""
+    return f"{name}, again"
 
 
 def rounded_same(request: ExportRequest, done: Rewritten, after: Stage) -> Rung:
@@ -189,7 +224,9 @@ def rounded_same(request: ExportRequest, done: Rewritten, after: Stage) -> Rung:
     return lowering_rung(done.final, after, budget, rounded=True, note=noise_note(done.noise))
 
 
-def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool, noise: Noise | None = None) -> Mapping[str, float]:
+def lowering_budget(
+    recipe: Recipe, *, half: bool, untrained: bool, noise: Noise | None = None, most: float = ladder.MOST_NOISE
+) -> Mapping[str, float]:
     """How far an artifact may differ from its graph.
 
     Args:
@@ -197,9 +234,10 @@ def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool, noise: Noise
         half: the artifact computes in float16 and rounds no activations.
         untrained: the weights are random, or predict text no better than random ones.
         noise: how far two right executions of the graph differ; constants bound what was not measured.
+        most: the largest divergence of these that passes.
     """
     if noise is not None:
-        own = ladder.measured(ladder.HALF_LOWERING if half else ladder.ROUNDED_LOWERING, noise, ladder.ALONE)
+        own = ladder.measured(ladder.HALF_LOWERING if half else ladder.ROUNDED_LOWERING, noise, ladder.ALONE, most)
         return ladder.accepting(own, recipe)
     if not rounds_weights(recipe):
         return {**ladder.HALF_LOWERING, **recipe.budgets}

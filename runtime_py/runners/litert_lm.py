@@ -6,6 +6,7 @@ Android apps contain this runtime. It takes texts and conversations, never token
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ctypes.util import find_library
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -27,6 +28,7 @@ SWIFTSHADER: Final = (
     "/opt/google/chrome/libvk_swiftshader.so",
 )
 """Where browsers keep a software implementation of Vulkan."""
+_LOADER: Final = "vulkan"
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,9 @@ def litert_lm_version() -> str:
 
 
 def software_vulkan() -> str:
-    """SwiftShader's library; empty where no browser brings one."""
+    """SwiftShader's library; empty where no browser brings one, or Vulkan's loader is missing."""
+    if find_library(_LOADER) is None:
+        return ""
     return next((place for place in SWIFTSHADER if Path(place).is_file()), "")
 
 
