@@ -25,6 +25,7 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.golden_texts import CHAT, TEXTS
 from edgec.errors import InputError, ToolError
 from edgec.exporter.assemble.litert import language_facts, text_beginning
+from edgec.exporter.parity.ladder import COMPRESSED_HALF_LOWERING
 from edgec.exporter.parity.sample import START, greedy
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.texts import RunnerText, agreed, told
@@ -48,6 +49,8 @@ CHAT_STAGE: Final = f"{NAME}'s conversations"
 TOKENIZER_STAGE: Final = f"{NAME}'s tokenizer"
 GPU_STAGE: Final = f"{NAME} on a GPU"
 TOKENS: Final = 64
+_TOKENS_ON_A_GPU: Final = 32
+"""A GPU in software takes a second for each."""
 _MOST_EMULATED_BYTES: Final = 250_000_000
 """Of an artifact that a GPU in software runs; in floats it is eight times as large, and a flatbuffer holds 2 GB."""
 _SYSTEM: Final = {"role": "system", "content": "Answer briefly."}
@@ -105,7 +108,7 @@ def _on_gpu(artifact: Path, request: ExportRequest, prompts: Sequence[RunnerText
             "not executed: no SwiftShader here (Debian's chromium-common and libvulkan1 bring it)",
             gated=False,
         )
-    question = LitertLmQuestion([], [each.text for each in prompts], [], TOKENS, vulkan)
+    question = LitertLmQuestion([], [each.text for each in prompts], [], _TOKENS_ON_A_GPU, vulkan)
     try:
         said = asked_litert_lm(artifact, question)
     except ToolError as error:
@@ -113,7 +116,7 @@ def _on_gpu(artifact: Path, request: ExportRequest, prompts: Sequence[RunnerText
     if said.failed:
         return told(GPU_STAGE, said.failed, gated=True)
     step = methods_step(LitertMethods(in_floats(model_bytes(artifact))))
-    return _compared(GPU_STAGE, step, request, prompts, said.written, epsilon)
+    return _compared(GPU_STAGE, step, request, prompts, said.written, epsilon, half=True)
 
 
 def _prompts(request: ExportRequest) -> list[RunnerText]:
@@ -161,11 +164,14 @@ def _compared(
     prompts: Sequence[RunnerText],
     written: Sequence[LitertLmText],
     epsilon: float,
+    *,
+    half: bool = False,
 ) -> Rung:
-    """Texts after prompts."""
+    """Texts after prompts; ``half``: written in float16."""
     if wrong := _wrong_counts(prompts, written):
         return told(stage, wrong, gated=True)
-    found = [_agreement(step, request, prompt, each, epsilon) for prompt, each in zip(prompts, written, strict=True)]
+    pairs = zip(prompts, written, strict=True)
+    found = [_agreement(step, request, prompt, each, epsilon, half=half) for prompt, each in pairs]
     return agreed(stage, f"{NAME} {litert_lm_version()}", "", found, epsilon)
 
 
@@ -178,10 +184,14 @@ def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[LitertLmText]
 
 
 def _agreement(
-    step: DecoderStep, request: ExportRequest, prompt: RunnerText, written: LitertLmText, epsilon: float
+    step: DecoderStep, request: ExportRequest, prompt: RunnerText, written: LitertLmText, epsilon: float, *, half: bool
 ) -> Agreement:
     ends = language_facts(request).ends
-    own = OwnText(*greedy(step, prompt.ids, TOKENS, request.limits.prefill_chunk, ends))
+    count = _TOKENS_ON_A_GPU if half else TOKENS
+    own = OwnText(*greedy(step, prompt.ids, count, request.limits.prefill_chunk, ends))
+    if half:
+        largest = max(float(row.abs().max()) for row in own.rows)
+        epsilon = max(epsilon, COMPRESSED_HALF_LOWERING["max_relative"] * largest)
     return text_agreement(request.tokenizer, own, "".join(written.pieces), ends, epsilon)
 
 

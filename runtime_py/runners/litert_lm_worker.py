@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from itertools import count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,30 +38,43 @@ def _choose_vulkan(library: str, folder: Path) -> None:
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
-    import litert_lm
-
-    kinds = litert_lm.Backend
-    backend = kinds.GPU() if job["vulkan"] else kinds.CPU(thread_count=_ONE_THREAD)
-    with closing(litert_lm.Engine(job["file"], backend=backend, enable_benchmark=True, cache_dir=_NO_CACHE)) as engine:
+    if job["vulkan"]:
+        # On a GPU, 0.18.1 lets a session read what an earlier one of the same engine left.
+        engines = (closing(_engine(job)) for _ in count())
+        return {"begins": None, "ends": [], "ids": [], "rendered": [], **_written(job, engines)}
+    with closing(_engine(job)) as engine:
         answer = {
             "begins": engine.bos_token_id,
             "ends": [token for tokens in engine.eos_token_ids for token in tokens],
             "ids": [list(engine.tokenize(text)) for text in job["texts"]],
             "rendered": [_rendered(engine, chat) for chat in job["chats"]],
         }
-        greedy = litert_lm.SamplerConfig(top_k=1, temperature=1.0, seed=1)
-        given = {"max_output_tokens": job["tokens"], "sampler_config": greedy}
-        return {**answer, **_written(engine, job, given)}
+        return {**answer, **_written(job, repeat(nullcontext(engine)))}
 
 
-def _written(engine: Any, job: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """What it writes after prompts and conversations, up to where it fails."""
+def _engine(job: dict[str, Any]) -> Any:
+    import litert_lm
+
+    kinds = litert_lm.Backend
+    backend = kinds.GPU() if job["vulkan"] else kinds.CPU(thread_count=_ONE_THREAD)
+    return litert_lm.Engine(job["file"], backend=backend, enable_benchmark=True, cache_dir=_NO_CACHE)
+
+
+def _written(job: dict[str, Any], engines: Iterator[AbstractContextManager[Any]]) -> dict[str, Any]:
+    """What it writes after prompts and conversations, each by the next engine, up to where it fails."""
+    import litert_lm
+
+    greedy = litert_lm.SamplerConfig(top_k=1, temperature=1.0, seed=1)
+    given = {"max_output_tokens": job["tokens"], "sampler_config": greedy}
+    asked: list[tuple[Callable[..., dict[str, Any]], Any]] = [
+        *((_continued, each) for each in job["prompts"]),
+        *((_replied, each) for each in job["chats"]),
+    ]
     written: list[dict[str, Any]] = []
     try:
-        for prompt in job["prompts"]:
-            written.append(_continued(engine, prompt, given))
-        for chat in job["chats"]:
-            written.append(_replied(engine, chat, given))
+        for write, what in asked:
+            with next(engines) as engine:
+                written.append(write(engine, what, given))
     except RuntimeError as error:
         return {"written": written, "failed": str(error)}
     return {"written": written, "failed": ""}

@@ -24,7 +24,7 @@ from edgec.exporter.runners.litert_lm import CHAT_STAGE, GPU_STAGE, TOKENIZER_ST
 from edgec.exporter.runners.texts import FIX
 from edgec.runtime_py.model import load
 from edgec.runtime_py.runners import litert_lm
-from edgec.runtime_py.runners.litert_lm import NAME, LitertLmAnswer, LitertLmText
+from edgec.runtime_py.runners.litert_lm import NAME, LitertLmAnswer, LitertLmText, software_vulkan
 from edgec.runtime_py.verify.verify import verify
 from tests.families import FAMILIES, save
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
@@ -142,6 +142,16 @@ def test_where_nothing_executes_it_the_rung_says_so(
     monkeypatch.setattr(rungs, "is_installed", lambda: False)
     (told,) = litert_lm_rungs(bundle[1] / "model.litertlm", bundle[0], EPSILON)
     assert told.note.startswith("not run: ") and not told.gated
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not software_vulkan(), reason="no SwiftShader (chromium-common, libvulkan1)")
+def test_a_gpu_writes_what_the_model_in_floats_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rungs, "_TOKENS_ON_A_GPU", 8)
+    given: dict[str, Any] = {"target": "android-litert-gpu", "recipe": "8bit", "context": CONTEXT}
+    out = edgec.export(_model(tmp_path / "llama"), out=tmp_path / "x.edgec", **given)
+    (found,) = (rung for rung in open_bundle(out).manifest.parity if rung.stage == GPU_STAGE)
+    assert found.gated and found.passed and found.positions >= 8
 
 
 def _refused(out: Path, model: str | Path, **given: Any) -> str:
