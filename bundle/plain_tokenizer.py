@@ -1,7 +1,7 @@
 """A bundle's tokenizer from its tokenizer.json alone, without transformers, whose import takes longer than an answer.
 
 An export writes a tokenizer.json that reads and writes the golden texts as transformers does with all the files
-(`exporter/assemble/tokenizer.py`), and states the special tokens in tokenizer_config.json; so these two say everything
+(`exporter/bundled_tokenizer.py`), and states the special tokens in tokenizer_config.json; so these two say everything
 that generating text asks for. The object answers to the names that transformers' tokenizers have.
 """
 

@@ -19,6 +19,8 @@ from edgec.bundle.pte_layout import ArtifactLayout, StoredBytes
 from edgec.errors import InputError
 
 MAGIC: Final = b"LITERTLM"
+TOKENIZER: Final = "tokenizer.json"
+"""The file that LiteRT-LM reads of a tokenizer."""
 _BUILDER: Final = "litert_lm_builder"
 _MODEL: Final = "TFLiteModel"
 _LENGTH_AT, _HEADER_AT = 24, 32
@@ -102,6 +104,18 @@ def _give_sampling(params: Any, facts: LanguageFacts) -> None:
 
 _EVERY: Final = 64
 """The likeliest tokens that are chosen among where the model names no number: LiteRT-LM needs one."""
+
+
+def unreadable_tokenizer(name: str) -> InputError:
+    """The refusal of a model, by its name, whose tokenizer a ``.litertlm`` has no place for."""
+    return InputError(
+        "LiteRT-LM cannot read this model's tokenizer.",
+        where=name,
+        why=f"it reads {TOKENIZER}, and this model has none",
+        fix="save the tokenizer with transformers (AutoTokenizer.from_pretrained(..., use_fast=True)."
+        "save_pretrained), or export with --format tflite, which holds none",
+        code="E906",
+    )
 
 
 def model_bytes(path: Path) -> bytes:

@@ -32,9 +32,9 @@ from edgec.exporter.assemble.genai import genai_files
 from edgec.exporter.assemble.language_bundle import language_bundle
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.ledger_fates import with_fates
-from edgec.exporter.assemble.tokenizer import tokenizer_contents
 from edgec.exporter.assemble.tolerances import golden_tolerances
 from edgec.exporter.assemble.vision_language import image_files, seen_golden, vision_language_info
+from edgec.exporter.bundled_tokenizer import tokenizer_contents
 from edgec.exporter.parity.sample import greedy
 from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.provenance import tool_versions

@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.exporter.sources.gguf.split import SPLITS, Split
+from edgec.exporter.sources.gguf.split import DIGIT, SPLITS, Split
 from edgec.exporter.sources.gguf.vocabulary import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 UNUSED, BYTE = 5, 6
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
-_BYTE_LEVEL = '"ByteLevel"'
+_BYTE_LEVEL, _DIGITS = '"ByteLevel"', '"Digits"'
 _SPECIAL = ("bos", "eos", "unk", "pad")
 _LOWEST = -1e6
 """The score of tokens that no merge makes."""
@@ -103,6 +103,8 @@ def vocabularies(tokenizer: Any, rows: int, ends: Sequence[int]) -> Iterator[Ggu
     whole = bool(held["model"].get("ignore_merges"))
     known = {json.dumps(pattern, ensure_ascii=False) for split in firsts for pattern in split.patterns}
     stated = {pattern for pattern in known if pattern in text}
+    if _DIGITS in text:
+        stated.add(json.dumps(DIGIT))
 
     def unlikely(split: Split) -> tuple[bool, bool, int]:
         named = {json.dumps(pattern, ensure_ascii=False) for pattern in split.patterns}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from edgec.backends.forms import Form
+from edgec.backends.litert.container import TOKENIZER, unreadable_tokenizer
 from edgec.backends.litert.toolkit import prepare_converter, runtime_module
 from edgec.errors import InputError
-from edgec.exporter.assemble.litert import TOKENIZER, unreadable_tokenizer
 from edgec.exporter.progress import Progress
 from edgec.exporter.sources.hf_config import DECODER
 from edgec.exporter.sources.model_source import ModelSource

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgec.bundle.findings import Rung
 from edgec.errors import InputError, ToolError
-from edgec.exporter.assemble.tokenizer import tokenizer_contents
+from edgec.exporter.bundled_tokenizer import tokenizer_contents
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.texts import agreed, told
 from edgec.exporter.runners.words import OwnText, agreement

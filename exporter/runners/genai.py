@@ -20,7 +20,7 @@ from edgec.bundle.findings import Rung
 from edgec.bundle.golden_texts import TEXTS, ChatVector, chat_vectors
 from edgec.errors import ToolError
 from edgec.exporter.assemble.genai import genai_files
-from edgec.exporter.assemble.tokenizer import tokenizer_contents
+from edgec.exporter.bundled_tokenizer import tokenizer_contents
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.texts import TOKENS, RunnerText, agreed, ends_of, greedy_text, runner_texts, told
 from edgec.exporter.runners.words import token_agreement

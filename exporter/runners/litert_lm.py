@@ -24,7 +24,7 @@ from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.findings import Rung
 from edgec.bundle.golden_texts import CHAT, TEXTS
 from edgec.errors import InputError, ToolError
-from edgec.exporter.assemble.litert import language_facts, text_beginning
+from edgec.exporter.litert_facts import language_facts, text_beginning
 from edgec.exporter.parity.ladder import COMPRESSED_HALF_LOWERING
 from edgec.exporter.parity.sample import START, greedy
 from edgec.exporter.request import ExportRequest

@@ -63,7 +63,7 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
 _BACKENDS = ("coreai", "coreml", "cpu", "genai", "gguf", "litert", "mlx", "onnx", "qnn", "vulkan")
 LOWERING = (
     f"{_HERE}.static_lowering",
-    "edgec.exporter.assemble.litert",
+    "edgec.exporter.litert_facts",
     *(f"edgec.backends.{name}" for name in _BACKENDS),
 )
 """Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""

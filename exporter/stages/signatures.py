@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from edgec.bundle.findings import Rung
-from edgec.exporter.assemble.litert import pack_language
+from edgec.exporter.litert_facts import pack_language
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.progress import Progress
 from edgec.exporter.stages.pass_orders import method_passes, static_decoder_passes

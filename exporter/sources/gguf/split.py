@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+DIGIT = r"\p{N}"
+"""Cuts every digit off by itself."""
 _ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -36,7 +38,7 @@ class Split:
 
 
 _LIKE_LLAMA3 = Split((_LLAMA3,), whole_words=True, begins=True)
-_DIGITS = Split((r"\p{N}", _GPT2))
+_DIGITS = Split((DIGIT, _GPT2))
 SPLITS: Mapping[str, Split] = {
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "lfm2"), _LIKE_LLAMA3),
     **dict.fromkeys(("smaug-bpe", "dbrx"), Split((_LLAMA3,))),

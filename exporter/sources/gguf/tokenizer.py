@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.exporter.sources.gguf.split import SPLITS, Split
+from edgec.exporter.sources.gguf.split import DIGIT, SPLITS, Split
 from edgec.exporter.sources.gguf.vocabulary import (
     CONTROL,
     NORMAL,
@@ -131,7 +131,12 @@ def _pair(vocabulary: GgufVocabulary, merge: str) -> tuple[str, str]:
 def _pre_tokenizer(split: Split) -> Any:
     from tokenizers import Regex, pre_tokenizers
 
-    cuts = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in split.patterns]
+    def cut(pattern: str) -> Any:
+        # Of a Split by this pattern, ExecuTorch's tokenizer loses all that lies between digits.
+        digits = pattern == DIGIT
+        return pre_tokenizers.Digits(True) if digits else pre_tokenizers.Split(Regex(pattern), "isolated")
+
+    cuts = [cut(pattern) for pattern in split.patterns]
     return pre_tokenizers.Sequence([*cuts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 

@@ -14,7 +14,7 @@ from edgec.backends.litert.container import LanguageFacts, model_bytes
 from edgec.bundle.findings import Rung
 from edgec.bundle.folder import open_bundle
 from edgec.errors import BudgetError, InputError
-from edgec.exporter.assemble import litert as packing
+from edgec.exporter import litert_facts as packing
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity import ladder
 from edgec.exporter.request import ExportRequest

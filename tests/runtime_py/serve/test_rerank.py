@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from edgec.errors import InputError
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.scoring.relevance import relevance_of
 from tests.exporter.tiny_sentence_encoder import POSITIONS, text_of, tokenizer
-from tests.runtime_py.serve.running import NAME, Running, running
+from tests.families import FAMILIES, save
+from tests.runtime_py.serve.running import NAME, Running, model_of, running
+from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
 QUERY, DOCUMENTS = "the red ball", ["a cat runs", "she saw the big park", "day", "a cat runs"]
 CLIENT = pytest.mark.skipif(find_spec("cohere") is None, reason="the extra clients is not installed")
@@ -43,6 +46,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ranker(folder: Path) -> Model:
     return edgec.load(edgec.export(folder, target="host", recipe="float", out=folder.parent / "rank.edgec"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """A random decoder whose context has room for the instruction that judges are given."""
+    folder = tmp_path_factory.mktemp("judge")
+    (llama,) = [family for family in FAMILIES if family.name == "llama"]
+    made = save(replace(llama, options={**llama.options, "vocab_size": VOCAB}), folder / NAME)
+    tiny_tokenizer().save_pretrained(made)
+    return model_of(edgec.export(made, recipe="float", context=256, out=folder / f"{NAME}.edgec"))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +96,7 @@ def test_a_cross_encoder_ranks_as_transformers_does(both: Running, folder: Path,
 def test_a_decoder_is_asked_for_yes_or_no(both: Running, model: Model) -> None:
     documents = ["a", "b c"]
     status, made = both.post("/v1/rerank", {"model": NAME, "query": "q", "documents": documents, "instruction": "i"})
-    assert status == 200
+    assert status == 200, made
     yes, no = model.verdicts
     for one in made["results"]:
         prompt = model.judgement_prompt("q", documents[one["index"]], "i")

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from edgec.bundle.golden_texts import text_vectors
 from edgec.bundle.tokenizer_folder import open_tokenizer
-from edgec.exporter.assemble.tokenizer import tokenizer_contents
+from edgec.exporter.bundled_tokenizer import tokenizer_contents
 from edgec.exporter.sources.files.model_folder import tokenizer_files
 from edgec.exporter.sources.tokenizer import load_tokenizer
 from tests.apps.tokenizer_samples import sample

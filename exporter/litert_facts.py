@@ -7,16 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from edgec.backends.litert.container import LanguageFacts, pack
+from edgec.backends.litert.container import TOKENIZER, LanguageFacts, pack, unreadable_tokenizer
 from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.bundle.golden_texts import CHAT
-from edgec.errors import InputError
-from edgec.exporter.assemble.tokenizer import tokenizer_contents
+from edgec.exporter.bundled_tokenizer import tokenizer_contents
 from edgec.exporter.request import ExportRequest
 
-TOKENIZER: Final = "tokenizer.json"
 PLAIN: Final = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """The texts of a conversation one after the other, for models that have no chat template."""
 _TEXTS: Final = (
@@ -108,15 +106,3 @@ def tokenizer_steps(request: ExportRequest) -> bytes:
     if request.tokenizer is None or content is None:
         raise unreadable_tokenizer(request.source.name)
     return content.read_bytes() if isinstance(content, Path) else content
-
-
-def unreadable_tokenizer(name: str) -> InputError:
-    """The refusal of a model, by its name, whose tokenizer a ``.litertlm`` has no place for."""
-    return InputError(
-        "LiteRT-LM cannot read this model's tokenizer.",
-        where=name,
-        why=f"it reads {TOKENIZER}, and this model has none",
-        fix="save the tokenizer with transformers (AutoTokenizer.from_pretrained(..., use_fast=True)."
-        "save_pretrained), or export with --format tflite, which holds none",
-        code="E906",
-    )
