@@ -37,6 +37,7 @@ def test_the_table_fits_a_narrow_screen() -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.real_model
 @pytest.mark.timeout(1800)

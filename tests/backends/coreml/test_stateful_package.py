@@ -103,6 +103,7 @@ def rung_of(name: str, path: Path) -> Any:
     return lowering_rung(Stage("graph", wanted(name)), Stage("artifact", got), HALF_LOWERING, rounded=True)
 
 
+@pytest.mark.slow
 def test_windows_and_capped_logits_keep_their_numbers(tmp_path: Path) -> None:
     ladder.gate([rung_of("gemma3_text", lowered("gemma3_text", tmp_path))])
 

@@ -77,6 +77,7 @@ def test_a_family_is_lowered_whole_and_computes_what_its_graph_does(name: str, r
     assert passes_the_ladder(made, reference(name, recipe))
 
 
+@pytest.mark.slow
 def test_windows_are_masks() -> None:
     made = run_static(execute(artifact("mistral", "float")), tokens(), PLAN)
     assert passes_the_ladder(made, reference("mistral", "float"))

@@ -87,12 +87,14 @@ def test_a_decoder_that_reads_more_than_the_runner_gives_is_told(family: str, tm
     assert "text_decoder" not in method_names(bundle / read_manifest(bundle).artifact)
 
 
+@pytest.mark.slow
 def test_an_image_of_more_rows_than_a_call_takes_is_told(tmp_path: Path) -> None:
     (recipe := tmp_path / "short.toml").write_text("[limits]\nprefill_chunk = 4\n")
     found = rung_of(exported(saved("llava", tmp_path / "llava"), context=CONTEXT + 1, recipe=str(recipe)))
     assert not found.gated and "and a call takes 4" in found.note
 
 
+@pytest.mark.slow
 def test_another_end_of_texts_ends_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = cpu_methods.runner_facts
     ends = (7,)

@@ -53,6 +53,7 @@ def test_the_runner_writes_the_same_words(kernels: str, tmp_path: Path) -> None:
     assert "48 tokens of 2 texts" in found.note and "TextLLMRunner" in (bundle / "report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["gemma3_text", pytest.param("qwen3", marks=pytest.mark.slow)])
 def test_windows_and_a_tokenizer_that_begins_texts_are_understood(name: str, tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ def test_one_cache_for_keys_and_values_ends_the_export(tmp_path: Path, monkeypat
     assert stopped.value.code == "E201" and NAME in stopped.value.what
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_text_that_begins_twice_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = runner_texts
