@@ -101,6 +101,7 @@ def test_jobs_start_each_server_with_the_same_sizes(tmp_path: Path, monkeypatch:
     assert peer["most"] == own["most"] == 512 - 128 - 1 and peer["fields"] and not own["fields"]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_edgec_serve_is_measured_by_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_cache", lambda _: {})  # the tests' own, in which the engine is compiled already

@@ -58,6 +58,7 @@ def test_an_instance_with_the_wrong_mark_is_reported(cases: Path, capsys: pytest
     assert out.count("invalid age.json: jsonschema says valid") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_texts_of_random_weights_end_and_are_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "age.json").write_text(json.dumps(AGE))

@@ -37,6 +37,7 @@ def _refused(header: Path, abi: Abi) -> str:
     return "" if done.returncode == 0 else done.stderr[:500] or f"exit status {done.returncode}"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_each_header_compiles_alone() -> None:
     refused = {path.name: said for path in _headers(platform.machine()) if (said := _refused(path, NATIVE))}

@@ -76,6 +76,7 @@ def test_recurrent_matrices_are_stored_in_a_byte_and_fewer_bits_are_told(tmp_pat
     assert stored["gated.weight_hh_l0_int"] == 72 * 24 and stored["both.weight_hh_l1_reverse_int"] == 64 * 16
 
 
+@pytest.mark.slow
 @pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["host", "android-cpu"])

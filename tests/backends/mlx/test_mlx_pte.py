@@ -71,7 +71,9 @@ def passes_the_ladder(made: Tensor, wanted: Stage) -> bool:
     return lowering_rung(wanted, Stage("artifact", made), ladder.UNTRAINED_HALF_LOWERING, rounded=True).passed
 
 
-@pytest.mark.parametrize(("name", "recipe"), [("llama", "8bit"), ("qwen3", "float")])
+@pytest.mark.parametrize(
+    ("name", "recipe"), [("llama", "8bit"), pytest.param("qwen3", "float", marks=pytest.mark.slow)]
+)
 def test_a_family_is_lowered_whole_and_computes_what_its_graph_does(name: str, recipe: str) -> None:
     made = run_static(execute(artifact(name, recipe)), tokens(), PLAN)
     assert passes_the_ladder(made, reference(name, recipe))

@@ -36,6 +36,7 @@ def cancelling() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return Cancelling().eval(), (torch.randn(1, 8, 64),)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_default_that_misses_its_budget_gives_way_to_float(tmp_path: Path) -> None:
     made = read_manifest(export(CANCELLING, out=tmp_path / "x.edgec"))
