@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import edgec
 from edgec.backends.litert.container import LanguageFacts, model_bytes
@@ -17,11 +18,13 @@ from edgec.errors import BudgetError, InputError
 from edgec.exporter import litert_facts as packing
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.resolved import resolve_options
 from edgec.exporter.runners import litert_lm as rungs
 from edgec.exporter.runners.litert_lm import CHAT_STAGE, GPU_STAGE, TOKENIZER_STAGE, litert_lm_rungs
 from edgec.exporter.runners.texts import FIX
+from edgec.exporter.stages.signatures import SignatureStages
 from edgec.runtime_py.model import load
 from edgec.runtime_py.runners import litert_lm
 from edgec.runtime_py.runners.litert_lm import NAME, LitertLmAnswer, LitertLmText, software_vulkan
@@ -142,6 +145,21 @@ def test_where_nothing_executes_it_the_rung_says_so(
     monkeypatch.setattr(rungs, "is_installed", lambda: False)
     (told,) = litert_lm_rungs(bundle[1] / "model.litertlm", bundle[0], EPSILON)
     assert told.note.startswith("not run: ") and not told.gated
+
+
+@pytest.mark.long
+def test_calls_beside_the_probe_are_judged_by_their_own_noise(bundle: tuple[ExportRequest, Path]) -> None:
+    stages, probe = SignatureStages(bundle[0]), bundle[0].probe
+    generator = torch.Generator().manual_seed(0)
+
+    def moved(by: float) -> torch.Tensor:
+        return rows + by * torch.randn(rows.shape, generator=generator)
+
+    text, rows = torch.zeros(len(probe.tokens), VOCAB), 3 * torch.randn(6, VOCAB, generator=generator)
+    again = moved(0.3)
+    for by, passes in ((0.3, True), (1.0, False)):
+        found = stages._further(Stage("graph", rows), Stage("short calls", moved(by)), text, again)
+        assert found.passed == passes, found
 
 
 @pytest.mark.long
