@@ -18,12 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from edgec.errors import ToolError
-from edgec.installation import cache_root
+from edgec.installation import cache_root, install_command
 
 CONVERTER_KIND: Final = "litert"
 """The kind of cache entry that the converter's folder is."""
 _CONVERTER, _PINS = "litert_torch", Path(__file__).with_name("converter.txt")
-_RUNTIME_FIX: Final = 'pip install "edgec[litert]"'
 
 
 def runtime_module(name: str) -> Any:
@@ -39,7 +38,7 @@ def runtime_module(name: str) -> Any:
             f"{name.partition('.')[0]} is not installed, which this format needs.",
             where="litert",
             why=str(cause),
-            fix=_RUNTIME_FIX,
+            fix=install_command("litert"),
             code="E900",
         ) from cause
 

@@ -14,6 +14,7 @@ from edgec.engine.compile.abi import Abi
 from edgec.engine.compile.build import sources_digest
 from edgec.engine.compile.shipped import BUILT
 from edgec.errors import InputError, ToolError
+from edgec.installation import install_command
 
 if TYPE_CHECKING:
     import lief
@@ -126,7 +127,7 @@ def read_binary(path: Path) -> ReadBinary:
     try:
         import lief
     except ModuleNotFoundError as cause:
-        fix = 'pip install "edgec[wheels]"'
+        fix = install_command("wheels")
         raise ToolError("Binaries cannot be read.", str(path), "lief is not installed", fix, "E886") from cause
     lief.logging.disable()  # what is wrong with a file is said below
     parsed = lief.parse(str(path))

@@ -22,6 +22,7 @@ from edgec.engine.compile.build import build_runner, find_toolchain
 from edgec.engine.compile.shipped import BUILT
 from edgec.engine.compile.wheel_check import check_wheel
 from edgec.errors import EdgecError, InputError, ToolError
+from edgec.installation import install_command
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _INSIDE: Final = Path("edgec", "engine", BUILT)
@@ -112,7 +113,7 @@ def _unmade(said: str) -> ToolError:
         "edgec's wheel cannot be made.",
         where=str(ROOT),
         why=said.strip()[-400:],
-        fix='call it from a checkout of edgec, with pip install "setuptools>=77" "edgec[wheels]"',
+        fix=f"call it from a checkout of edgec, after {install_command('wheels')}",
         code="E886",
     )
 

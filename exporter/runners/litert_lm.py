@@ -31,6 +31,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.texts import RunnerText, agreed, told
 from edgec.exporter.runners.words import Agreement, OwnText, text_agreement
 from edgec.exporter.stages.artifact import step_of
+from edgec.installation import install_command
 from edgec.ir.call_plan import DecoderStep
 from edgec.ir.static_methods import methods_step
 from edgec.runtime_py.runners import litert_lm
@@ -71,7 +72,7 @@ def litert_lm_rungs(artifact: Path, request: ExportRequest, epsilon: float) -> l
     if not litert_lm.AUTOMATIC:
         return []
     if not is_installed():
-        return [told(NAME, f'not run: {NAME} is not installed (pip install "edgec[litert]")', gated=False)]
+        return [told(NAME, f"not run: {NAME} is not installed ({install_command('litert')})", gated=False)]
     prompts, chats = _prompts(request), [*_conversations(request)]
     question = LitertLmQuestion(
         texts=[text for _, text in TEXTS],

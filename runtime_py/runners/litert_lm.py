@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from edgec.errors import ToolError
+from edgec.installation import install_command
 from edgec.runtime_py.runners.process import RunnerFailed, runner_answer
 
 NAME: Final = "LiteRT-LM"
@@ -106,7 +107,7 @@ def asked_litert_lm(file: Path, question: LitertLmQuestion) -> LitertLmAnswer:
         ToolError: E908, it is not installed, or could not open the file.
     """
     if not is_installed():
-        raise _failed(file, f"{_PACKAGE} is not installed", 'pip install "edgec[litert]"')
+        raise _failed(file, f"{_PACKAGE} is not installed", install_command("litert"))
     try:
         said = runner_answer(_WORKER, {"file": str(file.resolve()), **asdict(question)})
     except RunnerFailed as error:
