@@ -63,6 +63,7 @@ def test_every_way_ends_in_a_verified_bundle(head: str, tiny_folder: Path, text:
     assert all(rung.passed for rung in manifest.parity if rung.gated)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_text_is_made_where_none_is_given(tiny_folder: Path, tmp_path: Path) -> None:
     outs = [tmp_path / folder / "a.edgec" for folder in ("first", "second")]

@@ -22,6 +22,7 @@ from tests.runtime_py.speculation.simulated import Always
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_medusa_folder_becomes_heads_of_the_bundle(tiny_folder: Path, tiny_bundle: Path, tmp_path: Path) -> None:
     medusa = write_medusa(tmp_path / "medusa", medusa_heads(3, 2, 32, VOCAB), 2)

@@ -180,6 +180,7 @@ def test_a_checkpoint_with_an_lm_head_of_its_own_keeps_it(tmp_path: Path) -> Non
     assert list(said.tokens) == wanted[1 : 1 + len(said.tokens)]
 
 
+@pytest.mark.slow
 def test_speech_is_written_as_transformers_writes_it(tmp_path: Path) -> None:
     from transformers import WhisperFeatureExtractor
 

@@ -56,6 +56,7 @@ def rows(folder: Path, count: int = 20, shift: float = 0.0) -> Path:
     return folder / "rows.npz"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_ladder_says_which_inputs_were_used(tmp_path: Path) -> None:
     made = read_manifest(export(WEIGHED, recipe="float", out=tmp_path / "made.edgec"))

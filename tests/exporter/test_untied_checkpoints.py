@@ -46,6 +46,7 @@ def _own_tokens(folder: Path) -> list[int]:
     return written
 
 
+@pytest.mark.slow
 def test_words_are_those_of_transformers(folder: Path, tmp_path: Path) -> None:
     bundle = edgec.export(folder, target="host", recipe="float", out=tmp_path / "x.edgec")
     wanted = _own_tokens(folder)

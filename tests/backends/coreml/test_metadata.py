@@ -37,6 +37,7 @@ def test_a_package_says_who_made_it_and_what_it_is(tmp_path: Path) -> None:
     assert load_package(path).functions["main"].inputs
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_every_value_of_every_function_is_described(tmp_path: Path) -> None:
     path = tmp_path / "x.mlpackage"

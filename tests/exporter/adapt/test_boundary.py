@@ -153,6 +153,7 @@ def test_adapt_chooses_and_records(tiny_folder: Path, story: Path, tmp_path: Pat
     assert "1 of 2 layers" in json.loads((done.path / "training.json").read_text())["facts"]["boundary"]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_an_export_chooses_on_text_that_it_makes(tiny_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "open.toml"

@@ -51,6 +51,7 @@ def pitch() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return module, inputs
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_costliest_stay_in_float(tmp_path: Path) -> None:
     manifest = read_manifest(export(f"{HERE}:cancelling", out=tmp_path / "x.edgec"))
@@ -99,6 +100,7 @@ def test_a_net_that_8_bits_keep_has_them(target: str, tmp_path: Path) -> None:
     assert manifest.delegation is not None and manifest.delegation.delegated_share > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_more_bits_than_asked_for_are_told(tmp_path: Path) -> None:
     manifest = read_manifest(export(f"{HERE}:pitch", recipe="4bit", out=tmp_path / "x.edgec"))

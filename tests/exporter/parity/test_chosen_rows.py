@@ -126,6 +126,7 @@ def make():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["iphone", "host"])
 def test_a_detector_whose_scores_nearly_tie_is_exported(

@@ -104,6 +104,7 @@ def test_another_end_of_texts_ends_the_export(tmp_path: Path, monkeypatch: pytes
     assert stopped.value.code == "E201" and "get_eos_ids says" in stopped.value.why
 
 
+@pytest.mark.slow
 def test_swapped_rows_end_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = multimodal_runner._text_decoder
 

@@ -72,6 +72,7 @@ def test_a_bundle_is_measured_against_a_file(file: Path, tiny_bundle: Path, tiny
     assert again.overall.kl_mean == pytest.approx(found.overall.kl_mean, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_bundle_of_a_file_is_measured_against_it(file: Path, tmp_path: Path) -> None:
     bundle = edgec.export(file, out=tmp_path / "out.edgec", budgets={"kl_mean": 100.0, "top1_agreement": 0.0})
