@@ -49,10 +49,7 @@ def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
     Raises:
         BudgetError: E902, the converter changed the values of one, so that it was not found.
     """
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    schema, model = read_model(content)
     found = dict(_Found(model, matrices).buffers())
     _require(matrices, found)
     for graph in model.subgraphs:
@@ -60,7 +57,21 @@ def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
         for place, integers in held.items():
             _give(schema, model, graph, place, integers)
         _round_inputs(schema, model, graph, held)
-    builder = flatbuffers.Builder(len(content))
+    return written_model(model, len(content))
+
+
+def read_model(content: bytes) -> tuple[Any, Any]:
+    """The flatbuffer's schema, a module, and a ``.tflite`` as its objects, which may be changed."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    return schema, schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+
+
+def written_model(model: Any, likely_bytes: int) -> bytes:
+    """The ``.tflite`` of such objects."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(likely_bytes)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
 

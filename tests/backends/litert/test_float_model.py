@@ -13,8 +13,9 @@ from tests.passes.static_methods import CONTEXT, PLAN, tokens
 
 pytest.importorskip("ai_edge_litert.interpreter")
 pytest.importorskip("litert_torch")
+from edgec.backends.coreml.interpreter.blob import unpacked
 from edgec.backends.litert.converter import converted
-from edgec.backends.litert.float_model import in_floats, unpacked
+from edgec.backends.litert.float_model import in_floats
 from edgec.backends.litert.methods import LitertMethods
 from edgec.backends.litert.weights import packed, write_integers
 from tests.backends.litert.test_litert_model import signatures
@@ -36,4 +37,4 @@ def test_it_is_the_model_before_its_integers_were_written(recipe: str, tmp_path:
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_integers_come_out_as_they_were_packed(bits: int) -> None:
     values = np.arange(-(1 << (bits - 1)), 1 << (bits - 1)).astype(np.int8)[:-1]
-    assert np.array_equal(unpacked(packed(values, bits), bits, len(values)), values)
+    assert np.array_equal(unpacked(packed(values, bits), bits, len(values), signed=True), values)

@@ -40,7 +40,7 @@ pytest.importorskip("litert_torch")
 from edgec.backends.litert import gpu_model, model
 from edgec.backends.litert.converter import converted
 from edgec.backends.litert.methods import LitertMethods
-from edgec.backends.litert.weights import packed, write_integers
+from edgec.backends.litert.weights import packed, read_model, write_integers, written_model
 
 pytestmark = pytest.mark.long
 FORM = FORMS["litert", "tflite"]
@@ -121,14 +121,9 @@ class _OffByOne:
 
 def _changed(path: Path, change: Callable[[Any, Any], None]) -> bytes:
     """The model after a change of its flatbuffer."""
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
-
-    held = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
+    schema, held = read_model(path.read_bytes())
     change(schema, held)
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(held.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    return written_model(held, 1 << 16)
 
 
 def _swapped_caches(schema: Any, held: Any) -> None:
