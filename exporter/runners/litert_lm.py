@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from edgec.backends.litert.container import model_bytes
+from edgec.backends.litert.container import LanguageFacts, model_bytes
 from edgec.backends.litert.float_model import in_floats
 from edgec.backends.litert.methods import LitertMethods
 from edgec.bundle.chat_template import render_messages
@@ -73,7 +73,8 @@ def litert_lm_rungs(artifact: Path, request: ExportRequest, epsilon: float) -> l
         return []
     if not is_installed():
         return [told(NAME, f"not run: {NAME} is not installed ({install_command('litert')})", gated=False)]
-    prompts, chats = _prompts(request), [*_conversations(request)]
+    facts = language_facts(request)
+    prompts, chats = _prompts(request, facts), [*_conversations(request)]
     question = LitertLmQuestion(
         texts=[text for _, text in TEXTS],
         prompts=[each.text for each in prompts],
@@ -84,18 +85,20 @@ def litert_lm_rungs(artifact: Path, request: ExportRequest, epsilon: float) -> l
         said = asked_litert_lm(artifact, question)
     except ToolError as error:
         return [told(NAME, error.why, gated=True)]
-    if wrong := said.failed or _wrong_facts(said, request):
+    if wrong := said.failed or _wrong_facts(said, facts):
         return [told(NAME, wrong, gated=True)]
     step = step_of(artifact, request.form)
     continued, replied = said.written[: len(prompts)], said.written[len(prompts) :]
-    rungs = [_compared(NAME, step, request, prompts, continued, epsilon)]
+    rungs = [_compared(NAME, step, request, facts, prompts, continued, epsilon)]
     if chats:
-        rungs.append(_talked(step, request, [text for _, text in chats], said.rendered, replied, epsilon))
-    gpu = [_on_gpu(artifact, request, prompts, epsilon)] if request.target.unit == "gpu" else []
-    return [*rungs, *gpu, _read(said, request)]
+        rungs.append(_talked(step, request, facts, [text for _, text in chats], said.rendered, replied, epsilon))
+    gpu = [_on_gpu(artifact, request, facts, prompts, epsilon)] if request.target.unit == "gpu" else []
+    return [*rungs, *gpu, _read(said, request, facts)]
 
 
-def _on_gpu(artifact: Path, request: ExportRequest, prompts: Sequence[RunnerText], epsilon: float) -> Rung:
+def _on_gpu(
+    artifact: Path, request: ExportRequest, facts: LanguageFacts, prompts: Sequence[RunnerText], epsilon: float
+) -> Rung:
     """The same prompts by the engine's GPU backend, over a software implementation of Vulkan where there is one.
 
     GPUs round no inputs of layers, so that the interpreter writes by the model in floats here.
@@ -117,17 +120,16 @@ def _on_gpu(artifact: Path, request: ExportRequest, prompts: Sequence[RunnerText
     if said.failed:
         return told(GPU_STAGE, said.failed, gated=True)
     step = methods_step(LitertMethods(in_floats(model_bytes(artifact))))
-    return _compared(GPU_STAGE, step, request, prompts, said.written, epsilon, half=True)
+    return _compared(GPU_STAGE, step, request, facts, prompts, said.written, epsilon, half=True)
 
 
-def _prompts(request: ExportRequest) -> list[RunnerText]:
+def _prompts(request: ExportRequest, facts: LanguageFacts) -> list[RunnerText]:
     """A few words, parts of the probe's text, and one that is longer than a chunk, where the context has room."""
     tokenizer, limits, tokens = request.tokenizer, request.limits, request.probe.tokens
     chunk, room = limits.prefill_chunk, limits.context - TOKENS
     parts = (tokens[: chunk + chunk // 8], tokens[: chunk // 2], tokens[chunk : chunk + chunk // 8])
     texts = [START, *(decode_tokens(tokenizer, part) for part in parts)]
-    begins = language_facts(request).begins
-    before = () if begins is None else (begins,)
+    before = () if facts.begins is None else (facts.begins,)
     made = [
         RunnerText(text, (*before, *token_ids(tokenizer, text, special=False)))
         for text in dict.fromkeys(texts)
@@ -151,9 +153,8 @@ def _conversations(request: ExportRequest) -> Iterator[tuple[Sequence[dict[str, 
             yield messages, RunnerText(text, ids)
 
 
-def _wrong_facts(said: LitertLmAnswer, request: ExportRequest) -> str:
+def _wrong_facts(said: LitertLmAnswer, facts: LanguageFacts) -> str:
     """What it takes for the model's that is not, in words; empty where nothing is."""
-    facts = language_facts(request)
     pairs = {"what begins a text": (said.begins, facts.begins), "ends of texts": (list(said.ends), list(facts.ends))}
     return "; ".join(f"{name}: {given}, not {wanted}" for name, (given, wanted) in pairs.items() if given != wanted)
 
@@ -162,6 +163,7 @@ def _compared(
     stage: str,
     step: DecoderStep,
     request: ExportRequest,
+    facts: LanguageFacts,
     prompts: Sequence[RunnerText],
     written: Sequence[LitertLmText],
     epsilon: float,
@@ -172,7 +174,7 @@ def _compared(
     if wrong := _wrong_counts(prompts, written):
         return told(stage, wrong, gated=True)
     pairs = zip(prompts, written, strict=True)
-    found = [_agreement(step, request, prompt, each, epsilon, half=half) for prompt, each in pairs]
+    found = [_agreement(step, request, facts.ends, prompt, each, epsilon, half=half) for prompt, each in pairs]
     return agreed(stage, f"{NAME} {litert_lm_version()}", "", found, epsilon)
 
 
@@ -185,9 +187,15 @@ def _wrong_counts(prompts: Sequence[RunnerText], written: Sequence[LitertLmText]
 
 
 def _agreement(
-    step: DecoderStep, request: ExportRequest, prompt: RunnerText, written: LitertLmText, epsilon: float, *, half: bool
+    step: DecoderStep,
+    request: ExportRequest,
+    ends: Sequence[int],
+    prompt: RunnerText,
+    written: LitertLmText,
+    epsilon: float,
+    *,
+    half: bool,
 ) -> Agreement:
-    ends = language_facts(request).ends
     count = _TOKENS_ON_A_GPU if half else TOKENS
     own = OwnText(*greedy(step, prompt.ids, count, request.limits.prefill_chunk, ends))
     if half:
@@ -199,31 +207,32 @@ def _agreement(
 def _talked(
     step: DecoderStep,
     request: ExportRequest,
+    facts: LanguageFacts,
     chats: Sequence[RunnerText],
     rendered: Sequence[str],
     replied: Sequence[LitertLmText],
     epsilon: float,
 ) -> Rung:
     """Conversations as text, and answers; what begins a text LiteRT-LM puts before it as a token."""
-    mark = request.tokenizer.bos_token if language_facts(request).begins is not None else ""
+    mark = request.tokenizer.bos_token if facts.begins is not None else ""
     pairs = zip(rendered, chats, strict=True)
     other = [text for text, chat in pairs if text != chat.text.removeprefix(mark)]
     if other:
         return told(CHAT_STAGE, f"{len(other)} of {len(chats)} are other texts, as {other[0][:200]!r}", gated=True)
-    return _compared(CHAT_STAGE, step, request, chats, replied, epsilon)
+    return _compared(CHAT_STAGE, step, request, facts, chats, replied, epsilon)
 
 
-def _unbegun(request: ExportRequest) -> str:
+def _unbegun(request: ExportRequest, facts: LanguageFacts) -> str:
     """Where texts begin otherwise than by transformers, in words."""
     own = text_beginning(request.tokenizer)
-    if own in (None, language_facts(request).begins):
+    if own in (None, facts.begins):
         return ""
     return f"; texts begin without {request.tokenizer.convert_ids_to_tokens(own)!r}, as the model's conversations do"
 
 
-def _read(said: LitertLmAnswer, request: ExportRequest) -> Rung:
+def _read(said: LitertLmAnswer, request: ExportRequest, facts: LanguageFacts) -> Rung:
     """Whether its tokenizer reads texts as transformers does; it puts no token before them here."""
     wanted: list[Any] = [token_ids(request.tokenizer, text, special=False) for _, text in TEXTS]
     same = [list(ids) == other for ids, other in zip(said.ids, wanted, strict=True)]
-    note = f"{sum(same)} of {len(same)} texts give the same ids{_unbegun(request)}"
+    note = f"{sum(same)} of {len(same)} texts give the same ids{_unbegun(request, facts)}"
     return told(TOKENIZER_STAGE, note, gated=False, passed=all(same), positions=len(same))

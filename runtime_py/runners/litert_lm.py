@@ -29,7 +29,6 @@ SWIFTSHADER: Final = (
     "/opt/google/chrome/libvk_swiftshader.so",
 )
 """Where browsers keep a software implementation of Vulkan."""
-_LOADER: Final = "vulkan"
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def litert_lm_version() -> str:
 
 def software_vulkan() -> str:
     """SwiftShader's library; empty where no browser brings one, or Vulkan's loader is missing."""
-    if find_library(_LOADER) is None:
+    if find_library("vulkan") is None:
         return ""
     return next((place for place in SWIFTSHADER if Path(place).is_file()), "")
 

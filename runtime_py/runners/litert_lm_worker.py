@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from itertools import count, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,8 +39,7 @@ def _choose_vulkan(library: str, folder: Path) -> None:
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
     if job["vulkan"]:
         # On a GPU, 0.18.1 lets a session read what an earlier one of the same engine left.
-        engines = (closing(_engine(job)) for _ in count())
-        return {"begins": None, "ends": [], "ids": [], "rendered": [], **_written(job, engines)}
+        return {"begins": None, "ends": [], "ids": [], "rendered": [], **_written(job, lambda: closing(_engine(job)))}
     with closing(_engine(job)) as engine:
         answer = {
             "begins": engine.bos_token_id,
@@ -49,7 +47,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
             "ids": [list(engine.tokenize(text)) for text in job["texts"]],
             "rendered": [_rendered(engine, chat) for chat in job["chats"]],
         }
-        return {**answer, **_written(job, repeat(nullcontext(engine)))}
+        return {**answer, **_written(job, lambda: nullcontext(engine))}
 
 
 def _engine(job: dict[str, Any]) -> Any:
@@ -60,8 +58,8 @@ def _engine(job: dict[str, Any]) -> Any:
     return litert_lm.Engine(job["file"], backend=backend, enable_benchmark=True, cache_dir=_NO_CACHE)
 
 
-def _written(job: dict[str, Any], engines: Iterator[AbstractContextManager[Any]]) -> dict[str, Any]:
-    """What it writes after prompts and conversations, each by the next engine, up to where it fails."""
+def _written(job: dict[str, Any], opened: Callable[[], AbstractContextManager[Any]]) -> dict[str, Any]:
+    """What it writes after prompts and conversations, each by an engine that is opened for it, up to where it fails."""
     import litert_lm
 
     greedy = litert_lm.SamplerConfig(top_k=1, temperature=1.0, seed=1)
@@ -73,7 +71,7 @@ def _written(job: dict[str, Any], engines: Iterator[AbstractContextManager[Any]]
     written: list[dict[str, Any]] = []
     try:
         for write, what in asked:
-            with next(engines) as engine:
+            with opened() as engine:
                 written.append(write(engine, what, given))
     except RuntimeError as error:
         return {"written": written, "failed": str(error)}
