@@ -77,7 +77,6 @@ def test_recurrent_matrices_are_stored_in_a_byte_and_fewer_bits_are_told(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["host", "android-cpu"])
 def test_standard_kernels_are_those_of_every_app(target: str, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_runner_writes_the_same_words(kernels: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["gemma3_text", pytest.param("qwen3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["gemma3_text", "qwen3"])
 def test_windows_and_a_tokenizer_that_begins_texts_are_understood(name: str, tmp_path: Path) -> None:
     (family,) = [each for each in FAMILIES if each.name == name]
     folder = save(replace(family, options={**family.options, "vocab_size": VOCAB}), tmp_path / name)
