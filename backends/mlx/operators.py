@@ -29,7 +29,7 @@ from edgec.ir.program import Interface, Program, State
 from edgec.passes.contract import last_placeholder, nodes_of, placeholder
 from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
-from edgec.passes.static.parts.static_attention import CachedCall, visible_columns
+from edgec.passes.static.parts.static_attention import CachedCall, slot_numbers, visible_columns
 
 aten = torch.ops.aten
 _ROWS, _TO_THE_END = "logit_index", (1 << 63) - 1
@@ -191,11 +191,7 @@ class MlxOperators:
     def _mask(self, emit: Emitter, call: CachedCall, slots: int) -> Node:
         """Which slots each row of a call sees: bool [1, 1, S, slots]."""
         if call.window not in self.masks:
-            name = f"slot_numbers_{slots}"
-            if not hasattr(self.graph, name):
-                self.graph.register_buffer(name, torch.arange(slots))
-            held = self.graph.graph.get_attr(name)
-            held.meta["val"] = self._positions.meta["val"].new_empty(slots)
+            held = slot_numbers(self.graph, emit, self._positions, slots, torch.int64)
             seen = visible_columns(emit, call, held)
             self.masks[call.window] = emit(aten.unsqueeze.default, emit(aten.unsqueeze.default, seen, 0), 0)
         return self.masks[call.window]

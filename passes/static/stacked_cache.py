@@ -32,7 +32,7 @@ from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.finite_mask import HIDDEN
-from edgec.passes.static.parts.static_attention import CachedCall, capped, visible_columns
+from edgec.passes.static.parts.static_attention import CachedCall, capped, slot_numbers, visible_columns
 
 aten = torch.ops.aten
 _ROLES = ("key", "value")
@@ -146,7 +146,8 @@ class _Extent:
         """0 where a row may look, HIDDEN elsewhere: [1, 1, repeats * S, E]."""
 
         def masked() -> Node:
-            columns = emit(aten.slice.Tensor, self._numbers(emit, call, slots), 0, 0, self.end(emit))
+            numbers = slot_numbers(self.graph, emit, call.positions, slots)
+            columns = emit(aten.slice.Tensor, numbers, 0, 0, self.end(emit))
             seen = emit(aten.to.dtype, visible_columns(emit, call, columns, *_JOINED), torch.float32)
             # Arithmetic instead of a selection, whose branches coremltools would store as whole matrices.
             mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, seen, 1.0), -HIDDEN)
@@ -162,14 +163,6 @@ class _Extent:
 
     def _positions(self) -> Node:
         return nodes_of(self.graph, CALL_POSITIONS)[0]
-
-    def _numbers(self, emit: Emitter, call: CachedCall, slots: int) -> Node:
-        name = f"slot_numbers_{slots}"
-        if not hasattr(self.graph, name):
-            self.graph.register_buffer(name, torch.arange(slots, dtype=torch.int32))
-        held = emit.graph.get_attr(name)
-        held.meta["val"] = call.positions.meta["val"].new_empty(slots, dtype=torch.int32)
-        return held
 
 
 @dataclass

@@ -110,11 +110,7 @@ class Masks:
 
     def _slots(self, emit: Emitter, call: CachedCall, slots: int, old_only: bool) -> Node:
         """Which slots each row sees, bool [R, slots]; with ``old_only`` none that this call writes."""
-        name = f"slot_numbers_{slots}"
-        if not hasattr(self.graph, name):
-            self.graph.register_buffer(name, torch.arange(slots, dtype=torch.int32))
-        held = self.graph.graph.get_attr(name)
-        held.meta["val"] = call.positions.meta["val"].new_empty(slots, dtype=torch.int32)
+        held = slot_numbers(self.graph, emit, call.positions, slots)
         seen = visible_columns(emit, call, held)
         if not old_only:
             return seen
@@ -129,6 +125,13 @@ def _looked_up(bias: Node) -> Node:
         node = node.args[0]
     table: Node = node
     return table
+
+
+def slot_numbers(
+    graph: GraphModule, emit: Emitter, positions: Node, slots: int, dtype: torch.dtype = torch.int32
+) -> Node:
+    """The numbers of a cache's slots, [slots], to compare ``positions`` with: one constant for caches of one length."""
+    return shared_constant(graph, emit, f"slot_numbers_{slots}", torch.arange(slots, dtype=dtype), positions)
 
 
 def visible_columns(
