@@ -29,18 +29,30 @@ def module_states(model: Any) -> tuple[StateSize, ...] | None:
 
 
 def recurrences_called(model: Any) -> tuple[tuple[Any, Shapes], ...] | None:
-    """The recurrences that a model on the meta device calls, each with its arguments' shapes; None as above."""
+    """The recurrences that a model on the meta device calls, each with its arguments' shapes; None as above.
+
+    Model code looks at values where it makes masks from positions, and at few others: given a mask, most of it runs
+    over plain tensors, in a third of the time (SmolLM2-135M: 0.32 of 1.36 CPU s). The rest is run over fake ones, at
+    whose values it does not look.
+    """
     from torch._subclasses import FakeTensorMode
 
     recorded = _Recorded()
-    # Model code looks at values of plain tensors, also on the meta device, but not at those of fake ones.
-    fake = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with fake, torch.device("meta"), torch.no_grad(), masks_left_out(model), call_recurrences(model), recorded:
-            model(input_ids=torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False)
+        _call(model, recorded, attention_mask=torch.ones(1, _TOKENS, dtype=torch.long, device="meta"))
     except Exception:  # Model code of any family fails in its own way where values are needed.
-        return () if not recorded.calls and _attends_everywhere(model) else None
+        recorded = _Recorded()
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                _call(model, recorded)
+        except Exception:
+            return () if not recorded.calls and _attends_everywhere(model) else None
     return recorded.calls
+
+
+def _call(model: Any, recorded: _Recorded, **inputs: Tensor) -> None:
+    with torch.device("meta"), torch.no_grad(), masks_left_out(model), call_recurrences(model), recorded:
+        model(input_ids=torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False, **inputs)
 
 
 def _attends_everywhere(model: Any) -> bool:

@@ -67,7 +67,7 @@ def _sweep(kits: Iterable[str], first: str) -> list[Any]:
     return [kit if kit == first else pytest.param(kit, marks=pytest.mark.slow) for kit in kits]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("kit", _sweep(KITS, "mlpackage decoder"))
 def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
     assert _said(KITS[kit], swift, swift_folder) == ""

@@ -51,7 +51,7 @@ def _pieces(name: str, text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise(places)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_over_classes_cuts_as_the_library_does(name: str) -> None:
     split = pre_tokenizers.Split(Regex(PATTERNS[name]), "isolated")

@@ -86,7 +86,7 @@ def test_a_peer_that_cannot_run_is_named_and_the_rest_is_measured(
     assert {row.subject for row in measured} == {OWN, serving.THROUGH_SERVER}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_edgec_is_measured_by_calls_and_by_the_threads_of_its_server(prefix_bundle: Path) -> None:
     load = {"sessions": 3, "prompt_tokens": 20, "steps": 4, "arrivals": 2, "chunk": 8}
     by_calls = measure(EdgecSequences(prefix_bundle, 1, 4), Load(**load))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import edgec
 from benchmarks import prefix, several_sessions, speculation
 from benchmarks.session_models import system_text
@@ -11,6 +13,7 @@ from edgec.bundle.prefix import read_system_prompt
 from edgec.exporter.sources.tokenizer import load_tokenizer
 
 
+@pytest.mark.slow
 def test_the_prefix_is_measured_both_ways(prefix_bundle: Path) -> None:
     row = prefix.measure("tiny", edgec.load(prefix_bundle, threads=1), 1, repeats=2)
     assert row.same_token and row.prompt_tokens == row.prefix_tokens + prefix.QUESTION_TOKENS

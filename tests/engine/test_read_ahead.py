@@ -37,7 +37,7 @@ def mapped_bytes(artifact: Path) -> int:
     return total
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_matrices_are_in_memory_before_the_first_call(artifact: Path) -> None:
     # Of the named data some hundreds of bytes are norms' weights, which nothing reads ahead.
     matrices = 0.99 * sum(run.bytes for run in read_layout(artifact).stored if run.place == NAMED)

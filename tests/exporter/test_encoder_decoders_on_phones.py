@@ -56,6 +56,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return exported_of(family, format, tmp_path_factory.mktemp(family) / family)
 
 
+@pytest.mark.slow
 def test_the_text_is_that_of_transformers_source_after_source(exported: FixedEncoderDecoder) -> None:
     model, compared = edgec.load(exported.bundle), 0
     for source in exported.sources(model):
@@ -156,6 +157,7 @@ def test_sources_that_are_too_long_or_of_another_shape_are_refused(exported: Fix
     assert code_of(lambda: session.read(np.full((1, longest + 1), 5))) == "E150"
 
 
+@pytest.mark.slow
 def test_commands_know_such_a_bundle(exported: FixedEncoderDecoder, tmp_path: Path) -> None:
     bundle, model = exported.bundle, edgec.load(exported.bundle)
     if exported.takes_sound:

@@ -44,7 +44,7 @@ def test_a_layer_whose_sums_overflow_is_found_and_kept(format: str, tmp_path: Pa
     assert max(off(out, "loud"), off(out, "loud", 4.0)) < HALF
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_difference_that_float16_loses_is_found_and_kept(tmp_path: Path) -> None:
     out = edgec.export(DIFFERENCE, target="iphone", format="mlpackage", out=tmp_path / "x.edgec")
     kept = read_manifest(out).recipe["keep_float"]
@@ -52,7 +52,7 @@ def test_a_difference_that_float16_loses_is_found_and_kept(tmp_path: Path) -> No
     assert off(out, "difference") < HALF
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_given_inputs_are_tried_four_times_as_large(tmp_path: Path) -> None:
     """Sums of 10,000 on the inputs, which float16 holds, are 160,000 on those times 4."""
     _, (x,) = float_layers.loud()
@@ -78,7 +78,7 @@ def quiet() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return module, inputs
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_named_layers_are_kept_at_once(tmp_path: Path) -> None:
     out = edgec.export(
         LOUD, target="iphone", format="mlpackage", keep_float=["power", "norm:*"], out=tmp_path / "x.edgec"

@@ -62,7 +62,7 @@ def test_elsewhere_and_where_asked_a_module_calls_standard_kernels(options: dict
     assert not any(name.startswith("edgec::") for name in made.runtime.operators)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"recipe": "8bit", "target": "android-cpu"}, {"recipe": "4bit"}])
 def test_computed_weights_and_outputs_in_a_dict_are_exported(options: dict[str, Any], tmp_path: Path) -> None:
     made = export("tests.exporter.module_factories:computed", out=tmp_path / "x.edgec", **options)

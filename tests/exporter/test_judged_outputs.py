@@ -21,7 +21,7 @@ def exported(name: str, target: str, folder: Path) -> Path:
     return edgec.export(f"{FACTORIES}:{name}", target=target, format=form, recipe="float", out=folder / "x.edgec")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_channel_that_float16_loses_is_refused_by_its_place(tmp_path: Path) -> None:
     with pytest.raises(EdgecError) as caught:
         exported("around", "iphone", tmp_path)

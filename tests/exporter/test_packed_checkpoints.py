@@ -206,7 +206,7 @@ def test_act_order_is_rounded_again_elsewhere_and_it_is_said(options: dict[str, 
     assert caught.value.code == "E813" and "act-order" in caught.value.what
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"recipe": "float"}, {"recipe": "8bit"}, {"target": "iphone-16-pro"}])
 def test_other_recipes_and_targets_say_what_they_do(options: dict[str, str], tmp_path: Path) -> None:
     written(tmp_path / "m", awq_of(64))

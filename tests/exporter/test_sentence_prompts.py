@@ -52,6 +52,7 @@ def model(folder: Path) -> Model:
     return _exported(folder, folder.parent / "tiny.edgec")
 
 
+@pytest.mark.slow
 def test_prompts_go_before_texts(folder: Path, model: Model) -> None:
     for name, before in BEFORE.items():
         wanted = expected(folder, before + text_of(5), "mean_tokens", True)

@@ -52,6 +52,7 @@ def test_a_text_alone_has_the_whole_models_vector(kind: str, tmp_path: Path) -> 
         assert close(vector_of(found, wanted.shape[1]), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_image_alone_has_the_whole_models_vector(kind: str, tmp_path: Path) -> None:
     model, folder = folder_of(kind, tmp_path)

@@ -93,6 +93,7 @@ def _other_heads(self: StatefulMethods) -> None:
     self.states = {**self.states, "keyCache": self.states["keyCache"].flip(2).contiguous()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [_swapped, _other_heads])
 def test_spoilt_caches_end_the_export(
     spoil: Callable[[StatefulMethods], None], model: Path, monkeypatch: pytest.MonkeyPatch

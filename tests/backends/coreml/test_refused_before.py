@@ -65,7 +65,7 @@ CASES: dict[str, tuple[nn.Module, list[Tensor]]] = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["mlpackage", "pte"])
 def test_more_steps_take_no_more_weights(form: str, tmp_path: Path) -> None:
     """Scales and biases of fewer than 100 values were stored once a step, which the size ledger refused (E210)."""

@@ -148,6 +148,7 @@ def _other_heads(convert: Callable[[Any, Any], None]) -> Callable[[Any, Any], No
     return converted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "fault"), [("call_positions", _one_off), ("stacked_rows", _other_heads)])
 def test_a_fault_of_the_converter_ends_the_export(
     name: str, fault: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -153,6 +153,7 @@ def test_positions_off_by_one_are_caught() -> None:
     assert not same(executed, graph_logits("llama", "4bit", "chunks"))
 
 
+@pytest.mark.slow
 def test_a_matrix_that_was_lost_on_the_way_ends_the_export() -> None:
     content, matrices = converted([signatures("llama")["decode"]], by_products=False)
     lost, *others = matrices

@@ -151,7 +151,7 @@ def test_old_and_unknown_chips_and_float_recipes_are_refused_early() -> None:
     assert error.value.code == "E595"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
     pytest.importorskip("onnxscript")
     host, npu = _divided(programs("llama", CHANNEL)["decode"])

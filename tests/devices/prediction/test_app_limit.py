@@ -46,6 +46,7 @@ def _phones(system: str) -> list[Target]:
     return list({t.phone: t for t in all_targets() if t.os == system and t.memory_bytes}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entitled", [False, True])
 @pytest.mark.parametrize("system", ["ios", "android"])
 def test_more_memory_is_never_a_worse_verdict(system: str, entitled: bool) -> None:

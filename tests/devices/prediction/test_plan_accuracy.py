@@ -95,6 +95,6 @@ def test_bytes_are_plans_own_and_the_software_is_the_rows() -> None:
     assert work.weight_bytes == pytest.approx(row.asked_bytes, rel=0.01)  # norms are floats
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_benchmark_prints_the_same_twice() -> None:
     assert table(scores("device")) == table(accuracy("device"))

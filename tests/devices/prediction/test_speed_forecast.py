@@ -163,7 +163,7 @@ def test_vulkan_reads_the_whole_cache() -> None:
     assert short[0] > long[0] and short[2] > long[2]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_decoder_of_nearly_the_measured_shape_is_taken_for_it() -> None:
     """Qwen3-0.6B by its config, and with a hundredth more in its layers; not with a tenth more."""
     config = json.loads((ARCHITECTURES / "qwen3-0.6b.json").read_text())

@@ -272,7 +272,7 @@ def test_a_damaged_record_is_refused() -> None:
     assert caught.value.code == "E505"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     def stop(event: TrainingEvent) -> None:
         raise Killed

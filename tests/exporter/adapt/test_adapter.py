@@ -131,6 +131,7 @@ def test_peft_reads_the_folder(tiny_folder: Path, trained: Adapted) -> None:
     assert torch.allclose(adapted, merged, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_comes_next(
     tiny_folder: Path, story: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,6 +147,7 @@ def test_the_command_says_what_comes_next(
     assert run_cli([*line, "--force"]) == 0
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_before_training(
     tiny_folder: Path, story: Path, two_bits: Path, tiny_bundle: Path, tmp_path: Path
 ) -> None:

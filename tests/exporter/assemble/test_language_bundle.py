@@ -49,7 +49,7 @@ def bundle(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_folder_is_a_language_bundle(bundle: Path) -> None:
     language = read_language_bundle(bundle)
     manifest = open_bundle(bundle).manifest

@@ -89,7 +89,7 @@ def test_a_named_recipe_is_refused(tmp_path: Path) -> None:
     assert refused.value.code == "E201" and "quantize_convolutions" in refused.value.what
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["host", pytest.param("android-cpu", marks=pytest.mark.long)])
 def test_a_net_that_8_bits_keep_has_them(target: str, tmp_path: Path) -> None:
     manifest = read_manifest(export(f"{HERE}:pitch", target=target, out=tmp_path / "x.edgec"))

@@ -75,7 +75,7 @@ def test_silence_after_a_sound_matters_where_attention_is_not_told_of_it(family:
     assert (moved < TOLERANCE) == (family in MASKED)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("family", EACH)
 def test_the_passes_leave_nothing_that_executorch_has_no_kernel_for(family: str, tmp_path: Path) -> None:
     source, made = captured(family, tmp_path)

@@ -53,7 +53,7 @@ def _value(error: InputError) -> float:
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", PLACES)
 def test_huge_values_are_refused_by_layer_and_a_little_less_passes(
     layer: str, tiny_folder: Path, tmp_path: Path

@@ -37,13 +37,14 @@ def written(lowered: Lowered, folder: Path) -> Path:
     return folder / "model.pte"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_matrix_and_the_token_table_are_read_back(lowered: tuple[Program, Lowered], tmp_path: Path) -> None:
     program, made = lowered
     count = check_stored_weights(written(made, tmp_path), {"forward": program}, made.stored_by_method)
     assert program.spec is not None and count == 7 * len(program.spec.layers) + 2, "of layers, lm_head and token table"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [SWAPPED, ONE_ROW, ROWS_OFF, LOST])
 def test_a_fault_of_one_matrix_is_named(fault: str, lowered: tuple[Program, Lowered], tmp_path: Path) -> None:
     program, made = lowered
@@ -95,7 +96,7 @@ def test_a_fault_in_what_xnnpack_stores_is_named(
     assert caught.value.code == "E840" and matrix in caught.value.where
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_experts_are_read_back(tmp_path: Path) -> None:
     program = experts_quantised("olmoe", SIX)
     made = lower_methods({"forward": program}, block_rows=BlockRows.X86)

@@ -180,7 +180,7 @@ def test_bundles_that_take_no_adapters_say_why(tiny_folder: Path, tiny_bundle: P
     assert error.code == "E690" and "standard" in error.why
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_rotated_bundle_is_refused_and_the_pass_is_named(tiny_folder: Path, tmp_path: Path) -> None:
     bundle = exported(tiny_folder, tmp_path, 'prepare = ["rotate"]\n' + RECIPE)
     error = refusal(bundle, write_lora(tmp_path / "lora", pairs()), tmp_path / "a")

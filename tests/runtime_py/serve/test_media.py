@@ -152,7 +152,7 @@ def test_images_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
         image_file.read_images([png(), png()])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_sound_in_a_chat(tmp_path: Path, model: Model) -> None:
     folder = save_audio_language("qwen2_audio", tmp_path / "sounds")
     hears = edgec.load(edgec.export(folder, recipe="float", out=tmp_path / "hears.edgec"))

@@ -74,7 +74,7 @@ def expected(folder: Path, query: str, document: str) -> float:
         return float(judge(**read).logits.sigmoid())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_cross_encoder_ranks_as_transformers_does(both: Running, folder: Path, ranker: Model) -> None:
     wanted = [expected(folder, QUERY, text) for text in DOCUMENTS]
     status, made = both.post("/v1/rerank", {"model": "rank", "query": QUERY, "documents": DOCUMENTS})

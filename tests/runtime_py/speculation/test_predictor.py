@@ -158,7 +158,7 @@ def test_without_the_hidden_states_of_a_text_it_is_silent(made: Made) -> None:
     assert drafter.propose(history, 2) is not None
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_trained_predictor_is_right_where_a_shuffled_one_is_not(made: Made) -> None:
     """A predictor that was trained for seconds on what the model says, then with its joining matrix shuffled."""
     _train(made)

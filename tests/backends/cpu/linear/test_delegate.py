@@ -93,7 +93,7 @@ def test_a_part_of_a_value_is_an_input_and_not_a_quantised_token() -> None:
             known |= {p.out for p in step.products} if isinstance(step, MatrixGroup) else {step.out}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_biases_post_norms_and_other_gates_are_steps_too() -> None:
     with_bias = groups(linear_regions(traced(quantised("qwen2"))))
     assert [all(p.bias for p in g.products) for g in with_bias if len(g.products) == 3] == [True, True]
@@ -138,7 +138,7 @@ LIFTED: tuple[SchemeRule, ...] = tuple(
 )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_minimums_are_computed_as_the_graph_says_in_either_layout(tmp_path: Path) -> None:
     program = quantised("llama", LIFTED)
     wanted, results = run_program(program, tokens(24), PLAN), []

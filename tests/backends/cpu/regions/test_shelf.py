@@ -28,12 +28,12 @@ def test_an_artifact_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     _same_bytes({"forward": quantised("llama", MIXED)}, HOST, tmp_path, monkeypatch)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_standard_kernels_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _same_bytes({"forward": quantised("llama", (("*", None),), None)}, None, tmp_path, monkeypatch)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_experts_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _same_bytes({"forward": experts_quantised("olmoe")}, HOST, tmp_path, monkeypatch)
 

@@ -93,7 +93,7 @@ def test_products_are_counted_for_each_layer(tmp_path: Path) -> None:
     assert done.lowered.delegated_macs >= 32 * 16 * 16 + 16 * 8 * 8 * 16 + 12 * 64
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_weights_are_stored_in_a_byte(tmp_path: Path) -> None:
     module, calls = made("pitch")
     assert isinstance(module, Pitch)

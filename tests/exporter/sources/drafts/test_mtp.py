@@ -105,7 +105,7 @@ def test_qwen_logits_are_those_of_the_arithmetic_written_out(tmp_path: Path) -> 
     assert min((late - wanted).abs().max(), (other - wanted).abs().max()) > 0.5
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_text_part_of_a_checkpoint_with_vision_has_its_predictor(tmp_path: Path) -> None:
     """Qwen3.5 is published with an image encoder: the model's tensors are nested, those of the predictor are not."""
     plain = captured(write_mtp(tmp_path / "plain", "qwen3_5_text"))
