@@ -53,6 +53,7 @@ def test_each_schema_has_a_constant_in_kotlin(tmp_path: Path) -> None:
     assert found == dict(zip(KOTLIN, NAMES, strict=True))
 
 
+@pytest.mark.long
 def test_a_module_apart_decodes_answers_in_kotlin(tmp_path: Path) -> None:
     package = made("android", tmp_path / "engine", names=["person"])
     assert "\nedgecModules=model,bench,sample,model_json\n" in written(package, "gradle.properties")

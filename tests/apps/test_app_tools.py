@@ -35,6 +35,7 @@ def _tokenizer(folder: Path, template: str) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_package_holds_the_tools_and_says_how_to_use_them(tmp_path: Path) -> None:
     bundle = talking_bundle(tmp_path / "tiny.edgec")
     (tmp_path / "tools.json").write_text(json.dumps([WEATHER, NOW]))
@@ -50,6 +51,7 @@ def test_a_package_holds_the_tools_and_says_how_to_use_them(tmp_path: Path) -> N
     assert "--tools FILE" in (without / "README.md").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", ["ios", "android"])
 def test_calls_are_held_where_edgecs_engine_executes_the_bundle(platform: str, tmp_path: Path) -> None:
     asked = list[str]()

@@ -80,6 +80,7 @@ def test_only_a_package_with_the_engine_has_one_to_compile(tmp_path: Path, monke
         assert caught.value.code == "E577"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
 def test_what_the_compiler_says_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDROID_NDK_HOME", str(ndk(tmp_path / "ndk", 'message(FATAL_ERROR "no such phone")')))

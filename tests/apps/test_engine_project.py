@@ -123,6 +123,7 @@ def interface(source: str) -> set[str]:
     return {" ".join(line.split()) for line in found}
 
 
+@pytest.mark.long
 def test_an_app_calls_the_same_functions_whatever_the_runtime(package: AppPackage, tmp_path: Path) -> None:
     others = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, ONNX))]
     names = ("EdgecModel", "Sampling", "Schemas", "Tokenization", "EdgecException")
@@ -172,6 +173,7 @@ def with_artifact(folder: Path, manifest: Manifest, artifact: bytes) -> AppPacka
     return gradle_modules(bundle)
 
 
+@pytest.mark.long
 def test_delegates_alone_ask_for_the_engine_and_xnnpack_is_linked_where_it_is_named(tmp_path: Path) -> None:
     plain = with_artifact(tmp_path / "plain", CPU, b"XnnpackBackend")
     assert f"{CPP}/CMakeLists.txt" not in plain.files

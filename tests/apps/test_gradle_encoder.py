@@ -30,6 +30,7 @@ def _package(folder: Path, padded: bool = False) -> AppPackage:
     return gradle_modules(placeholder_bundle(folder / "bundle", "pte-cpu", encoder_method(padded), "android-cpu"))
 
 
+@pytest.mark.long
 def test_the_module_holds_tokenizer_and_encoder_and_no_app(tmp_path: Path) -> None:
     package = _package(tmp_path)
     names = {Path(name).name for name in package.files}

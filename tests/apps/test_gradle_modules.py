@@ -247,6 +247,7 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_every_file_of_the_project_is_in_some_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoders = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, HEXAGON))]
     encoder = placeholder_bundle(tmp_path / "encoder", "pte-cpu", encoder_method(False), "android-cpu")

@@ -143,6 +143,7 @@ def test_without_tools_there_are_the_plain_kinds(template: str, name: str) -> No
     assert pieces.trimmed == (frozenset({"user", "assistant", "system"}) if name == "llama3" else frozenset())
 
 
+@pytest.mark.long
 def test_results_are_quoted_where_the_template_quotes_them() -> None:
     quoted = {name: made.quoted for template, name in TEMPLATES if (made := _pieces(template, FORMS[name]))}
     assert quoted == {"hermes": False, "llama3": True, "harmony": False}

@@ -163,6 +163,7 @@ def test_templates_refuse_an_unknown_place() -> None:
         template_text.fill("@@absent@@", {})
 
 
+@pytest.mark.long
 def test_importing_the_embedder_loads_no_heavy_library() -> None:
     """`edgec embed` answers at once; checked in a separate process, since other tests have loaded them here."""
     heavy = "torch", "coremltools", "executorch", "transformers"

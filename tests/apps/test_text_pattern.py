@@ -59,6 +59,7 @@ def test_a_pattern_over_classes_cuts_as_the_library_does(name: str) -> None:
         assert _pieces(name, text) == [piece for piece, _ in split.pre_tokenize_str(text)], text
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(sorted(PATTERNS)), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_any_text_is_cut_as_the_library_does(name: str, text: str) -> None:

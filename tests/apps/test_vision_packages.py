@@ -190,6 +190,7 @@ def test_a_bundle_without_tokenizer_or_edgecs_kernels_is_refused(
         assert caught.value.code == code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("platform", "target"), [("android", "android-cpu"), ("ios", "iphone-16-pro-cpu")])
 def test_embed_takes_such_a_bundle(platform: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = vision_placeholder(tmp_path / "bundle", target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge_transform_and_lower
@@ -31,6 +32,7 @@ def lowered(*methods: str) -> Any:
     )
 
 
+@pytest.mark.long
 def test_products_count_and_not_operators() -> None:
     delegation, operators = delegated_operators(lowered("forward"), "xnnpack", "no kernel")
     (fallback,) = delegation.fallbacks
@@ -43,6 +45,7 @@ def test_products_count_and_not_operators() -> None:
     assert delegation.delegates == 1 and delegation.delegated_operators >= 3
 
 
+@pytest.mark.long
 def test_shares_are_those_of_the_method_that_decodes() -> None:
     one, _ = delegated_operators(lowered("forward"), "xnnpack", "no kernel")
     two, _ = delegated_operators(lowered("decode", "prefill"), "xnnpack", "no kernel")

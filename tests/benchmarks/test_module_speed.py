@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +44,7 @@ def largest(wanted: Sequence[Tensor], got: Sequence[Tensor]) -> float:
 NETWORK = Network("none", "none", small, drawn, ("of one", largest), 0.1)
 
 
+@pytest.mark.long
 def test_an_engine_that_refuses_has_its_words_in_its_row(tmp_path: Path) -> None:
     def refusing() -> Subject:
         raise ValueError("no such\n operator")

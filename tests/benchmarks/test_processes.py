@@ -19,6 +19,7 @@ def test_the_last_line_is_the_result_and_the_cost_is_counted() -> None:
     assert done.cost.wall_s > 0
 
 
+@pytest.mark.long
 def test_children_are_part_of_the_cost() -> None:
     child = "import time; t = time.process_time\nwhile t() < 0.5: pass"
     done = run([*PYTHON, f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True)"])

@@ -42,6 +42,7 @@ def test_made_up_tokens_are_all_different() -> None:
     assert len(set(tokens)) == len(tokens) == 5_000
 
 
+@pytest.mark.long
 def test_instances_are_counted_for_both_engines(cases: Path, capsys: pytest.CaptureFixture[str]) -> None:
     measure_instances(made_up(600), cases, 10)
     out = capsys.readouterr().out

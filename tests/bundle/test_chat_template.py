@@ -31,6 +31,7 @@ def test_the_text_is_the_one_that_transformers_writes() -> None:
     assert render_messages(_tokenizer("{{ bos_token }}{{ messages[0].content }}"), TALK) == "<s>Be brief."
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_template_that_fails_is_a_typed_error(name: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -65,6 +66,7 @@ def test_several_threads_take_turns() -> None:
         assert list(pool.map(say, range(40))) == [str(number) for number in range(40)]
 
 
+@pytest.mark.long
 def test_a_process_that_was_killed_is_started_again() -> None:
     assert render_messages(_tokenizer("a"), TALK) == "a"
     process = RENDERER.process

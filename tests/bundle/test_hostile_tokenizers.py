@@ -63,6 +63,7 @@ def test_a_damaged_table_of_replacements_is_refused(tmp_path: Path, name: str) -
     assert error.code == "E158" and "precompiled_charsmap" in error.why
 
 
+@pytest.mark.long
 def test_too_many_added_tokens_are_refused_at_once(tmp_path: Path) -> None:
     error = refused(tokenizer_folder(tmp_path / "t", added=200_000))
     assert error.code == "E158" and "200,000 added tokens" in error.why
@@ -85,6 +86,7 @@ def test_an_expression_that_goes_back_without_end_is_a_typed_error(tmp_path: Pat
     assert token_ids(tokenizer, "bad") == [1, 0, 3]  # others are read as before
 
 
+@pytest.mark.long
 def test_time_and_memory_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An expression that the library lets go on, at every place of a text."""
     monkeypatch.setattr(limited_tokenizer, "SECONDS", 1)

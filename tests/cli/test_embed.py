@@ -66,6 +66,7 @@ def test_mistakes_are_typed_errors(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.long
 def test_androids_target_is_the_apps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = decoder_manifest("pte-cpu", target="android-cpu")
     write_bundle(tmp_path / "tiny.edgec", manifest, {**artifact_files(manifest), **ANDROID_FILES})

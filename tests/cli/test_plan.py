@@ -72,12 +72,14 @@ def test_each_phase_has_the_speeds_of_all_units(folder: Path) -> None:
     assert {speed["unit"] for speed in phases[0]["speeds"]} == {"npu", "gpu", "cpu"}
 
 
+@pytest.mark.long
 def test_unknown_is_said_and_never_zero(folder: Path) -> None:
     text = output(folder / "config.json", "--target", "host")
     assert "unavailable" in text
     assert "how much memory it has is not known: likely with 4 GB or more" in text
 
 
+@pytest.mark.long
 def test_a_note_is_given_once(folder: Path) -> None:
     text = " ".join(output(folder, "--target", "iphone-15-pro").split())
     notes = [note.strip() for note in text.split(" note ")[1:]]
@@ -90,6 +92,7 @@ def test_a_small_share_of_the_memory_is_not_none(folder: Path) -> None:
     assert "at most 1 % of its 8 GB" in output(folder, "--target", "iphone-15-pro", "--context", 64)
 
 
+@pytest.mark.long
 def test_a_smaller_recipe_is_printed(folder: Path) -> None:
     arguments = ("--weight-bits", 32, "--lm-head-bits", 32, "--embedding-bits", 32)
     text = output(folder, "--target", "iphone-12-mini-cpu", *arguments)
@@ -99,6 +102,7 @@ def test_a_smaller_recipe_is_printed(folder: Path) -> None:
     assert "--target iphone-12-mini-cpu\n" not in text
 
 
+@pytest.mark.long
 def test_json_has_the_whole_plan(folder: Path) -> None:
     data = json.loads(output(folder, "--target", "iphone-17-pro", "--json", "--context", 2048, "--kv-bits", 8))
     assert data["target"]["name"] == "iphone-17-pro"
@@ -137,6 +141,7 @@ def test_a_phone_is_required(folder: Path) -> None:
     assert isinstance(result.exception, InputError) and result.exception.code == "E866"
 
 
+@pytest.mark.long
 def test_a_phone_of_the_users_own_is_planned_for_and_then_forgotten(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "phone.toml"
     figures = "memory_bytes = 6_442_450_944\nbandwidth_bytes_per_s = 34.1e9\n"
@@ -154,10 +159,12 @@ def test_a_phone_of_the_users_own_is_planned_for_and_then_forgotten(folder: Path
         assert isinstance(error, InputError) and error.code == code
 
 
+@pytest.mark.long
 def test_a_name_as_people_write_it_is_planned_for(folder: Path) -> None:
     assert json.loads(output(folder, "--target", "Galaxy S24 Ultra", "--json"))["target"]["phone"] == "galaxy-s24-ultra"
 
 
+@pytest.mark.long
 def test_adapters_of_the_artifact_count(folder: Path, tmp_path: Path) -> None:
     where = ("--target", "iphone-16-pro", "--json")
     lora = write_lora(tmp_path / "lora", pairs())

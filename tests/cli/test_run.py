@@ -43,6 +43,7 @@ def test_raw_text_goes_to_stdout_and_timings_to_stderr(bundle: Path) -> None:
     assert "measured" in result.stderr and "12 new tokens" in result.stderr and "tokens/s" in result.stderr
 
 
+@pytest.mark.long
 def test_the_chat_template_is_used_unless_raw(bundle: Path) -> None:
     templated, raw = answers(str(bundle), "-p", PROMPT)[0], answers(str(bundle), "-p", PROMPT, "--raw")[0]
     assert (templated["chat_template"], raw["chat_template"]) == (True, False)
@@ -125,6 +126,7 @@ def test_texts_and_conversations_keep_to_their_own_sessions(bundle: Path, tmp_pa
         assert isinstance(error, InputError) and error.code == "E156"
 
 
+@pytest.mark.long
 def test_a_schema_file_gives_a_value(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text('{"type": "object", "properties": {"n": {"enum": [7]}}, "required": ["n"]}')
     arguments = (str(bundle), "-p", PROMPT, "--raw", "--schema", str(tmp_path / "s.json"), "--max-new-tokens", "30")
@@ -144,6 +146,7 @@ def test_scores_of_texts_are_those_of_the_model(bundle: Path) -> None:
     assert piped.stderr.startswith("2 texts, ") and "(measured)" in piped.stderr
 
 
+@pytest.mark.long
 def test_json_regex_and_grammar(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "g.lark").write_text('start: "yes" | "no"\n')
     common = (str(bundle), "-p", PROMPT, "--max-new-tokens", "20")
@@ -181,6 +184,7 @@ def test_a_budget_needs_a_template_that_knows_it_and_tools_need_a_template(bundl
     assert answers(*common, "--thinking-budget", "0")[0]["chat_template"] is True
 
 
+@pytest.mark.long
 def test_a_call_within_a_budget_and_the_answer_to_its_result(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

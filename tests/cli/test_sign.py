@@ -168,6 +168,7 @@ def test_a_signed_bundle_is_loaded_by_its_key(tiny_bundle: Path, tmp_path: Path)
     assert error.value.code == "E604"
 
 
+@pytest.mark.long
 def test_using_a_bundle_does_not_break_its_signature(tiny_bundle: Path, tmp_path: Path) -> None:
     """Weights that are packed for another processor, and whatever else a load keeps, lie in the cache."""
     bundle = Path(shutil.copytree(tiny_bundle, tmp_path / "a.edgec"))

@@ -89,6 +89,7 @@ def test_no_two_targets_are_the_same_letters_and_digits() -> None:
     assert same_words([*names, "iPhone 16Pro"]) == {"iphone16pro": ["iphone-16-pro", "iPhone 16Pro"]}
 
 
+@pytest.mark.long
 @given(st.text(max_size=40))
 def test_any_text_offers_at_most_four_names(text: str) -> None:
     assert len(nearest(text, list(phones()), [target.name for target in all_targets()])) <= 4

@@ -60,6 +60,7 @@ def test_the_hottest_zone_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert HostTransport().facts().temperature_c == 56.5
 
 
+@pytest.mark.long
 def test_errors_of_the_measuring_process_come_back_typed(tmp_path: Path) -> None:
     job = {"kind": "speed", "bundle": str(tmp_path / "none.edgec"), "prompt_tokens": 1, "new_tokens": 2}
     with pytest.raises(InputError, match="E130"):

@@ -37,6 +37,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     runner_build._source_key.cache_clear()
 
 
+@pytest.mark.long
 def test_a_build_runs_and_is_found_again(sources: Path, tmp_path: Path) -> None:
     assert find_build(tmp_path) is None
     said: list[str] = []
@@ -51,6 +52,7 @@ def test_a_build_runs_and_is_found_again(sources: Path, tmp_path: Path) -> None:
     assert {path.name for path in first.folder.iterdir()} == {"libedgec.so", "edgec-runner", "build.json"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["core/answer.cpp", "kernels/new.h", "runner/main.cpp", "CMakeLists.txt"])
 def test_other_sources_are_another_build(sources: Path, tmp_path: Path, change: str) -> None:
     first = build_runner(tmp_path)
@@ -61,6 +63,7 @@ def test_other_sources_are_another_build(sources: Path, tmp_path: Path, change: 
     assert build_runner(tmp_path).folder != first.folder
 
 
+@pytest.mark.long
 def test_a_deleted_environment_takes_no_other_ones_build_along(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +94,7 @@ def test_a_build_outlives_the_link_that_led_to_its_libraries(
     assert subprocess.run([made.runner], capture_output=True, check=True).stdout == b"42\n"
 
 
+@pytest.mark.long
 def test_a_build_outlives_its_compiler(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = build_runner(tmp_path)
     monkeypatch.setenv("CXX", "/nowhere/c++")
@@ -137,6 +141,7 @@ def test_without_cmake_or_ninja_the_package_to_install_is_named(
         assert find_tool(name) == tmp_path / name
 
 
+@pytest.mark.long
 def test_flags_of_the_shell_are_not_those_of_a_build(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +150,7 @@ def test_flags_of_the_shell_are_not_those_of_a_build(
     assert build_runner(tmp_path).seconds > 0
 
 
+@pytest.mark.long
 def test_of_two_at_once_one_compiles(sources: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         builds = list(pool.map(build_runner, (tmp_path, tmp_path)))
@@ -152,6 +158,7 @@ def test_of_two_at_once_one_compiles(sources: Path, tmp_path: Path) -> None:
     assert sorted(build.seconds > 0 for build in builds) == [False, True]
 
 
+@pytest.mark.long
 def test_the_command_names_library_and_runner(
     sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

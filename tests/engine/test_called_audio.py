@@ -116,6 +116,7 @@ def test_what_is_no_sound_is_refused_before_any_call(bundle: Path) -> None:
     speech.close()
 
 
+@pytest.mark.long
 def test_a_folder_without_a_bundle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"manifest\.json"):
         CalledAudio(tmp_path, lambda source: None, lambda tokens, start: np.zeros(1, np.float32))

@@ -111,6 +111,7 @@ def test_rows_are_those_of_the_dequantised_matrix(bits: int, tmp_path: Path) -> 
             method.execute([torch.tensor([[unknown]])])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("blob", ["", text(3, WIDTH), text(4, 48), text(8, GROUP), text(8, WIDTH, ROWS + 1)])
 def test_a_text_that_does_not_fit_its_data_is_refused(blob: str, tmp_path: Path) -> None:
     from executorch.runtime import Runtime

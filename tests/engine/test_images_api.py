@@ -31,6 +31,7 @@ def status_of(run: Callable[[], Any]) -> int:
     return refused.value.status
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_tiles_and_texts_are_those_of_the_processor(name: str, tmp_path: Path) -> None:
     case = CASES[name]

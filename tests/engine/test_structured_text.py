@@ -103,6 +103,7 @@ def test_every_text_that_ends_is_valid_within_its_budget(
     assert ended >= 4
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(("name", "special"), CASES)
 def test_masks_of_messages_with_calls_are_those_of_python(

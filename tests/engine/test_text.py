@@ -80,6 +80,7 @@ def read(case: dict[str, Any], notations: NativeNotations) -> dict[str, Any]:
     return {**made, "failed": failed}
 
 
+@pytest.mark.long
 def test_messages_are_read_as_in_python(notations: list[NativeNotations]) -> None:
     wanted = [python.read(case) for case in CASES]
     said = [read(case, notations[case["notation"]]) for case in CASES]
@@ -145,6 +146,7 @@ def test_budgets_are_kept_to_the_token_as_in_python() -> None:
     assert not wrong, (len(wrong), wrong[:3])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DECODES)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
@@ -169,6 +171,7 @@ def test_a_decoder_that_fails_is_a_failure() -> None:
     assert error.value == b"the tokens could not be decoded"
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(LETTERS, st.lists(st.integers(0, 30)), STOPS)
 def test_stop_strings_end_a_text_as_in_python(text: str, cuts: list[int], stops: list[str]) -> None:

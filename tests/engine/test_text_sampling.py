@@ -40,6 +40,7 @@ def logits_of(random: np.random.Generator, size: int, kind: str) -> Any:
     return logits
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(OPTIONS, SEEDS, st.sampled_from([97, 3000]), st.sampled_from(["plain", "ties", "few"]))
 def test_tokens_are_those_of_python(options: Sampling, seed: int, size: int, kind: str) -> None:

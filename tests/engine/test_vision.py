@@ -73,6 +73,7 @@ def vision(case: PreparedCase, folder: Path) -> tuple[Any, Path]:
     return prompts, write_vision(folder, prompts.info, case.described(folder))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("name", CASES)
 def test_tiles_and_texts_are_those_of_the_processor(program: VisionProgram, name: str, tmp_path: Path) -> None:
@@ -187,6 +188,7 @@ def test_descriptions_that_python_refuses_are_refused(program: VisionProgram, tm
     assert "refused 32" in program.refusal("text", bundle, "", 5, 5)
 
 
+@pytest.mark.long
 def test_damaged_files_end_in_refusals_alone(program: VisionProgram, tmp_path: Path) -> None:
     """Sanitizers watch every call; what still describes something within the limits may be carried out."""
     chance, counts = random.Random(0), {0: 0, 1: 0}

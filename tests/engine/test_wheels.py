@@ -259,6 +259,7 @@ def test_what_a_system_would_not_have_is_told(
     assert [said in fault for fault in faults] == ([True] if said else [])
 
 
+@pytest.mark.long
 def test_a_library_is_read_as_the_linker_made_it(tmp_path: Path) -> None:
     """By this machine's compiler: one symbol that it exports, one that it lacks, its place, the system's C library."""
     (tmp_path / "a.cpp").write_text(

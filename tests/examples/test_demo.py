@@ -50,6 +50,7 @@ def test_the_example_has_a_text_that_it_was_not_trained_on() -> None:
     assert len(words((MODEL / HELD_OUT).read_text())) > 1000
 
 
+@pytest.mark.long
 def test_the_story_model_writes_words_of_its_stories_and_keeps_within_its_size() -> None:
     """Its own greedy words are the most frequent ones of the held-out stories; the folder has 12 MB at most."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -62,6 +63,7 @@ def test_the_story_model_writes_words_of_its_stories_and_keeps_within_its_size()
     assert sum(path.stat().st_size for path in MODEL.iterdir()) <= 12e6
 
 
+@pytest.mark.long
 def test_the_tables_fit_a_narrow_screen() -> None:
     measured = SideBySide("x", "balanced2, host", 2_930_000, 31.4, 0.1, 0.814, 2061.4)
     row = Outcome("2 bits, shared KV", measured, "Once upon a time there was. It was.")

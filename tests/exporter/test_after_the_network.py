@@ -101,7 +101,7 @@ def test_a_text_is_read_without_blanks_and_repeats() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["boxes", "text"])
 def test_they_are_part_of_an_artifact(name: str, target: str, tmp_path: Path) -> None:

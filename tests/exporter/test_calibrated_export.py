@@ -81,6 +81,7 @@ def test_text_is_made_where_none_is_given(tiny_folder: Path, tmp_path: Path) -> 
     assert identity_digest(read_manifest(again)) == identity_digest(manifest)
 
 
+@pytest.mark.long
 def test_text_is_asked_for_where_none_can_be_made(tmp_path: Path) -> None:
     folder = write_config(tmp_path / "model")
     with pytest.raises(InputError) as caught:

@@ -88,6 +88,7 @@ def test_named_layers_are_kept_at_once(tmp_path: Path) -> None:
     assert off(out, "loud") < HALF
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "layer", "code", "said"),
     [("iphone", "powr", "E882", "use one of power"), ("snapdragon-8-gen-3", "power", "E883", "fixed point")],

@@ -32,7 +32,7 @@ def test_a_module_on_this_machine_calls_edgecs_kernels(kind: str, recipe: str, t
     assert "edgec::encoder_attention.out" in made.runtime.operators
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("recipe", [_SLOW("float"), "4bit", _SLOW("3bit"), "balanced2"])
@@ -71,6 +71,7 @@ def test_computed_weights_and_outputs_in_a_dict_are_exported(options: dict[str, 
     assert "channels is left out: it is 40" in manifest.parity[0].note
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("factory", "options", "code", "words"),
     [

@@ -77,6 +77,7 @@ def test_a_fault_that_only_real_inputs_show_is_refused(tmp_path: Path) -> None:
     assert refused.value.code == "E201" and not (tmp_path / "x.edgec").exists()
 
 
+@pytest.mark.long
 def test_inputs_that_the_module_itself_does_not_take_are_the_users_fault(tmp_path: Path) -> None:
     drawn = np.random.default_rng(0).normal(size=(4, 16)).astype("float32")
     np.save(tmp_path / "x.npy", drawn)

@@ -40,7 +40,7 @@ def test_a_channel_whose_squares_float16_loses_has_them_in_float32(tmp_path: Pat
     assert "channel_relative" in manifest.parity[-1].budget and manifest.parity[-1].passed and verify(bundle).passed
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["iphone", "host"])
 @pytest.mark.parametrize("name", ["normalised", "constant", "hidden", "masked", "classes"])

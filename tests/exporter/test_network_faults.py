@@ -59,7 +59,7 @@ EXACT = 1e-4
 
 
 @pytest.mark.long
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_a_network_that_once_failed_is_right(name: str, target: str, tmp_path: Path) -> None:
     bundle = edgec.export(f"tests.exporter.faulty_networks:{name}", out=tmp_path / "x.edgec", **TARGETS[target])

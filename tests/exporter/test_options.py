@@ -40,6 +40,7 @@ def test_the_function_takes_the_options_fields() -> None:
         edgec.export("m", recipee="4bit")  # type: ignore[call-arg]
 
 
+@pytest.mark.long
 def test_an_exception_in_the_callback_ends_the_export_and_leaves_nothing(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

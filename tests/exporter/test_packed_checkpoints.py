@@ -110,7 +110,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize(("form", "found", "held"), KEPT, ids=[f"{found} {held}" for _, found, held in KEPT])
 def test_every_matrix_is_kept_bit_for_bit(form: Any, found: str, held: str, tmp_path: Path) -> None:
@@ -198,6 +198,7 @@ def test_act_order_is_kept_and_layers_read_their_inputs_in_it(tmp_path: Path) ->
     assert len(nodes_of(program.graph, INDEX_SELECT)) == 8 * 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{"target": "snapdragon-8-elite"}, {"format": "onnx"}, {"recipe": "4bit"}])
 def test_act_order_is_rounded_again_elsewhere_and_it_is_said(options: dict[str, Any], tmp_path: Path) -> None:
     written(tmp_path / "m", gptq_of(4, 64, False, order=True))

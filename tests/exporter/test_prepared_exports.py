@@ -60,6 +60,7 @@ def test_a_bundle_says_how_images_are_prepared_and_runs_on_them(tmp_path: Path) 
     np.testing.assert_array_equal(got, same)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factory", "code"), [("wrong", "E851"), ("malformed", "E850")])
 def test_what_a_factory_declares_is_checked_before_any_work(factory: str, code: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:

@@ -79,5 +79,6 @@ def test_an_edit_changes_the_digest_of_those_who_import_it_only(
     direct_imports.cache_clear()
 
 
+@pytest.mark.long
 def test_every_module_has_a_file() -> None:
     assert all(file_of(name).is_file() for name in imported_modules(("edgec.exporter.api",)))

@@ -162,6 +162,7 @@ def test_the_entry_just_written_survives_a_cap_that_is_too_small(tmp_path: Path)
     assert (path / "inner/result").exists()
 
 
+@pytest.mark.long
 def test_an_export_killed_in_any_stage_resumes_with_the_finished_ones(tmp_path: Path) -> None:
     ran: list[str] = []
     for killed_in in ("rewrite", "lower"):
@@ -180,6 +181,7 @@ def test_an_export_killed_in_any_stage_resumes_with_the_finished_ones(tmp_path: 
     assert len(os.listdir(tmp_path / "stages")) == 3, "nothing half-written may be left"
 
 
+@pytest.mark.long
 def test_processes_that_write_and_prune_at_once_never_see_a_part(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _PUT, str(tmp_path)]
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]

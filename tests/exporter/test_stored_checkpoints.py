@@ -82,6 +82,7 @@ def _same(program: Program, source: ModelSource) -> int:
     return len(values)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", KEPT)
 def test_every_matrix_is_kept_bit_for_bit(kind: str, tmp_path: Path) -> None:
@@ -95,6 +96,7 @@ def test_every_matrix_is_kept_bit_for_bit(kind: str, tmp_path: Path) -> None:
     assert len(nodes) == 16 and all(stored_matrix(program.graph, node) for node in nodes)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", EXPRESSED)
 def test_codebooks_and_narrow_forms_have_the_very_values_in_wider_integers(kind: str, tmp_path: Path) -> None:
@@ -107,6 +109,7 @@ def test_codebooks_and_narrow_forms_have_the_very_values_in_wider_integers(kind:
     assert len(nodes) == 16 and all(stored_matrix(program.graph, node) for node in nodes)
 
 
+@pytest.mark.long
 def test_powers_of_two_that_float16_lacks_are_rounded_again_and_it_is_said(tmp_path: Path) -> None:
     file = write_forms(tmp_path / "tiny.gguf", lambda name: "MXFP4")
     (tensor,) = (each for each in read_gguf_header(file).tensors if each.name == "blk.1.ffn_up.weight")
@@ -129,6 +132,7 @@ def test_decisions_count_the_bytes_of_the_file(kind: str) -> None:
     assert stored_bytes((6, 512), KEPT_SCHEMES[kind]) == 6 * 512 * FORM_BITS[kind] / 8
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", UNHELD)
 def test_forms_that_no_kernel_reads_are_rounded_again_and_it_is_measured(kind: str, tmp_path: Path) -> None:
@@ -146,6 +150,7 @@ def test_forms_that_no_kernel_reads_are_rounded_again_and_it_is_measured(kind: s
     assert set(bits.values()) == {4, 5, 6, 8}, "nothing is kept: the default recipe, with its rules and its lm_head"
 
 
+@pytest.mark.long
 def test_a_mixed_file_with_a_tied_head_is_kept_and_its_table_stored_once(tmp_path: Path) -> None:
     file = write_forms(tmp_path / "tiny.gguf", q4_k_m, {"tie_word_embeddings": True})
     program, source, fates = _rounded(file)
@@ -181,6 +186,7 @@ def _without_routers(kind: str) -> KindOf:
     return lambda name: "F32" if "ffn_gate_inp" in name else kind
 
 
+@pytest.mark.long
 def test_floats_are_rounded_by_the_default_recipe_and_told_apart(tmp_path: Path) -> None:
     file = write_forms(
         tmp_path / "tiny.gguf", lambda name: "F32" if "ffn" in name else "IQ4_XS" if "attn_v" in name else "Q5_K"
@@ -231,6 +237,7 @@ def test_what_is_expected_is_what_is_measured(kind: str, tmp_path: Path) -> None
         assert measured == expected
 
 
+@pytest.mark.long
 def test_a_float_recipe_has_the_same_values(tmp_path: Path) -> None:
     _, _, fates = _rounded(write_forms(tmp_path / "tiny.gguf", lambda name: "Q3_K"), recipe="float", requantise="never")
     assert {(matrix.fate, matrix.used) for matrix in fates} == {("re-expressed", "float32")}
@@ -279,6 +286,7 @@ def test_a_recipe_that_keeps_is_read_and_written() -> None:
     assert "keep_stored" not in recipe_text(replace(recipe, keep_stored=False))
 
 
+@pytest.mark.long
 def test_rules_win_over_what_is_stored(tmp_path: Path) -> None:
     toml = tmp_path / "mine.toml"
     toml.write_text(

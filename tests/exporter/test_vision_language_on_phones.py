@@ -163,6 +163,7 @@ def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: F
     assert code_of(lambda: function_fault(model, seen.model_copy(update={"method": "decode"}))) == "E152"
 
 
+@pytest.mark.long
 def test_text_alone_follows_an_image_and_another_image_follows_in_the_same_prompt(exported: Fixed) -> None:
     model = edgec.load(exported.bundle)
     if exported.family == "paligemma":
@@ -229,6 +230,7 @@ def test_golden_vectors_cover_each_method_and_a_changed_one_is_found(exported: F
     assert outputs.status == functions.status == "failed" and "a value of 'input_embeds' moved" in functions.detail
 
 
+@pytest.mark.long
 def test_commands_know_such_a_bundle(exported: Fixed, tmp_path: Path) -> None:
     family, bundle = exported.family, exported.bundle
     picture().save(tmp_path / "a.png")

@@ -71,6 +71,7 @@ def test_quantised_matrices_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> 
     assert float((logits - wanted).abs().max()) < 0.05 * float(wanted.abs().max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["as trained", "bfloat16", "4 bits"])
 def test_experts_are_read_one_by_one_for_all_calls(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     program = captured("olmoe", **EXPERTS_OF)
@@ -124,6 +125,7 @@ class _Half:
         return self.state[name].detach().to(torch.bfloat16)
 
 
+@pytest.mark.long
 def test_layers_that_share_a_ring_are_walked_call_by_call() -> None:
     shared = run_pass(captured(**WINDOWED), SharedKv(1))
     program = run_pass(shared, KvCache(CONTEXT, 12))
@@ -132,6 +134,7 @@ def test_layers_that_share_a_ring_are_walked_call_by_call() -> None:
     assert torch.allclose(run_program(program, tokens(), PLAN), wanted, atol=1e-4 * float(wanted.abs().max()))
 
 
+@pytest.mark.long
 def test_rows_of_integers_with_zero_points_are_dequantised_as_a_whole_matrix_is() -> None:
     program = quantized(run_pass(captured(), KvCache(CONTEXT, 12)))
     node = next(node for node in nodes_of(program.graph, DEQUANTIZE) if node.args[0].op == "get_attr")  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ class NaiveCache:
             self.held[slot] = position
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(
     window=st.integers(1, 20),
@@ -53,6 +55,7 @@ def test_a_ring_of_a_chunk_keeps_what_its_queries_see() -> None:
         assert _seen(where, cache, positions) == wanted
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(window=st.integers(2, 12), chunk=st.integers(2, 9), length=st.integers(10, 50), undo=st.integers(1, 8))
 def test_up_to_chunk_minus_one_tokens_can_be_undone(window: int, chunk: int, length: int, undo: int) -> None:

@@ -40,7 +40,7 @@ def _executed(path: Path, given: torch.Tensor) -> torch.Tensor:
     return result
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize("form", swept(form for form in FORMS if form.name != "lut3"))
 def test_an_asset_computes_the_graphs_numbers(form: Form, tmp_path: Path) -> None:
@@ -49,6 +49,7 @@ def test_an_asset_computes_the_graphs_numbers(form: Form, tmp_path: Path) -> Non
     torch.testing.assert_close(_executed(asset, given), wanted(program, given), atol=TOLERANCE, rtol=TOLERANCE)
 
 
+@pytest.mark.long
 def test_the_programs_own_graph_is_left_alone(tmp_path: Path) -> None:
     program, given = layer(FORMS[3])
     before = [str(node.target) for node in program.graph.graph.nodes]

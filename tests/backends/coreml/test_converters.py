@@ -13,6 +13,7 @@ from edgec.backends.coreml.interpreter import load_package
 from edgec.backends.coreml.package import decompositions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
 def test_gelu_keeps_its_approximation(approximate: str, tmp_path: Path) -> None:
     import coremltools as ct
@@ -71,6 +72,7 @@ class _Masked(torch.nn.Module):
         return (x.unsqueeze(-1) * self.scale + self.mask).squeeze(-1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", [_Scored, _Gated, _Masked])
 def test_products_take_a_value_that_a_number_made_wider(made: type[torch.nn.Module], tmp_path: Path) -> None:
     import coremltools as ct

@@ -23,6 +23,7 @@ from tests.passes.static_methods import CONTEXT, cached, methods
 CARD = PackageCard("Somebody", "apache-2.0", "abc123", "A small model.", {"edgec_recipe": "float"})
 
 
+@pytest.mark.long
 def test_a_package_says_who_made_it_and_what_it_is(tmp_path: Path) -> None:
     path = tmp_path / "x.mlpackage"
     write_package({"main": capture_module(nn.Linear(8, 64), (torch.randn(1, 8),))}, path)
@@ -53,6 +54,7 @@ def test_every_value_of_every_function_is_described(tmp_path: Path) -> None:
         assert all(said.values()) and len(said) == 8
 
 
+@pytest.mark.long
 def test_values_of_any_network_have_their_shapes(tmp_path: Path) -> None:
     path = tmp_path / "x.mlpackage"
     write_package({"main": capture_module(nn.ReLU(), (torch.randn(1, 4),))}, path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from torch import nn
 
@@ -13,6 +14,7 @@ from edgec.bundle.checked_files import first_difference, list_files
 from edgec.exporter.capture.module import capture_module
 
 
+@pytest.mark.long
 def test_a_package_without_weights_has_no_folder_for_them(tmp_path: Path) -> None:
     """An empty folder is in no list of files, and a manifest that names an absent one makes a package invalid."""
     path = tmp_path / "x.mlpackage"

@@ -39,6 +39,7 @@ def test_eight_bits_and_biases_go_together(first: list[Pass], tmp_path: Path) ->
     torch.testing.assert_close(wanted, module(X), atol=float(wanted.abs().max()) * 0.05, rtol=0)
 
 
+@pytest.mark.long
 def test_what_xnnpack_refuses_is_an_error_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("no such form")

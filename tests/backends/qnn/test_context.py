@@ -96,6 +96,7 @@ def test_integers_become_floats_that_their_grid_gives_back() -> None:
         assert float(integers.abs().max()) <= 8.001
 
 
+@pytest.mark.long
 def test_groups_within_a_row_are_refused() -> None:
     with pytest.raises(InputError) as error:
         run_pass(programs("llama", GROUPS)["decode"], FloatWeights())

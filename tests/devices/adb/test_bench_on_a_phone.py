@@ -67,6 +67,7 @@ def test_an_adapter_travels_to_the_phone(plug: Plug, phone_bundle: Path, tmp_pat
     assert phone.left_behind() == []
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_nothing_behind(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
 
@@ -102,6 +103,7 @@ def test_several_phones_at_once_and_one_failing(
     ]
 
 
+@pytest.mark.long
 def test_an_interruption_ends_all_phones(plug: Plug, phone_bundle: Path) -> None:
     phones = [plug(), plug()]
 

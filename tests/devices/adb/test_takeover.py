@@ -108,6 +108,7 @@ def test_what_is_there_in_part_needs_no_more_room(plug: Plug, phone_bundle: Path
     assert phone.faults.pushed < len(whole)
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_put_in_place(plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     phone, whole = plug(), AdbLink.shell
 

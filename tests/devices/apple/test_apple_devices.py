@@ -170,6 +170,7 @@ def test_what_the_tool_refuses(tools: Tools, ios_bundle: Path, command: str, ans
     assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
 
 
+@pytest.mark.long
 def test_an_interrupted_installation_leaves_no_app(
     tools: Tools, ios_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_file_that_is_not_there_yet_is_waited_for(tools: Tools, ios_bundle: Pa
     assert Iphone(answers.UDID).read("app", "nothing.txt") == ""
 
 
+@pytest.mark.long
 def test_a_phone_without_a_mac_that_is_unplugged(tools: Tools) -> None:
     phone = PyMobileDevicePhone(answers.UDID)
     assert phone.read("app", "nothing.txt") == ""
@@ -211,6 +213,7 @@ def test_a_phone_without_a_mac_that_is_unplugged(tools: Tools) -> None:
         phone.read("app", "nothing.txt")
 
 
+@pytest.mark.long
 def test_an_interruption_ends_the_waiting(tools: Tools, ios_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apple_transport, "POLL_S", 600.0)
     tools.app_writes("result.jsonl", "\n")

@@ -90,6 +90,7 @@ def test_a_macs_gpu_gets_the_share_that_macos_recommends() -> None:
     assert found is not None and found.low_bytes / 2**20 == pytest.approx(10_922.67, abs=0.01)
 
 
+@pytest.mark.long
 def test_every_phone_gets_a_verdict_or_the_memory_that_it_needs() -> None:
     for target in all_targets():
         told = app_limit(target) is not None or memory_that_fits(target, 1e9) is not None

@@ -33,6 +33,7 @@ def test_a_range_ends_at_a_bound() -> None:
     assert whole.at_most(3) == Range(1, 2, 3, 0.8) and whole.at_most(1.5) == Range(1, 1.5, 1.5, 0.8)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["qwen3-0.6b", "qwen3-4b"])
 def test_no_forecast_needs_more_than_the_memory_delivers(model: str) -> None:

@@ -231,6 +231,7 @@ def test_minimums_and_the_rules_of_a_recipe_are_counted() -> None:
     assert parameter_bytes(Parameter("layers.0.q_proj.weight", (2, 256), Kind.LINEAR), floats, "edgec_linear") == 2048
 
 
+@pytest.mark.long
 def test_every_named_recipe_is_planned_where_it_is_executed() -> None:
     planned_with = {name: planned(BILLION, "host", named_widths(name, "xnnpack")) for name in ("3bit", "5bit")}
     sizes = {name: each.footprint.size_bytes.low for name, each in planned_with.items()}
@@ -286,6 +287,7 @@ def test_windows_and_donors_need_less_cache() -> None:
     assert kv_bytes(shared, 32, 200) == per_layer * 200
 
 
+@pytest.mark.long
 def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
     packed = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, kv_bits=16), prompt_tokens=16).footprint
     mapped = planned(TINY, "iphone-16-pro-cpu", Widths(kv_bits=16), prompt_tokens=16).footprint
@@ -299,6 +301,7 @@ def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
         assert [part.bytes for part in forecast.parts] == sorted((part.bytes for part in forecast.parts), reverse=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("widths", "resident"), [(Widths(standard_kernels=True), 1_921e6), (Widths(16, 0, 16, 16, 16), 3_185e6)]
 )
@@ -336,6 +339,7 @@ def test_the_verdict_at_its_edges() -> None:
     assert judge(peak, None, 99) is Verdict.DOES_NOT_FIT
 
 
+@pytest.mark.long
 def test_a_smaller_recipe_is_proposed_where_the_asked_one_does_not_fit() -> None:
     phone = load_target("iphone-12-mini-cpu")
     forecast = planned(BILLION, phone, Widths(16, 0, 16, 16, 32), context=8192, narrower=NARROWER)
@@ -347,6 +351,7 @@ def test_a_smaller_recipe_is_proposed_where_the_asked_one_does_not_fit() -> None
     assert again.footprint.peak_bytes == forecast.smaller.peak_bytes
 
 
+@pytest.mark.long
 def test_the_least_bad_recipe_is_proposed_where_none_fits() -> None:
     phone = replace(load_target("iphone-12-mini-cpu"), memory_bytes=300_000_000, app_limit_bytes=200_000_000)
     forecast = planned(BILLION, phone, context=4096, narrower=NARROWER)
@@ -355,6 +360,7 @@ def test_the_least_bad_recipe_is_proposed_where_none_fits() -> None:
     assert forecast.smaller.peak_bytes.high < forecast.footprint.peak_bytes.high
 
 
+@pytest.mark.long
 def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
     assert planned(BILLION, "iphone-13-pro-cpu", context=2048, narrower=NARROWER).smaller is None
     forecast = planned(BILLION, "host", context=2048, narrower=NARROWER)
@@ -362,6 +368,7 @@ def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
     assert forecast.smaller is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", ["weight_bits", "embedding_bits", "lm_head_bits"])
 def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
     with pytest.raises(InputError, match="cannot hold") as caught:
@@ -370,6 +377,7 @@ def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
     assert "4, 8, 16" in caught.value.fix
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lengths", [{"context": 131073}, {"context": -1}, {"context": 64, "prompt_tokens": 65}])
 def test_lengths_out_of_range_are_refused(lengths: dict[str, int]) -> None:
     with pytest.raises(InputError) as caught:
@@ -388,6 +396,7 @@ def test_a_missing_config_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == "E111"
 
 
+@pytest.mark.long
 def test_json_is_plain_and_unknown_is_null() -> None:
     data = json.loads(json.dumps(planned(BILLION, "host", default_widths(load_target("host"))).to_json()))
     assert data["speeds"]["decode_tokens_per_s"] is None

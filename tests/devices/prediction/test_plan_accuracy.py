@@ -26,6 +26,7 @@ def percents(share: float) -> int:
     return round(100 * share)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("leave_out", ["chip", "device", "model"])
 def test_the_document_states_what_the_benchmark_finds(leave_out: str) -> None:
     assert table(scores(leave_out)) in DOCUMENT

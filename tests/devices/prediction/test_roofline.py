@@ -171,6 +171,7 @@ def test_the_calibrated_sizes_are_those_of_the_rows() -> None:
     assert (low, high) == (106_168_320 + 28_311_552, 12_687_769_600 + 163_921_920)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("quantity", ["decode", "prefill"])
 def test_the_closed_form_equals_refitting_without_the_chip(quantity: str) -> None:
     rows = observations()

@@ -39,6 +39,7 @@ def planned(boundary: float | None) -> Plan:
     return plan(decoder_shape(LLAMA), load_target("oneplus-12-cpu"), widths, context=128, prompt_tokens=64)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("boundary", "kept"), [(0.625, 5), (0.5, 4), (3, 3)])
 def test_the_cache_shrinks_to_the_layers_that_keep_one(boundary: float, kept: int) -> None:
     assert planned(boundary).footprint.kv_bytes * LAYERS == planned(None).footprint.kv_bytes * kept

@@ -31,6 +31,7 @@ def planned(config: dict[str, Any], target: str | Target, **lengths: Any) -> Pla
     return plan(decoder_shape(config), load_target(target) if isinstance(target, str) else target, **lengths)
 
 
+@pytest.mark.long
 def test_speeds_are_estimated_ranges() -> None:
     estimated = planned(BILLION, "iphone-17-pro").speeds
     for estimate in (estimated.prefill_tokens_per_s, estimated.ttft_ms, estimated.decode_tokens_per_s):
@@ -48,6 +49,7 @@ def speeds(target: str, **lengths: int) -> tuple[float, float, float]:
     return estimated.prefill_tokens_per_s.mid, estimated.ttft_ms.mid, estimated.decode_tokens_per_s.mid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["iphone-17-pro-cpu", "raspberry-pi-5"])
 def test_a_longer_prompt_is_read_and_decoded_slower(target: str) -> None:
     short, long = (speeds(target, prompt_tokens=n) for n in (128, 4096))
@@ -57,6 +59,7 @@ def test_a_longer_prompt_is_read_and_decoded_slower(target: str) -> None:
     assert long[1] > 32 * 1.1 * short[1]
 
 
+@pytest.mark.long
 def test_static_shapes_cost_by_the_context_and_not_by_the_prompt() -> None:
     short, long = (speeds("iphone-17-pro", prompt_tokens=n, context=4096) for n in (128, 4096))
     assert (short[0], short[2]) == (long[0], long[2])
@@ -65,6 +68,7 @@ def test_static_shapes_cost_by_the_context_and_not_by_the_prompt() -> None:
     assert small[0] > short[0] and small[2] > short[2]
 
 
+@pytest.mark.long
 def test_a_driver_that_limits_a_unit_is_named() -> None:
     notes = " ".join(planned(BILLION, "snapdragon-x-elite-laptop").notes)
     assert "the driver limits this chip's npu" in notes
@@ -73,11 +77,13 @@ def test_a_driver_that_limits_a_unit_is_named() -> None:
         assert "driver" not in " ".join(planned(BILLION, free).notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mac-m4-max-40-core", "snapdragon-x-elite-laptop", "raspberry-pi-5"])
 def test_laptops_and_boards_get_estimates(name: str) -> None:
     assert all(speed > 0 for speed in speeds(name))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["host", "iphone-18-pro"])
 def test_unknown_bandwidth_means_unavailable_speeds(name: str) -> None:
     forecast = planned(BILLION, name)
@@ -92,6 +98,7 @@ def test_a_model_far_smaller_than_any_measured_gets_no_speed() -> None:
     assert any("decode speed is unavailable" in note for note in forecast.notes)
 
 
+@pytest.mark.long
 def test_unknown_clocks_and_instructions_are_said() -> None:
     blank = replace(load_target("oneplus-12-cpu"), core_clocks_hz=None, instruction_set=None)
     notes = " ".join(planned(BILLION, blank).notes)
@@ -110,6 +117,7 @@ def test_own_kernels_are_a_runtime_of_their_own_with_a_wider_range(quantity: str
     assert not any("not been measured on a phone yet" in note for note in plans[1].notes)
 
 
+@pytest.mark.long
 def test_no_speed_is_made_up_for_activations_in_float() -> None:
     """All that was measured on CPUs had 8-bit activations; sizes do not depend on them."""
     usual, floats = (planned(BILLION, "oneplus-12-cpu", widths=Widths(float_inputs=f)) for f in (False, True))
@@ -118,6 +126,7 @@ def test_no_speed_is_made_up_for_activations_in_float() -> None:
     assert "8-bit activations" in " ".join(floats.notes)
 
 
+@pytest.mark.long
 def test_fewer_bits_are_decoded_faster() -> None:
     """Of a model whose linear layers are most of its bytes, half of them are left out from 4 to 2 bits."""
     four, two = (planned(BILLION, "oneplus-12-cpu", widths=Widths(bits, 64)).speeds for bits in (4, 2))
@@ -125,6 +134,7 @@ def test_fewer_bits_are_decoded_faster() -> None:
     assert two.decode_tokens_per_s.mid > 1.2 * four.decode_tokens_per_s.mid
 
 
+@pytest.mark.long
 def test_a_prompt_in_floats_is_slower_and_less_certain_than_one_in_integers() -> None:
     floats = Widths(16, 0, 16, 16, 32)
     slow, quick = (plan(decoder_shape(BILLION), load_target("oneplus-13-cpu"), w) for w in (floats, Widths()))
@@ -134,6 +144,7 @@ def test_a_prompt_in_floats_is_slower_and_less_certain_than_one_in_integers() ->
     assert any("measured on one phone alone" in note for note in slow.notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["pixel-6a-gpu", "pixel-10-gpu", "galaxy-s24-exynos-gpu", "cmf-phone-2-pro-gpu"])
 def test_a_gpu_of_which_no_kind_was_measured_has_no_speed(name: str) -> None:
     forecast = planned(BILLION, name)
@@ -141,6 +152,7 @@ def test_a_gpu_of_which_no_kind_was_measured_has_no_speed(name: str) -> None:
     assert [note for note in forecast.notes if "unavailable: no gpu of this vendor" in note] == [forecast.notes[-1]]
 
 
+@pytest.mark.long
 def test_a_memory_of_two_kinds_widens_the_range() -> None:
     fitted = load_target("cmf-phone-2-pro")
     known = replace(fitted, bandwidth_low_bytes_per_s=None)
@@ -150,6 +162,7 @@ def test_a_memory_of_two_kinds_widens_the_range() -> None:
     assert any("34.1 to 51.2 GB/s" in note for note in planned(BILLION, fitted).notes)
 
 
+@pytest.mark.long
 def test_an_apple_gpu_is_what_runs_there_and_not_core_ml() -> None:
     work = planned_workload(task_of(BILLION, "mac-m4-gpu"), load_target("mac-m4-gpu"))
     assert work is not None and (work.runtime, work.tokens_at_once) == ("mlx", 512)
@@ -158,6 +171,7 @@ def test_an_apple_gpu_is_what_runs_there_and_not_core_ml() -> None:
     assert any("those of MLX" in note for note in planned(BILLION, "mac-m4-gpu").notes)
 
 
+@pytest.mark.long
 def test_vulkan_reads_the_whole_cache() -> None:
     short, long = (speeds("oneplus-12-gpu", prompt_tokens=256, context=context) for context in (512, 4096))
     assert short[0] > long[0] and short[2] > long[2]
@@ -174,11 +188,13 @@ def test_a_decoder_of_nearly_the_measured_shape_is_taken_for_it() -> None:
     assert taken == ["qwen3-0.6b", "qwen3-0.6b", "the planned model"]
 
 
+@pytest.mark.long
 def test_no_newer_chip_of_a_line_reads_a_prompt_slower_for_unknown_facts() -> None:
     ipad, iphone = (speeds(name)[0] for name in ("ipad-pro-m4-cpu", "iphone-13-pro-cpu"))
     assert ipad > iphone
 
 
+@pytest.mark.long
 def test_why_a_newer_npu_of_a_line_may_be_slower_is_said() -> None:
     """A Galaxy S25 Ultra's NPU was measured, an S26 Ultra's was not: its chip's on a board, and other phones'."""
     newer, older = (planned(BILLION, name) for name in ("galaxy-s26-ultra-npu", "galaxy-s25-ultra-npu"))
@@ -188,6 +204,7 @@ def test_why_a_newer_npu_of_a_line_may_be_slower_is_said() -> None:
     assert ends[0] and ends[1] and ends[0].high > ends[1].mid and ends[0].mid > ends[1].low
 
 
+@pytest.mark.long
 def test_ends_that_are_not_known_are_said() -> None:
     assert any("no bound ends the range of prefill" in note for note in planned(BILLION, "iphone-17-pro-cpu").notes)
     assert not any("no bound ends" in note for note in planned(BILLION, "oneplus-12-cpu").notes)

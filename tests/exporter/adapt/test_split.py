@@ -99,6 +99,7 @@ def test_a_single_word_is_not_divided() -> None:
     assert split("word") == (["word"], []) and split(" \n ") == ([], [])
 
 
+@pytest.mark.long
 def test_wikitext_is_tokens_to_train_on_and_tokens_held_out(tmp_path: Path) -> None:
     file = tmp_path / "wiki.train.raw"
     file.write_text(as_wikitext(6000))

@@ -96,6 +96,7 @@ def _about(package: Path) -> Any:
     return read_spec(package).description.metadata
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("layout", "format"), LAYOUTS.items())
 def test_models_that_are_not_decoders_are_refused_before_work(layout: str, format: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="E857"):
@@ -108,6 +109,7 @@ def test_models_that_are_not_decoders_are_refused_before_work(layout: str, forma
         )
 
 
+@pytest.mark.long
 def test_layers_of_different_heads_are_refused_before_conversion(tmp_path: Path) -> None:
     model = save(next(family for family in FAMILIES if family.name == "gemma4_text"), tmp_path / "model")
     options: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": "float", "context": 128}

@@ -85,7 +85,7 @@ def shapes(case: Case) -> dict[str, tuple[int, int]]:
     }
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.recipe}-{case.target}-{case.inner}")
 def test_every_matrix_takes_what_its_layout_asks_for(case: Case, tmp_path: Path) -> None:
     ledger = ledger_of(case, tmp_path)

@@ -64,6 +64,7 @@ def test_the_costliest_stay_in_float(tmp_path: Path) -> None:
     assert "quantize_convolutions" in {change.name for change in manifest.passes}
 
 
+@pytest.mark.long
 def test_neighbours_of_a_deep_network_are_weighed_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(float_convolutions, "_MOST", 2)
     options = ExportOptions(f"{HERE}:cancelling", out=tmp_path / "x.edgec")

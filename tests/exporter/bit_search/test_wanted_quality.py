@@ -62,6 +62,7 @@ def losses(recipe: Recipe) -> dict[str, list[WidthChoice]]:
     return expected_losses(program, Calibration(calls=calls), schemes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", [CPU, for_backend(load_recipe("4bit"), "coreml")], ids=["integers", "tables"])
 def test_wider_forms_of_a_layer_cost_less(recipe: Recipe) -> None:
     found = losses(recipe)

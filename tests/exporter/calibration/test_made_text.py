@@ -25,6 +25,7 @@ def _made(request: ExportRequest) -> made_text.MadeText:
     return make_text(request, lambda _: None)
 
 
+@pytest.mark.long
 def test_the_model_writes_and_a_built_in_text_follows(tiny_folder: Path) -> None:
     request, shares = _request(tiny_folder), list[float]()
     made = make_text(request, shares.append)
@@ -58,6 +59,7 @@ def test_no_large_model_is_built_to_write(tiny_folder: Path, monkeypatch: pytest
     assert not made.written and made.built_in and "too large to write here" in str(made.told)
 
 
+@pytest.mark.long
 def test_a_model_of_nan_reads_the_built_in_text(tiny_folder: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_folder, tmp_path / "nan")
     weights = load_file(folder / "model.safetensors")
@@ -66,6 +68,7 @@ def test_a_model_of_nan_reads_the_built_in_text(tiny_folder: Path, tmp_path: Pat
     assert str(_made(_request(folder)).told) == "1,024 built-in tokens; the model's logits are not finite"
 
 
+@pytest.mark.long
 def test_weights_stored_in_16_bits_write_as_their_values_in_float32_do(tiny_folder: Path, tmp_path: Path) -> None:
     made = []
     for name, dtype in (("half", torch.bfloat16), ("wide", torch.float32)):

@@ -20,6 +20,7 @@ def _request(folder: Path, recipe: str = "4bit-gptq", **options: Any) -> ExportR
     return resolve_options(ExportOptions(folder, recipe=recipe, **{"context": 64, **options})).request
 
 
+@pytest.mark.long
 def test_text_is_made_once_for_a_model(tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[Event] = []
     with StageCache(tmp_path) as cache:
@@ -54,6 +55,7 @@ def test_recipes_that_use_no_text_make_none(tiny_folder: Path, tmp_path: Path) -
         assert with_text(request, cache, Progress(), searched=True).calibration
 
 
+@pytest.mark.long
 def test_models_that_are_not_decoders_are_left_as_they_are(tmp_path: Path) -> None:
     options = ExportOptions("tests.exporter.module_factories:bert", recipe="lut4", target="iphone", out=tmp_path / "a")
     request = resolve_options(options).request

@@ -25,6 +25,7 @@ def test_a_seed_gives_the_same_texts_and_leaves_other_draws_alone() -> None:
     assert torch.equal(before, torch.random.get_rng_state()) and model.generation_config is settings
 
 
+@pytest.mark.long
 def test_almost_without_chance_it_says_what_the_model_says_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "TEMPERATURE", 1e-6)
     model, start = tiny_llama(), (1, 30, 31, 32)

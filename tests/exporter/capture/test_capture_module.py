@@ -145,6 +145,7 @@ def _call(program: Program, inputs: Mapping[str, Tensor]) -> Tensor:
     return result
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_an_encoder_with_a_padded_batch_of_one() -> None:
     model, (padded, short) = bert(), padded_text()
@@ -162,6 +163,7 @@ def test_an_encoder_with_a_padded_batch_of_one() -> None:
         assert (_call(program, unmasked) - expected).abs().max() > 1e-2, "the padding would have shown"
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_vision_model_needs_no_mask() -> None:
     model, pixels = vit(), {"pixel_values": torch.randn(1, 3, 16, 16)}
@@ -184,6 +186,7 @@ def test_a_view_does_not_depend_on_the_copy_that_a_pass_removes() -> None:
     assert program.graph(x)[0].tolist() == [[0, 3, 1, 4, 2, 5]]
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_outputs_may_be_as_long_as_the_text() -> None:
     model, tokens = PositionalModel(bert_body(), ("input_ids", "attention_mask")), Dynamic("T", 1, 40)

@@ -94,6 +94,8 @@ def test_greedy_generation_is_transformers_own(captured: Captured) -> None:
     assert tokens.tolist() == expected.tolist()
 
 
+@pytest.mark.sweep(4)
+@pytest.mark.long
 def test_one_attention_node_a_layer_and_it_says_what_the_config_says(captured: Captured) -> None:
     family, nodes = captured.family, nodes_of(captured.program.graph, OPERATOR)
     spec = model_spec(captured.config.to_dict())

@@ -36,6 +36,7 @@ def captured(model: RopeModel, context: int, held: bool = True, change: Any = No
     return capture_decoder(build_skeleton(build), model_spec(config.to_dict()), StateDict(model.model()), context)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["longrope", "longrope beside the parameters", "longrope in some layers"])
 def test_frequencies_that_are_renewed_are_refused(name: str) -> None:
@@ -44,6 +45,7 @@ def test_frequencies_that_are_renewed_are_refused(name: str) -> None:
     assert raised.value.code == "E743"
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_the_last_positions_are_those_of_transformers(model: RopeModel) -> None:
@@ -96,6 +98,7 @@ class Local(torch.nn.Module):
         return cos + own, sin + own
 
 
+@pytest.mark.long
 def test_memory_of_a_call_is_no_constant() -> None:
     def change(model: Any) -> None:
         model.model.rotary_emb = Local(model.model.rotary_emb)
@@ -103,6 +106,7 @@ def test_memory_of_a_call_is_no_constant() -> None:
     captured(BY_NAME["default"], CONTEXT, change=change)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("context", [8, 11, 24])
 def test_short_contexts_are_tried_as_well(context: int) -> None:

@@ -75,6 +75,7 @@ def _difference(got: Tensor, wanted: Tensor) -> float:
     return float((got - wanted).abs().max() / wanted.abs().max())
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @torch.no_grad()
 def test_the_graph_means_what_the_model_does(captured: Captured) -> None:
@@ -85,6 +86,7 @@ def test_the_graph_means_what_the_model_does(captured: Captured) -> None:
     refuse_mixed_positions(captured.program)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_with_states_it_continues_call_by_call(captured: Captured) -> None:
     cache = KvCache(CONTEXT, CHUNK)

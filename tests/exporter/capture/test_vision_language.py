@@ -35,7 +35,7 @@ def captured(family: str, folder: Path) -> tuple[ModelSource, dict[str, Program]
     return source, capture_vision_language(build, source.vision, model_spec(source.config), source.weights, 96)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(2)
 @pytest.mark.long
 @pytest.mark.parametrize("family", SIZED)
 def test_both_programs_compute_what_transformers_does(family: str, tmp_path: Path) -> None:

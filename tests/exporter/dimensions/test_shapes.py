@@ -85,6 +85,7 @@ def test_vision_encoders_lie_beside_the_decoder_and_no_token_reads_them() -> Non
     assert any("encoder needs" in note for note in whole.notes)
 
 
+@pytest.mark.long
 def test_formats_of_fixed_shapes_and_the_text_task_take_the_text_part() -> None:
     config = config_of("tiny-smolvlm")
     static, asked = model_shape(config, form=FORMS["vulkan", "pte"]), model_shape(config, task="text-generation")

@@ -75,7 +75,7 @@ def _logits(source: ModelSource) -> torch.Tensor:
 
 
 @pytest.mark.long
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_floats_come_back_and_compute_the_same(family: Family, tmp_path: Path) -> None:
     request = _request(_folder(tmp_path, family), recipe="float")
@@ -92,7 +92,7 @@ def test_every_architecture_that_is_read_is_written() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", ["llama", "llama, tied", "qwen3moe", "gemma2", "lfm2", "phi3"])
 @pytest.mark.parametrize("recipe", ["4bit", "8bit"])
 def test_integers_are_read_back_to_the_bit(name: str, recipe: str, tmp_path: Path) -> None:
@@ -122,6 +122,7 @@ def test_the_default_recipe_has_the_k_types_where_rows_hold_their_blocks(tmp_pat
     assert types["embed_tokens"] == types["lm_head"] == "Q8_0" and types["input_layernorm"] == "F32"
 
 
+@pytest.mark.long
 def test_a_tied_lm_head_is_not_written(tmp_path: Path) -> None:
     request = _request(_folder(tmp_path, FAMILIES["llama, tied"]), recipe="4bit")
     names = {tensor.place.name for tensor in _written(tmp_path / "tiny.gguf", _rounded(request), request)}
@@ -129,6 +130,7 @@ def test_a_tied_lm_head_is_not_written(tmp_path: Path) -> None:
     assert resolve(str(tmp_path / "tiny.gguf")).config["tie_word_embeddings"]
 
 
+@pytest.mark.long
 def test_a_wrong_bit_in_the_file_is_found(tmp_path: Path) -> None:
     request, file = _request(_folder(tmp_path, FAMILIES["llama"]), recipe="4bit"), tmp_path / "tiny.gguf"
     program = _rounded(request)
@@ -144,6 +146,7 @@ def test_a_wrong_bit_in_the_file_is_found(tmp_path: Path) -> None:
     assert caught.value.code == "E841" and caught.value.where == "blk.1.ffn_up.weight"
 
 
+@pytest.mark.long
 def test_what_no_type_holds_is_refused_by_name(tmp_path: Path) -> None:
     request = _request(_folder(tmp_path, FAMILIES["llama"]), recipe="8bit")
     program = _rounded(request)
@@ -182,6 +185,7 @@ def test_recipes_that_change_the_model_are_refused(tmp_path: Path) -> None:
     assert caught.value.code == "E828" and "shared_kv" in caught.value.where
 
 
+@pytest.mark.long
 def test_a_network_that_is_no_decoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         resolve_options(ExportOptions("tests.exporter.module_factories:vit", format="gguf", out=tmp_path / "out.edgec"))

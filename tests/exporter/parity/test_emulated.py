@@ -91,6 +91,7 @@ def test_other_logits_end_the_export_each_time(
         assert error.value.code == "E201" and "do not ship" in error.value.fix and not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_runner")
 def test_a_runner_that_fails_ends_the_export(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
+import pytest
 import torch
 
 from edgec.exporter.parity import ladder
@@ -45,12 +46,14 @@ def noise(program: Program) -> Noise:
     return ROUNDED.noise(program, RUN(program), RUN)
 
 
+@pytest.mark.long
 def test_rounded_activations_fall_to_the_other_side_and_others_do_not() -> None:
     loud, quiet = noise(rounded()), noise(rounded(activation_bits=0))
     # Values moved by 1e-6 of themselves alone make a KL of (1e-6)^2; an integer step of an activation is 1e-2 of a row.
     assert quiet.kl_mean < 1e-6 < loud.kl_mean < 0.1
 
 
+@pytest.mark.long
 def test_the_second_execution_is_the_same_every_time_and_leaves_the_graph_alone() -> None:
     program = rounded()
     before = RUN(program)
@@ -73,6 +76,7 @@ def test_the_limit_follows_the_noise_and_never_hides_a_fault_behind_it() -> None
     assert half == {"kl_mean": ALONE * 1e-4 + FLOOR, "top1_agreement": 1.0}
 
 
+@pytest.mark.long
 def test_faults_differ_by_more_than_two_right_executions() -> None:
     program = rounded()
     logits = RUN(program)
@@ -93,6 +97,7 @@ def test_sums_in_float16_are_those_of_the_order_one_after_the_other() -> None:
     assert torch.equal(_summed_in_half(x[None], weight, torch.ones(5)), total.float()[None] + 1)
 
 
+@pytest.mark.long
 def test_sums_in_float16_cost_more_than_results_in_float16() -> None:
     program = rounded(activation_bits=0)
     logits = RUN(program)

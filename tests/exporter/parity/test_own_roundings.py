@@ -30,12 +30,14 @@ def again(found: Followed, executed: Tensor | None = None) -> Rung:
     return judged(rung, found, own)
 
 
+@pytest.mark.long
 def test_roundings_that_fell_otherwise_pass() -> None:
     rung = again(followed(first=noise(NOISE)))
     assert rung.passed and rung.kl_mean is not None and rung.kl_mean < ladder.FLOOR
     assert "with the artifact's own roundings, KL" in rung.note
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "moved",
     [
@@ -48,6 +50,7 @@ def test_a_wrong_artifact_stays_refused(moved: dict[str, Tensor]) -> None:
     assert not again(followed(**moved)).passed
 
 
+@pytest.mark.long
 def test_another_artifact_that_is_right_excuses_nothing() -> None:
     found = followed(first=noise(NOISE))
     rung = again(found, found.artifact_logits + 1e-2)

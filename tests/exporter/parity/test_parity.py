@@ -51,6 +51,7 @@ def stage(name: str, program: Program) -> Stage:
     return Stage(name, run_program(program, tokens(24), PLAN))
 
 
+@pytest.mark.long
 def test_a_broken_pass_is_caught_and_located() -> None:
     before = captured("llama")
     after = run_pass(before, HalvesTheScale())

@@ -91,6 +91,7 @@ def test_an_artifact_that_computes_the_same_is_equal() -> None:
     assert result(same)[0] == "equal"
 
 
+@pytest.mark.long
 def test_activations_that_are_rounded_the_other_way_are_no_difference() -> None:
     found = followed(first=noise(NOISE))
     with torch.no_grad():

@@ -41,6 +41,7 @@ def test_the_numbers_are_the_same(programs: dict[str, Program]) -> None:
     assert reads(programs["decode"]) > 10, "the methods that were given stay as they were"
 
 
+@pytest.mark.long
 def test_methods_share_what_is_held(programs: dict[str, Program]) -> None:
     places = [
         {buffer.data_ptr() for name, buffer in program.graph.named_buffers() if name.startswith("held_")}

@@ -84,6 +84,7 @@ def test_what_xnnpack_stores_is_read_back(standard: tuple[Program, Lowered], tmp
     assert program.spec is not None and count >= 7 * len(program.spec.layers) + 1, "of layers and lm_head"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("matrix", [MATRIX, "layers.0.self_attn.q_proj"], ids=["8 bits", "4 bits"])
 @pytest.mark.parametrize("fault", [SWAPPED, ONE_ROW, ROWS_OFF, LOST])
 def test_a_fault_in_what_xnnpack_stores_is_named(

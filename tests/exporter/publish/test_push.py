@@ -146,6 +146,7 @@ def test_an_empty_repository_is_taken_and_a_card_of_ones_own_stays(hub: HubServe
     assert MARK.encode() in there(hub)["README.md"]
 
 
+@pytest.mark.long
 def test_a_branch_is_made_and_holds_a_bundle_of_its_own(hub: HubServer, bundle: Path, tmp_path: Path) -> None:
     pushed(bundle)
     phone = made(tmp_path, "phone", target="android-cpu")

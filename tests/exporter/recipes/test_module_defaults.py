@@ -17,6 +17,7 @@ VIT = "tests.exporter.module_factories:vit"
 TINY_STORIES = "examples/tiny-stories"
 
 
+@pytest.mark.long
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("target", "form", "recipes"),
@@ -59,6 +60,7 @@ def resolve_defaults(folder: Path) -> list[Mapping[str, float]]:
     return [each.budgets for each in (request.recipe, *request.further_recipes)]
 
 
+@pytest.mark.long
 def test_decoders_and_named_recipes_are_as_before(tmp_path: Path) -> None:
     decoder = resolve_options(ExportOptions(TINY_STORIES, out=tmp_path / "x.edgec")).request
     assert decoder.recipe.name == "4bit" and decoder.further_recipes == ()

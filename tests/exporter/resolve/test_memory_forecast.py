@@ -63,6 +63,7 @@ def test_stored_integers_that_are_kept_are_read_row_by_row() -> None:
     assert peak <= forecast_peak_bytes(source, kept) <= 1.5 * peak
 
 
+@pytest.mark.long
 def test_a_4b_checkpoint_takes_at_most_half_more_than_its_file_and_the_tools() -> None:
     kept = replace(for_backend(load_recipe("4bit"), "xnnpack"), keep_stored=True)
     source, size = _stored("qwen3-4b", 36)

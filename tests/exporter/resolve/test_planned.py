@@ -161,6 +161,7 @@ def test_bits_of_a_quantised_checkpoint_are_planned_as_they_are_kept(tmp_path: P
     assert request.recipe.name == "as-stored"
 
 
+@pytest.mark.long
 def test_the_gpu_of_an_iphone_is_proposed_with_the_command_that_makes_its_artifact() -> None:
     model = str(ARCHITECTURES / "qwen3-0.6b.json")
     answered = answer(Question(model, "iphone-17-pro"))
@@ -170,6 +171,7 @@ def test_the_gpu_of_an_iphone_is_proposed_with_the_command_that_makes_its_artifa
     assert f"edgec export {model} --target iphone-17-pro-gpu" in lines
 
 
+@pytest.mark.long
 def test_a_unit_of_a_family_is_planned_and_its_command_says_it() -> None:
     answered = answer(Question(str(ARCHITECTURES / "qwen3-0.6b.json"), "mac-m4", unit="gpu"))
     assert answered.plan.target.backend == "coreml_gpu"

@@ -166,6 +166,7 @@ def test_where_it_is_not_installed_the_rung_says_so(tmp_path: Path, monkeypatch:
     assert not found[NAME].gated and found[NAME].note.startswith("not run: ") and TOKENIZER_STAGE not in found
 
 
+@pytest.mark.long
 def test_a_model_that_continues_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         exported(tmp_path / "x.edgec", Path("tests.exporter.runners.test_genai:network"), "float")

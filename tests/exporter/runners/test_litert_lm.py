@@ -178,6 +178,7 @@ def _refused(out: Path, model: str | Path, **given: Any) -> str:
     return refused.value.code
 
 
+@pytest.mark.long
 def test_what_has_no_place_in_the_format_is_refused_before_work(tmp_path: Path) -> None:
     out, model = tmp_path / "x.edgec", _model(tmp_path / "llama")
     assert _refused(out, "tests.exporter.runners.test_genai:network", recipe="float") == "E907"

@@ -36,6 +36,7 @@ BOUNDS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", COMPILED, ids=lambda case: case.name)
 def test_the_same_bytes_may_come_as_in_the_library(case: Any) -> None:
     machine = compile_schema(normalised_schema(case.schema))

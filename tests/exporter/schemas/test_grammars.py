@@ -40,6 +40,7 @@ def test_imported_terminals_are_those_of_the_library(name: str) -> None:
     assert [difference(grammar, machine, seed, 20) for seed in range(3)] == [""] * 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("grammar", "code", "why"), REFUSED)
 def test_what_cannot_be_compiled_is_refused_by_name(grammar: str, code: str, why: str) -> None:
     with pytest.raises(InputError) as error:
@@ -69,6 +70,7 @@ def test_random_grammars_are_refused_or_allow_the_same_bytes(seed: int) -> None:
     assert [difference(grammar, machine, walk, 25) for walk in range(4)] == [""] * 4, grammar
 
 
+@pytest.mark.long
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("body", ['"{}" "y"', '("{}") "y"', "/({})y/"])
 def test_a_part_of_thousands_of_bytes_may_stand_before_another(body: str) -> None:

@@ -90,6 +90,7 @@ def _likely(allowed: list[int], chance: random.Random) -> int:
     return chance.choice(marked if marked and chance.random() < 0.5 else allowed)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(20)
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize(("name", "special"), CASES)

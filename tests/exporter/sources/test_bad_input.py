@@ -243,6 +243,7 @@ FACTORIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize("case", FACTORIES.values(), ids=FACTORIES)
 def test_a_bad_factory(case: tuple[str, str], tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def test_a_whole_config_is_read(tmp_path: Path, family: str) -> None:
     _model(tmp_path / "config.json")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_a_few_damaged_configs(tmp_path: Path, family: str) -> None:
     assert _damaged_config(tmp_path, family, FAST)["E111"] > 10

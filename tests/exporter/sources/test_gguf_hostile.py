@@ -314,6 +314,7 @@ def _damages(content: bytes, header: int) -> Iterator[bytes]:
     yield from (content[: dice.randrange(len(content))] for _ in range(30))
 
 
+@pytest.mark.long
 def test_350_damaged_files_are_refused_or_read(tmp_path: Path) -> None:
     small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "head_dim": 8}
     family = Family("llama", "llama", small, pairs=True)

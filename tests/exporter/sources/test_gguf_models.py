@@ -62,6 +62,7 @@ def test_a_wrong_order_of_rows_would_show(tmp_path: Path) -> None:
 
 
 # Those that the gguf package can write.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "TQ1_0", "TQ2_0", "MXFP4"], ids=str
 )

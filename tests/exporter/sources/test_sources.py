@@ -207,6 +207,7 @@ instance = Net()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["make", "one_tensor", "Net", "instance", "Nested.make"])
 def test_a_factory_in_the_current_directory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stem = f"factory_{name.replace('.', '_').lower()}"

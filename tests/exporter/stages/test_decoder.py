@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.parity.ladder import QUALITY, Stage
 from edgec.exporter.parity.probe import Probe
@@ -18,6 +20,7 @@ from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 PROBE = Probe(tuple(tokens(30)), call_plan(30, 12, ROWS), "seeded")
 
 
+@pytest.mark.long
 def test_rounding_behind_sink_tokens_is_gated_against_the_same_model_in_float() -> None:
     program = captured("mistral", sliding_window=8)
     eager = Stage("transformers float32", run_program(program, PROBE.tokens, PROBE.plan))

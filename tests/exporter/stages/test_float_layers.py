@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +33,7 @@ def heard() -> Program:
     return capture_module(SoundInput().eval(), (torch.randn(1, 4, 22),))
 
 
+@pytest.mark.long
 def test_convolutions_and_recurrent_layers_in_float_are_named_with_their_bytes() -> None:
     recipe = load_recipe("8bit")
     line = wider_line(float_layers(heard(), recipe, 32))
@@ -46,6 +48,7 @@ def test_convolutions_and_recurrent_layers_in_float_are_named_with_their_bytes()
     assert float_layers(heard(), load_recipe("float"), 32) == []
 
 
+@pytest.mark.long
 def test_layers_that_are_written_out_are_counted() -> None:
     line = unrolled_line(heard().graph)
     assert line.startswith("4 LSTM layers over 20 steps: ") and "80 steps" in line and "--kernels edgec" in line

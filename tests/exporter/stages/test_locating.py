@@ -75,6 +75,7 @@ def test_a_decoders_pass_is_named_out_of_its_group() -> None:
     assert "halves_the_scale" in what and where == "stage halves_the_scale, first at layer 1"
 
 
+@pytest.mark.long
 def test_a_modules_pass_is_located() -> None:
     model, inputs = module_factories.vit()
     with torch.no_grad():

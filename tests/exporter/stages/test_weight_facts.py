@@ -35,6 +35,7 @@ def _held_and_expected(program: Program) -> tuple[int, int]:
     return sum(fact.bytes for fact in facts), expected_bytes(facts, program)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "passes",
     [
@@ -74,6 +75,7 @@ def _read_in_float(program: Program, name: str) -> Program:
     return changed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rounding", [QUANTIZED, Palettize(default=lut(4, 8), lm_head=lut(8))], ids=["integers", "tables"]
 )

@@ -63,6 +63,7 @@ def again(asked: list[tuple[str, SweepStep]]) -> list[str]:
 ALL, ONE = ["export"] * 2 + ["bench"] * 4, ["export"] + ["bench"] * 2
 
 
+@pytest.mark.long
 def test_changed_inputs_are_new_steps(asked: list[tuple[str, SweepStep]], monkeypatch: pytest.MonkeyPatch) -> None:
     assert again(asked) == ALL and again(asked) == []
     Path("own.toml").write_text("b")

@@ -180,6 +180,7 @@ def test_options_as_words() -> None:
     assert command_options((("context", 64), ("force", True), ("keep", False))) == ["--context", "64", "--force"]
 
 
+@pytest.mark.long
 def test_steps_end_as_data() -> None:
     missing = run_step(SweepStep("k", ("inspect", "/nowhere/at/all"), 60.0))
     assert missing.error is not None and missing.error["code"].startswith("E1")

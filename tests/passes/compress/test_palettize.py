@@ -69,6 +69,7 @@ def test_every_layer_reads_its_table() -> None:
         assert torch.equal(attribute(after.graph, f"{name}_table"), wanted.table)
 
 
+@pytest.mark.long
 def test_more_bits_are_nearer() -> None:
     before = _program()
     wanted = _call(before, IDS)
@@ -139,6 +140,7 @@ def test_decoders_and_their_tied_tables(tied: bool) -> None:
     assert torch.allclose(whole[0][0], rows, atol=1e-4) and bool(torch.isfinite(logits).all())
 
 
+@pytest.mark.long
 def test_moments_are_means_of_squares_and_leave_caches_alone() -> None:
     program = run_pass(captured(tie_word_embeddings=False), KvCache(64, 16, "float32", 0, "edgec"))
     states = {s.buffer: attribute(program.graph, s.buffer).clone() for s in program.interface.states}

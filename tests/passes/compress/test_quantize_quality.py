@@ -96,5 +96,6 @@ def test_the_default_algorithm_beats_plain_rounding() -> None:
     assert divergences["mse"] < 0.9 * divergences["rtn"]
 
 
+@pytest.mark.long
 def test_eight_bits_for_the_vocabulary_matrix_are_worth_it() -> None:
     assert _measured(Quantize((), FOUR, EIGHT, "mse"))[1] < 0.9 * _measured(Quantize((), FOUR, FOUR, "mse"))[1]

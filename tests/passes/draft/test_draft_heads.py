@@ -75,6 +75,7 @@ def test_soft_capped_logits_are_capped_in_both_outputs(heads: Path) -> None:
     assert drafts.abs().max() <= 3.0 < 3.0 * logits.abs().max()
 
 
+@pytest.mark.long
 def test_later_passes_take_the_heads_along(heads: Path) -> None:
     program = run_pass(captured("llama"), KvCache(CONTEXT, CONTEXT))
     program = run_pass(run_pass(program, PrefillSkip()), DraftHeads(HeadsFile(heads)))

@@ -75,6 +75,7 @@ def test_the_first_layers_are_the_shorter_model(family: str, layers: int) -> Non
     torch.testing.assert_close(logits(program), shortened(family, layers), atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_what_is_left_out_is_freed() -> None:
     change = run_pass(captured("llama"), EarlyExit(2)).history[-1]
     assert change.bytes_after < change.bytes_before and change.nodes_after < change.nodes_before

@@ -32,6 +32,7 @@ def test_the_second_output_is_what_the_lm_head_reads(every: bool) -> None:
     assert given.shape == (1, Dynamic("S", 1, CHUNK) if every else Dynamic("K", 1, 8), 32)
 
 
+@pytest.mark.long
 def test_a_graph_that_selects_no_rows_is_refused() -> None:
     from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
     from edgec.exporter.sources.decoders.spec import model_spec

@@ -48,6 +48,7 @@ def test_rotation_is_exact(name: str) -> None:
     assert "3 layers' values" in after.graph.meta[ROTATED]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["qwen3", "phi3"])
 def test_weights_do_change_and_norms_become_ones(name: str) -> None:
     before = uneven(name)
@@ -84,6 +85,7 @@ def test_a_second_time_changes_nothing() -> None:
     assert torch.equal(logits(run_pass(once, Rotate())), logits(once))
 
 
+@pytest.mark.long
 def test_the_original_keeps_its_weights() -> None:
     before = uneven("qwen2")
     wanted = logits(before)
@@ -91,6 +93,7 @@ def test_the_original_keeps_its_weights() -> None:
     assert torch.equal(logits(before), wanted)
 
 
+@pytest.mark.long
 def test_what_follows_takes_the_rotated_model() -> None:
     after = run_pass(run_pass(uneven("llama"), Rotate()), KvCache(64, 12))
     rounded = run_pass(after, Quantize(default=WeightScheme(8, 0)))

@@ -30,6 +30,7 @@ def test_moving_scales_is_exact(name: str, method: str) -> None:
     assert after.graph.meta[MOVED] == (method,)
 
 
+@pytest.mark.long
 def test_both_methods_and_a_rotation_compose() -> None:
     before = uneven("qwen3")
     after = run_pass(run_pass(before, Rotate()), ScaleMigration("smooth", calibration=calibration()))

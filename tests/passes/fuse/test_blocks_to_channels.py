@@ -38,6 +38,7 @@ def test_numbers_stay_the_same(name: str) -> None:
     torch.testing.assert_close(program.graph(x)[0], module(x), atol=1e-6, rtol=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LEFT)
 def test_others_are_left(name: str) -> None:
     module, shape = LEFT[name]

@@ -56,6 +56,7 @@ class Waveform(nn.Module):
         return made
 
 
+@pytest.mark.long
 def test_a_length_may_vary() -> None:
     torch.manual_seed(0)
     module, varying = Waveform(), Dynamic("N", 20, 400)

@@ -25,6 +25,7 @@ def fused(kind: Any, options: dict[str, Any], stated: bool) -> tuple[Program, Pr
     return program, run_pass(program, FuseRecurrentLayers()), inputs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stated", [False, True], ids=["zeros", "states"])
 @pytest.mark.parametrize("asked", OPTIONS)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])

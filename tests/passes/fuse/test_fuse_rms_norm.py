@@ -51,6 +51,7 @@ def test_every_norm_is_found_and_nothing_changes(family: str, norms: int) -> Non
     assert torch.allclose(run_program(result, tokens(), plan), wanted, atol=1e-6 * float(wanted.abs().max()))
 
 
+@pytest.mark.long
 def test_norms_over_heads_can_be_left_to_standard_kernels() -> None:
     result = run_pass(captured("qwen3"), FuseRmsNorm(heads=False))
     assert len(nodes_of(result.graph, RMS_NORM)) == 5 and len(nodes_of(result.graph, RSQRT)) == 4

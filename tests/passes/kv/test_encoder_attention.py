@@ -74,6 +74,7 @@ def test_an_encoder_keeps_its_bias_and_numbers() -> None:
     assert len(nodes_of(again.graph, ENCODER_ATTENTION)) == 2
 
 
+@pytest.mark.long
 def test_standard_kernels_and_masks_of_another_kind_are_refused() -> None:
     captured = captured_encoder_decoder("t5").forward
     program = run_passes(captured, [RemoveNoops(), EncoderAttention()])

@@ -73,6 +73,7 @@ def test_any_chunking_with_rewinds_gives_the_same_logits(
     assert difference(wanted, torch.stack([row for _, row in seen]), 0.0).max_relative < TOLERANCE[dtype]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernels", ["edgec", "standard"])
 def test_a_new_sequence_needs_no_reset(kernels: str) -> None:
     program, plan = cached("float32", kernels=kernels, **WINDOWED), call_plan(30, 12, ROWS)
@@ -110,6 +111,7 @@ def test_states_are_described(kernels: str, companions: list[str]) -> None:
     assert {(state.layout, state.slots, state.window) for state in states} == {("ring", 8 - 1 + 12, 8)}
 
 
+@pytest.mark.long
 def test_int8_takes_less_than_half_of_float32() -> None:
     sizes = {
         dtype: sum(getattr(program.graph, s.buffer).nbytes for s in program.interface.states)

@@ -49,6 +49,7 @@ def sharing(donors: dict[int, int]) -> Iterator[str]:
     yield "edgec_test_sharing"
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", DONORS)
 def test_equals_transformers_with_shared_layers(name: str) -> None:
@@ -63,6 +64,7 @@ def test_equals_transformers_with_shared_layers(name: str) -> None:
     assert difference(reference, unshared, 0.0).max_relative > 1e-2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DONORS)
 def test_the_spec_names_the_donors(name: str) -> None:
     program, before = run_pass(decoder(name), SharedKv(2)), decoder(name).spec
@@ -91,6 +93,7 @@ def test_a_fused_projection_keeps_its_queries() -> None:
         assert cut.data_ptr() == whole[key].data_ptr()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prepared", [False, True], ids=["captured", "fused"])
 def test_caches_of_sharing_layers_vanish(prepared: bool) -> None:
     program = fused(decoder("gemma3")) if prepared else decoder("gemma3")
@@ -154,6 +157,7 @@ def test_rotations_are_compared_by_content() -> None:
     assert digests[0] == _rotations(program)[2] != digests[1]
 
 
+@pytest.mark.long
 def test_layers_without_rotation_want_donors_without() -> None:
     program = run_pass(decoder("smollm3"), SharedKv(2))
     assert readers(program.graph) == {2: 0, 3: 1}

@@ -61,6 +61,7 @@ def test_prefill_decode_and_verification_stay_the_same(name: str, boundary: int,
     assert gap(cached(name, boundary, kernels), skipping(name, boundary, kernels)) < TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("dtype", ["float16", "int8", "int4"])
 def test_rounded_caches_stay_the_same(dtype: str) -> None:
@@ -161,6 +162,7 @@ def test_it_can_run_twice(name: str) -> None:
     assert [n.target for n in again.graph.graph.nodes] == [n.target for n in skipping(name).graph.graph.nodes]
 
 
+@pytest.mark.long
 def test_the_graph_can_be_traced_again() -> None:
     program = skipping("gemma3", 2)
     exported = reexport(program.graph, program.interface)

@@ -67,6 +67,7 @@ def relative(got: Tensor, right: Tensor) -> float:
     return float((got - right).abs().max() / right.abs().max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("family", "options"), [("llama", {}), ("llama", {"tie_word_embeddings": True})])
 def test_the_numbers_are_those_of_the_model_with_the_changes(family: str, options: dict[str, Any]) -> None:
     model = tiny_model(family, **options)
@@ -77,6 +78,7 @@ def test_the_numbers_are_those_of_the_model_with_the_changes(family: str, option
     assert relative(logits(captured(family, **options)), right) > 0.1
 
 
+@pytest.mark.long
 def test_gpt2s_matrices_which_lie_the_other_way_round() -> None:
     program, model = gpt2("gpt2"), seeded(tiny_config("gpt2")).eval()
     name, generator = "transformer.h.1.mlp.c_fc", torch.Generator().manual_seed(1)
@@ -89,6 +91,7 @@ def test_gpt2s_matrices_which_lie_the_other_way_round() -> None:
     assert relative(logits(program), wanted(model, LowRankChanges({}))) > 0.01
 
 
+@pytest.mark.long
 def test_rounded_matrices_keep_their_integers_and_share_them() -> None:
     base = run_pass(captured(), Quantize())
     after = run_pass(base, AddAdapter("poet", changes(tiny_model()), LIMIT))

@@ -94,6 +94,7 @@ def _program(case: Case) -> Program:
     return Program(GraphModule(nn.Module(), graph), Interface((), ()))
 
 
+@pytest.mark.long
 @given(CASES)
 @settings(max_examples=examples(150), deadline=None)
 def test_equals_the_reference(case: Case) -> None:
@@ -133,6 +134,7 @@ def _layers(high: int) -> Program:
     return Program(graph, Interface(inputs, (TensorType("output", torch.float32, (1, size, 32)),)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tokens", [1, 4, 11])
 def test_varying_length_survives_and_a_new_trace_takes_it(tokens: int) -> None:
     before = _layers(16)

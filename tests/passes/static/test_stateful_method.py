@@ -25,6 +25,8 @@ TOLERANCE = 1e-4
 APPLE = STATEFUL["swift-transformers"]
 
 
+@pytest.mark.sweep(4)
+@pytest.mark.long
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_method_keeps_the_numbers(name: str, layout: str) -> None:
@@ -32,6 +34,7 @@ def test_the_method_keeps_the_numbers(name: str, layout: str) -> None:
     assert float((got - reference).abs().max() / reference.abs().max()) < TOLERANCE
 
 
+@pytest.mark.long
 def test_inputs_states_and_output_have_the_names_that_swift_transformers_reads() -> None:
     interface = stateful("qwen3", "swift-transformers").interface
     assert [(each.name, each.dtype, each.shape) for each in interface.inputs] == [
@@ -45,6 +48,7 @@ def test_inputs_states_and_output_have_the_names_that_swift_transformers_reads()
     assert [each.name for each in interface.outputs] == ["logits"]
 
 
+@pytest.mark.long
 def test_inputs_and_states_have_the_names_and_the_order_of_apples_engines() -> None:
     interface = stateful("qwen3", "coreai-models").interface
     assert [(each.name, each.shape[-1]) for each in interface.inputs] == [
@@ -54,6 +58,7 @@ def test_inputs_and_states_have_the_names_and_the_order_of_apples_engines() -> N
     assert [state.buffer for state in interface.states] == ["keyCache", "valueCache"]
 
 
+@pytest.mark.long
 def test_each_layer_writes_both_stacks_once() -> None:
     written = [node.args[3] for node in nodes_of(stateful("qwen3", "coreai-models").graph, STACKED_ROWS)]
     assert written == [0, 0, 1, 1, 2, 2]
@@ -83,6 +88,7 @@ def _transpose(given: dict[str, Tensor], state: dict[str, Tensor]) -> None:
     state["keyCache"] = state["keyCache"].flip(2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spoil", [_swap, _one_less, _transpose])
 def test_faults_of_a_caller_show_in_the_numbers(spoil: Callable[..., None]) -> None:
     class Spoilt(Faulty):
@@ -105,6 +111,7 @@ def test_a_context_that_the_reader_does_not_open_is_refused() -> None:
     assert run_pass(cached("qwen3"), StatefulMethod(APPLE, 4)).interface.inputs
 
 
+@pytest.mark.long
 def test_caches_of_different_widths_are_refused_before_and_after_they_are_caches() -> None:
     program = cached("qwen3")
     first, *others = program.interface.states

@@ -38,6 +38,7 @@ def prefill(*passes: Pass) -> Program:
     return applied(cached("llama"), [StaticMethod("prefill", CHUNK), *passes])
 
 
+@pytest.mark.long
 def test_a_static_method_needs_the_inputs_of_last_logits() -> None:
     with pytest.raises(InputError, match="E400"):
         run_pass(captured("llama"), StaticMethod("prefill", CHUNK))
@@ -111,6 +112,7 @@ def test_states_are_padded_to_a_multiple(multiple: int, width: int) -> None:
 FUSED = aten.scaled_dot_product_attention.default
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "operators"), [("llama", 3), ("mistral", 3), ("gemma2", 0)])
 def test_attention_is_one_operator_where_that_operator_can_say_it(name: str, operators: int) -> None:
     """Gemma 2's soft-capped scores are written out."""
@@ -119,11 +121,13 @@ def test_attention_is_one_operator_where_that_operator_can_say_it(name: str, ope
     assert len(nodes_of(static["decode"].graph, FUSED)) == operators
 
 
+@pytest.mark.long
 def test_padded_heads_are_scaled_by_their_own_width() -> None:
     static = methods(cached("llama"), [PositionTables(CONTEXT), StaticCache(48, fused=True)])
     assert float((run(static) - reference("llama")).abs().max() / reference("llama").abs().max()) < TOLERANCE
 
 
+@pytest.mark.long
 def test_tokens_that_windows_never_lose_stay_visible() -> None:
     program = cached("mistral", 2)
     static = methods(program, [PositionTables(CONTEXT), StaticCache()])

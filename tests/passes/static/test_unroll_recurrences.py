@@ -70,6 +70,7 @@ def check(model: nn.Module, *inputs: Tensor) -> None:
     assert len(again.graph.graph.nodes) == len(written.graph.graph.nodes)
 
 
+@pytest.mark.long
 @pytest.mark.sweep(20)
 @pytest.mark.parametrize("stated", [False, True], ids=["zeros", "states"])
 @pytest.mark.parametrize("asked", OPTIONS)

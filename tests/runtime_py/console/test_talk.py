@@ -13,6 +13,7 @@ from tests.runtime_py.messages.talk import TOOLS, speaker, talk, tokenizer
 CALLS = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>\n' * 2
 
 
+@pytest.mark.long
 def test_lines_are_messages_or_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     chat_options = chat_options_of(tmp_path / "tools.json", 50)

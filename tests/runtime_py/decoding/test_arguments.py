@@ -98,6 +98,7 @@ def test_a_path_that_is_not_utf_8_is_a_path(tiny_bundle: Path, tmp_path: Path) -
     assert here.encode("Once") == load(tiny_bundle).encode("Once")
 
 
+@pytest.mark.long
 def test_a_long_prompt_is_refused_without_being_read_whole(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer, read = model.tokenizer, []
 

@@ -57,6 +57,7 @@ OPTIONS = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(SEEDS, OPTIONS)
 def test_equals_transformers(seed: int, sampling: Sampling) -> None:

@@ -30,6 +30,7 @@ def sentencepiece() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(TEXTS, TEXTS)
 def test_pieces_join_to_the_text_and_never_hold_a_broken_character(prompt: str, text: str) -> None:

@@ -67,6 +67,7 @@ def test_lent_outputs_are_those_of_a_run(tiny_bundle: Path) -> None:
     assert copied.flags.owndata and not lent.flags.owndata
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_outputs_of_a_method_without_state_are_not_copied(tmp_path: Path) -> None:
     """An encoder's outputs are megabytes; its activations are its session's own, so that nobody else writes them."""
@@ -97,6 +98,7 @@ def test_a_bundle_with_standard_operators_needs_no_compiler(tiny_bundle: Path) -
         Session(tiny_bundle, engine="edgec")
 
 
+@pytest.mark.long
 def test_a_method_of_the_binding_refuses_a_pool_that_it_does_not_know(tiny_bundle: Path) -> None:
     before = set_threads(None)
     theirs = Session(tiny_bundle, engine="executorch")

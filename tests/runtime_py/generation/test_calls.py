@@ -66,6 +66,7 @@ def test_a_template_is_told_by_its_marks(name: str) -> None:
     assert call_form("tools <tool_call> </tool_call> <arg_key>") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "special"), CASES)
 def test_a_call_is_read_and_streamed(name: str, special: tuple[str, ...]) -> None:
     tokens, text = marked(FORMS[name], special), AHEAD.get(name, "Let me see.\n") + WRITTEN[name]
@@ -95,6 +96,7 @@ def test_several_calls_in_their_order(name: str) -> None:
     assert [call.name for call in one.tool_calls] == ["weather"]
 
 
+@pytest.mark.long
 def test_lists_of_calls() -> None:
     for name, text in (
         ("lfm2", '<|tool_call_start|>[weather(city="a", days=1), now()]<|tool_call_end|>Done.'),
@@ -118,6 +120,7 @@ def test_single_quotes_as_lfm2_writes_them() -> None:
     assert call.arguments == {"city": 'O\'Hare "A"', "days": 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("special", [(), SPECIAL["mistral-named"], (*SPECIAL["mistral-named"], "[CALL_ID]")])
 def test_an_id_of_its_own_before_the_arguments_is_not_read(special: tuple[str, ...]) -> None:
     tokens = marked(FORMS["mistral-named"], special)
@@ -126,6 +129,7 @@ def test_an_id_of_its_own_before_the_arguments_is_not_read(special: tuple[str, .
     assert (call.name, call.arguments) == ("weather", ARGUMENTS) and call.id != "abcDEF123"
 
 
+@pytest.mark.long
 def test_truth_as_qwen_tags_may_write_it() -> None:
     tokens = marked(FORMS["qwen-tags"], SPECIAL["qwen-tags"])
     text = WRITTEN["qwen-tags"].replace("true", "True").replace("Oslo, \u00e9", "True")
@@ -133,7 +137,8 @@ def test_truth_as_qwen_tags_may_write_it() -> None:
     assert call.arguments == ARGUMENTS | {"city": "True"}
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.long
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("name", "special"), CASES)
 def test_random_models_write_calls_that_fulfil_their_schema(name: str, special: tuple[str, ...]) -> None:
     tokens, whole = marked(FORMS[name], special), 0
@@ -165,6 +170,7 @@ def _request(seed: int) -> Any:
     return GenerationRequest(160, Sampling(temperature=1.0, seed=seed))
 
 
+@pytest.mark.long
 def test_the_mask_corrects_what_a_model_would_have_written() -> None:
     tokens = marked(FORMS["hermes"])
     wrong = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": "three"}}\n</tool_call>'
@@ -172,6 +178,7 @@ def test_the_mask_corrects_what_a_model_would_have_written() -> None:
     assert isinstance(reply.tool_calls[0].arguments["days"], int)
 
 
+@pytest.mark.long
 def test_a_call_that_runs_out_of_tokens_holds_its_text() -> None:
     tokens = marked(FORMS["hermes"])
     chat = talk(tokens, speaker(tokens, WRITTEN["hermes"]))
@@ -182,6 +189,7 @@ def test_a_call_that_runs_out_of_tokens_holds_its_text() -> None:
     assert chat.send("?", tools=TOOLS).tool_calls
 
 
+@pytest.mark.long
 def test_choices() -> None:
     tokens = marked(FORMS["hermes"])
     named = talk(tokens, speaker(tokens, "No.")).send("?", tools=TOOLS, tool_choice="now", max_new_tokens=60)
@@ -195,6 +203,7 @@ def test_choices() -> None:
         talk(tokens, speaker(tokens, "")).send("?", tool_choice="required")
 
 
+@pytest.mark.long
 def test_results_go_back() -> None:
     tokens = marked(FORMS["hermes"])
     stepper = speaker(tokens, "Look.\n" + WRITTEN["hermes"], "It rains.")
@@ -212,6 +221,7 @@ def test_results_go_back() -> None:
     assert 'weather{"city"' in tokens.decode(stepper.cache.tokens)
 
 
+@pytest.mark.long
 def test_text_that_looks_like_a_call_is_text_without_tools() -> None:
     tokens = marked(FORMS["hermes"])
     text = "I would write <tool_call> here"

@@ -39,6 +39,7 @@ def prompt_of(tokens: Any, messages: list[dict[str, Any]], tools: list[Any]) -> 
     return MessageFormat(tokens, structures).rendered(messages, Conversation.chat_options(tools))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("template", [None, NO_SYSTEM, SILENT])
 def test_a_call_and_its_result_go_there_and_back(template: str | None) -> None:
     tokens = tokenizer("nothing") if template is None else with_template(template)
@@ -89,6 +90,7 @@ def test_contents_of_parts_keep_their_images() -> None:
         assert any("# Tools" in str(one["content"]) for one in made)
 
 
+@pytest.mark.long
 def test_a_required_call_is_held_to_its_schema() -> None:
     """The model says something else all the time: what the grammar leaves it is a call."""
     schema = {"type": "object", "properties": {"unit": {"enum": ["C", "F"]}}, "required": ["unit"]}

@@ -22,6 +22,7 @@ def now() -> str:
     return "12:00"
 
 
+@pytest.mark.long
 def test_a_conversation_with_a_function_is_saved_and_goes_on(model: Model, tmp_path: Path) -> None:
     script(model, f"<think>Hm</think>{CALL}", "It is late.")
     chat = model.chat("")

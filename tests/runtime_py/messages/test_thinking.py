@@ -118,6 +118,7 @@ def test_stop_strings_end_the_answer_alone() -> None:
     assert (reply.reasoning, reply.text, reply.generation.finish_reason) == ("one.two", "three", "stop")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "special"), [case for case in CASES if case[0] in ("think", "harmony")])
 def test_a_structured_answer_comes_after_reasoning(name: str, special: tuple[str, ...]) -> None:
     form = FORMS[name]
@@ -140,6 +141,7 @@ def test_a_structured_answer_comes_after_reasoning(name: str, special: tuple[str
         assert made_up.finish_reason in ("eos", "complete") and isinstance(made_up.value["a"], int)
 
 
+@pytest.mark.long
 def test_calls_come_after_reasoning() -> None:
     form = FORMS["think"]
     call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
@@ -152,6 +154,7 @@ def test_calls_come_after_reasoning() -> None:
         assert [each.name for each in must.tool_calls] == ["now"] and len(must.reasoning) < 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", [{"thinking_budget": 6}, {"tools": TOOLS, "thinking_budget": 4}, {"tools": TOOLS}])
 def test_drafts_change_nothing(asked: dict[str, Any]) -> None:
     form = FORMS["think"]

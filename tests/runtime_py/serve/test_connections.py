@@ -60,6 +60,7 @@ def status(client: socket.socket) -> bytes:
     return client.recv(1 << 16).split(b" ")[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", [b"", b"G", HEAD, HEAD + b"\r\n" + HEAD, b"\x00\r\n\r\n"])
 def test_who_sends_no_whole_head_is_closed(impatient: Running, said: bytes) -> None:
     assert ended(opened(impatient.place, said))

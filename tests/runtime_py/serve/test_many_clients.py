@@ -53,6 +53,7 @@ def server(model: Model, slots: str) -> Iterator[Running]:
         yield made
 
 
+@pytest.mark.long
 def test_twenty_clients_at_once_with_cancellations(server: Running, model: Model) -> None:
     expected = model.chat("").send("Hi", max_new_tokens=10).text
 

@@ -74,6 +74,7 @@ def test_plain_texts(server: Running, model: Model) -> None:
     assert "".join(chunk.choices[0].text for chunk in chunks) == made.choices[0].text
 
 
+@pytest.mark.long
 def test_tools_there_and_back(server: Running, model: Model) -> None:
     client = server.client()
     script(model, f"<think>Hm</think>{CALL}", "It is late.")

@@ -65,6 +65,7 @@ def until(done: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [HELD, {**HELD, "response_format": None, "tools": [NOW]}])
 def test_plain_requests_pass_those_with_structures(server: Running, model: Model, slow: Slow, more: Any) -> None:
     script(model, "{}")

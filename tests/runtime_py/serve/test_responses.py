@@ -30,6 +30,7 @@ def test_a_response_is_the_chat(server: Running) -> None:
     assert (made.usage.input_tokens, made.usage.output_tokens) == (chat.usage.prompt_tokens, 12)
 
 
+@pytest.mark.long
 def test_events_add_up_to_the_response(server: Running, model: Model) -> None:
     script(model, f"<think>Clock</think>\nIt is{CALL}")
     with server.client().responses.stream(model=NAME, input="Hi", temperature=0, tools=[TOOL]) as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,6 +71,7 @@ def test_only_the_latest_are_kept() -> None:
     assert snapshots.recall([*PROMPT[:7], 9]) == 0, "the second one is gone"
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(1, 4), min_size=1, max_size=12)), max_size=8))
 def test_a_text_is_the_same_whatever_was_reused(turns: list[tuple[int, list[int]]]) -> None:
     """Each turn keeps a part of the one before and goes on otherwise."""

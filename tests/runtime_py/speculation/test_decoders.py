@@ -50,6 +50,7 @@ def compared(plain: GraphStepper, of: GraphStepper, drafters: list[Drafter], sam
     return one
 
 
+@pytest.mark.long
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("dtype", ["float32", "int8", "int4"])

@@ -37,6 +37,7 @@ def allowed(rule: Constraint) -> set[int]:
     return set(np.flatnonzero(np.isfinite(rule.mask(np.zeros(size, dtype=np.float32)))).tolist())
 
 
+@pytest.mark.long
 def test_stop_tokens_come_only_where_the_text_is_whole() -> None:
     made = structures()
     rule, eos = begun(made, regex="a{2,3}"), next(iter(made.vocabulary.eos))
@@ -57,6 +58,7 @@ def test_special_tokens_and_ids_beyond_the_vocabulary_never_come() -> None:
     assert made.vocabulary.eos <= set(kept.tolist()), "the empty text matches"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["example", "fallback"])
 def test_no_special_token_stands_inside_a_text(name: str) -> None:
     made = structures(name)
@@ -97,6 +99,7 @@ def test_strings_whose_pattern_hides_its_end_are_closed_too(pattern: str) -> Non
     assert out.finish_reason == "complete", out.text
 
 
+@pytest.mark.long
 def test_a_model_without_stop_tokens_ends_with_the_text() -> None:
     made = structures("example", False)
     assert not made.vocabulary.eos

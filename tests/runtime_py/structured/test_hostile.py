@@ -72,6 +72,7 @@ def ended(process: int) -> bool:
         return state.read().rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BEYOND)
 def test_what_is_beyond_a_limit_is_refused_by_it(name: str) -> None:
     with pytest.raises(InputError) as refused:
@@ -87,6 +88,7 @@ def test_what_is_within_the_limits_is_held(made: Structures, name: str) -> None:
     assert np.isfinite(text.mask(np.zeros(257, np.float32))).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("depth", [1, 4, 5, 6])
 def test_the_work_for_a_oneof_does_not_grow_with_the_power_of_its_depth(depth: int) -> None:
     with pytest.raises(InputError, match=r"E613|E614") as refused:
@@ -129,6 +131,7 @@ def test_what_no_limit_counts_ends_by_its_processor_time() -> None:
     assert wanted(regex="a") is not None
 
 
+@pytest.mark.long
 def test_the_process_of_processes_is_started_again() -> None:
     made = Structures(BYTES)
     first = compiled(made, regex="a{1,4}").begin(4)
@@ -140,6 +143,7 @@ def test_the_process_of_processes_is_started_again() -> None:
     assert first.take(97) == 97, "what it forked lives on"
 
 
+@pytest.mark.long
 def test_an_order_that_is_interrupted_is_not_answered_later(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Structures(BYTES)
     compiled(made, regex="a{1,4}")
@@ -178,6 +182,7 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused.value.code == "E647" and refused.value.fix
 
 
+@pytest.mark.long
 @linux
 def test_a_structure_that_nobody_keeps_leaves_no_process(made: Structures) -> None:
     structure = compiled(made, regex="x{1,3}")
@@ -190,6 +195,7 @@ def test_a_structure_that_nobody_keeps_leaves_no_process(made: Structures) -> No
     until(lambda: not os.path.exists(f"/proc/{process}"))
 
 
+@pytest.mark.long
 def test_texts_that_nobody_keeps_are_forgotten(made: Structures) -> None:
     structure = compiled(made, regex="z{1,3}")
     for _ in range(5):
@@ -202,6 +208,7 @@ class Unwanted(Exception):
     pass
 
 
+@pytest.mark.long
 @linux
 def test_a_wait_ends_as_soon_as_the_answer_is_not_wanted() -> None:
     """The description would take all its processor time; its process is ended before."""
@@ -244,6 +251,7 @@ def test_the_end_of_a_process_is_told_in_words() -> None:
     assert "SIGKILL" in limits.told_end(-signal.SIGKILL) and "code 3" in limits.told_end(3)
 
 
+@pytest.mark.long
 def test_a_chain_at_the_limit_and_one_beyond_it() -> None:
     assert normalised_schema(chain(4_000))["$ref"]
     with pytest.raises(InputError, match="levels"):

@@ -32,6 +32,7 @@ def model(tiny_bundle: Path) -> Model:
     return edgec.load(tiny_bundle)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"temperature": 1.0, "seed": 4}])
 def test_generate_gives_text_and_value(model: Model, options: dict[str, Any]) -> None:
     out = model.generate(PROMPT, schema=SCHEMA, max_new_tokens=60, **options)

@@ -154,6 +154,7 @@ def test_text_is_the_same_with_drafts(schema: Any, seed: int, sampling: Sampling
         )
 
 
+@pytest.mark.long
 def test_drafts_are_accepted_and_save_calls() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "minLength": 60}}, "required": ["a"]}
     plain = written(structures(), 80, seed=4, schema=schema)
@@ -163,6 +164,7 @@ def test_drafts_are_accepted_and_save_calls() -> None:
     assert got.speculation.accepted > 20 and model.calls < len(got.tokens)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(30), deadline=None)
 @given(schema=SCHEMAS, seed=st.integers(0, 2**20), most=st.integers(5, 90))
 def test_drawn_drafts_keep_to_the_schema_too(schema: Any, seed: int, most: int) -> None:

@@ -164,6 +164,7 @@ class Picky(BaseModel):
         raise ValueError("never right")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_a_class_gives_an_instance(seed: int) -> None:
     out = written(structures(), 150, Sampling(1.0, seed=seed), seed=seed, schema=Person)

@@ -121,6 +121,7 @@ def _operators(constant: Constant) -> set[str]:
     return {constant.operator}.union(*(_operators(part) for _, part in constant.inputs))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "target", "compress", "operators"), FORMS, ids=[form[0] for form in FORMS])
 def test_a_form_decompresses_as_coremltools_says(
     name: str, target: str, compress: Compress, operators: set[str], plain: Mapping[str, Any], tmp_path: Path

@@ -30,6 +30,7 @@ def _expected(case: Case) -> list[Tensor]:
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", TOLERANCES, ids="-".join)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
 def test_operator_equals_torch(number: int, run: tuple[str, str], operator_results: Results) -> None:

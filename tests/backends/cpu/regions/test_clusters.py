@@ -6,6 +6,7 @@ import operator
 import sys
 from functools import lru_cache
 
+import pytest
 import torch
 from torch.fx import Graph, GraphModule, Node
 
@@ -37,6 +38,7 @@ def ancestors(node: Node) -> set[Node]:
     return reached
 
 
+@pytest.mark.long
 def test_every_linear_layer_is_in_exactly_one_cluster() -> None:
     graph = traced()
     members = [node for cluster in clusters(graph.graph) for node in cluster]
@@ -110,6 +112,7 @@ def test_getitem_of_anything_but_quantisation_stays_outside() -> None:
     assert clusters(graph) == []
 
 
+@pytest.mark.long
 def test_a_net_of_any_depth_has_its_constants_and_clusters() -> None:
     """Deeper than Python calls functions in each other: chains of values, and of what parameters alone give."""
     graph, depth = Graph(), 2 * sys.getrecursionlimit()

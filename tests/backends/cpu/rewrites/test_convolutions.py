@@ -57,7 +57,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "recipe", "own"), CASES)
 def test_the_artifact_computes_its_graph(name: str, recipe: str, own: bool, tmp_path: Path) -> None:
@@ -103,6 +103,7 @@ def test_weights_are_stored_in_a_byte(tmp_path: Path) -> None:
     assert not any(size == 4096 for _, size in stored)
 
 
+@pytest.mark.long
 def test_a_net_without_convolutions_has_no_further_delegate(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, calls = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)).eval(), [(torch.randn(1, 8),)]

@@ -101,12 +101,14 @@ def one_of(names: Iterable[str]) -> list[Any]:
     return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*one_of(WRITTEN_OUT), *one_of(LEFT_ALONE)])
 def test_a_token_has_the_same_bits_in_any_call(name: str, tmp_path: Path) -> None:
     body = {**WRITTEN_OUT, **LEFT_ALONE}[name]
     assert differing_tokens(lower(program(body)).artifact, tmp_path) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", one_of(WRITTEN_OUT))
 def test_executorch_divides_otherwise_in_calls_of_one_token(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

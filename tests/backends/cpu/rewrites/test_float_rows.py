@@ -50,7 +50,7 @@ CASES = [
 
 
 @pytest.mark.long
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_one_float_convolution_among_integers_is_executed(name: str, target: str, tmp_path: Path) -> None:
     recipe = Recipe("mixed", weights=WeightScheme(8, 0), rules=((f"{name}.weight", None),), budgets=OPEN)

@@ -94,6 +94,7 @@ def qwen_logits(state: dict[str, Tensor], hidden: Tensor) -> Tensor:
     return value @ state["lm_head.weight"].T
 
 
+@pytest.mark.long
 def test_qwen_logits_are_those_of_the_arithmetic_written_out(tmp_path: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(write_mtp(tmp_path, "qwen3_5_text")).eval()
     hidden, program = hidden_of(model), captured(tmp_path)
@@ -170,6 +171,7 @@ def write_quantised(folder: Path) -> dict[str, Tensor]:
     return meant
 
 
+@pytest.mark.long
 def test_a_predictor_of_a_quantised_checkpoint_is_what_its_integers_mean(tmp_path: Path) -> None:
     meant = write_quantised(tmp_path)
     given = TOKENS[:, 1:], torch.randn(1, LENGTH, WIDTH, generator=torch.Generator().manual_seed(1))

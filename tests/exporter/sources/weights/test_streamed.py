@@ -165,6 +165,7 @@ def test_a_header_longer_than_the_format_allows_is_not_read(tmp_path: Path) -> N
     assert "more than the format allows" in _refused(file).why
 
 
+@pytest.mark.long
 def test_flipped_header_bytes_never_give_anything_but_an_input_error(tmp_path: Path) -> None:
     whole = (write_llama(tmp_path / "whole") / "model.safetensors").read_bytes()
     header = 8 + int.from_bytes(whole[:8], "little")
@@ -229,6 +230,7 @@ def test_held_weights_are_made_once_until_they_are_let_go() -> None:
     assert held.tensor("a.weight") is not first and torch.equal(held.tensor("a.weight"), first)
 
 
+@pytest.mark.long
 def test_pages_leave_memory_with_the_last_view_of_their_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgec.exporter.sources.files.mapped_pieces._PIECE_BYTES", 8192)
     tensors = {f"t{i}": torch.full((1024,), float(i)) for i in range(6)}

@@ -77,7 +77,7 @@ def test_a_channel_that_is_never_used_does_no_harm() -> None:
     assert bool(torch.isfinite(rounded.dequantize()).all())
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "phi3"])
 @pytest.mark.parametrize("cached", [False, True])
@@ -113,6 +113,7 @@ def test_activations_are_rounded_as_without_calibration() -> None:
     ]
 
 
+@pytest.mark.long
 def test_layers_with_too_few_inputs_get_nearest_values() -> None:
     after = run_pass(uneven("llama"), Quantize(default=PLAIN, algorithm="gptq", calibration=calibration(70)))
     algorithms = {d.name: d.algorithm for d in decisions_of(after.graph)}

@@ -69,6 +69,7 @@ def test_a_prompt_needs_no_layer_after_the_boundary(name: str) -> None:
     assert {state.layer for state in skipped.interface.states} == {0, 1, 2, 3}, "every layer keeps a cache"
 
 
+@pytest.mark.long
 def test_it_can_run_twice() -> None:
     once = run_pass(decoder("qwen3"), PROJECT)
     twice = run_pass(once, PROJECT)
@@ -77,6 +78,7 @@ def test_it_can_run_twice() -> None:
     assert twice.history[-1].nodes_after == once.history[-1].nodes_after
 
 
+@pytest.mark.long
 def test_all_layers_behind_read_one_hidden_state() -> None:
     sources = hidden_states(run_pass(decoder("llama"), PROJECT).graph)
     assert sources[KEPT] is sources[KEPT + 1] and sources[KEPT] is not sources[KEPT - 1]

@@ -27,6 +27,7 @@ every_format = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.long
 @every_format
 def test_the_artifact_is_there_and_verifies(kind: str, phone_bundle: Bundles) -> None:
     bundle = phone_bundle(kind)
