@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from edgec.errors import ToolError
+from edgec.installation import install_command
 from edgec.installation import cache_root
 
 _SERIALIZATION = "executorch.backends.mlx.serialization"
@@ -96,6 +97,6 @@ def _missing(why: str) -> ToolError:
         "ExecuTorch's MLX delegate cannot be made ready.",
         where="executorch.backends.mlx",
         why=why,
-        fix="install the ExecuTorch that edgec pins: pip install edgec; or export with --format mlpackage",
+        fix=f"{install_command('mlx')}, and the ExecuTorch that edgec pins; or export with --format mlpackage",
         code="E871",
     )
