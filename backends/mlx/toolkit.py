@@ -18,8 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from edgec.errors import ToolError
-from edgec.installation import install_command
-from edgec.installation import cache_root
+from edgec.installation import cache_root, install_command
 
 _SERIALIZATION = "executorch.backends.mlx.serialization"
 _MADE = "mlx_graph_schema.py"
