@@ -269,6 +269,17 @@ def test_what_is_no_bundle_with_a_report_is_not_drawn(tmp_path: Path) -> None:
     assert report_of([str(tmp_path)]) == tmp_path / "report.html"
 
 
+def test_the_picture_of_the_sample_has_the_labels_of_its_source() -> None:
+    drawing = run_path(str(ROOT / "docs" / "images" / "draw.py"))
+    source = drawing["SCREEN"].read_text()
+    buttons, field = drawing["labels_of"](source)
+    assert {"Unload", "New conversation", "Send"} <= set(buttons) and field == "Message"
+    kept = (ROOT / "docs" / "images" / "sample.svg").read_text()
+    answer = " ".join(re.findall(r">([^<>]+)</text>", kept)[3:-2])
+    assert len(answer.split()) > 20 and drawing["sample_picture"](source, answer) == kept
+    assert drawing["sample_picture"](source.replace('"Send"', '"Send it"'), answer) != kept
+
+
 def test_the_readme_quotes_measured_figures() -> None:
     speed = (ROOT / "README.md").read_text().partition("## Speed")[2].partition("\n## ")[0]
     assert 0 < len(_rows(speed)) <= 12

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_config(model: str | Path) -> dict[str, Any]:
-    """The config of a model: from a folder with a ``config.json``, the file itself, a GGUF file, a hub id or the carried example's name.
+    """The config of a model: a folder, its ``config.json``, a GGUF file, a hub id or the carried example's name.
 
     Raises:
         InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub; E800 to E810, GGUF;
