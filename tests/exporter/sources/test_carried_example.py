@@ -27,11 +27,8 @@ def test_the_name_stands_for_the_example_unless_there_is_such_a_path(
     assert carried_example(EXAMPLE) is None
 
 
-@pytest.mark.parametrize("name", [EXAMPLE, f"examples/{EXAMPLE}"])
-def test_it_is_planned_by_its_name_without_asking_the_hub(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_planned_by_its_name_without_asking_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("edgec.exporter.dimensions.parameters.fetch_config", pytest.fail)
-    planned = answer(Question(name, "galaxy-s24-ultra-cpu", recipe="4bit"))
+    planned = answer(Question(f"examples/{EXAMPLE}", "galaxy-s24-ultra-cpu", recipe="4bit"))
     assert planned.refusal is None and 3e6 < planned.plan.footprint.size_bytes.mid < 5e6
