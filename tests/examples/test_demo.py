@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from edgec.runtime_py.evaluate.side_by_side import SideBySide
+from edgec.terminal import SCREEN
 from examples import chat_demo
-from examples.demo import HELD_OUT, PHONES, SCREEN, Outcome, main, outcome_table, phone_table, two_sentences, variants
+from examples.demo import HELD_OUT, PHONES, Outcome, main, outcome_table, phone_table, two_sentences, variants
 from examples.stories.corpus import words
 from examples.stories.packed import WEIGHTS, pack
 

@@ -35,8 +35,8 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
     """A process that believes to be a notebook's kernel."""
     made = Cell()
     shell = SimpleNamespace(kernel=object())
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=made.display))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=made.display))
     return made
 
 
@@ -66,7 +66,7 @@ def test_the_html_has_a_bar_until_it_is_done_and_is_escaped() -> None:
 def test_there_is_none_outside_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     assert notebook_listener() is None
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
     assert notebook_listener() is None
 
 
