@@ -97,14 +97,14 @@ def outcome_table(outcomes: Sequence[Outcome]) -> WordTable:
     return table
 
 
-def phone_table(model: Path = PLANNED) -> WordTable:
-    """What three phones would do with a model in 4 bits, estimated from its config."""
+def phone_table() -> WordTable:
+    """What three phones would do with Qwen3-0.6B in 4 bits, estimated from its config."""
     table = WordTable(title="Qwen3-0.6B on phones, 4 bits (estimated by edgec plan)")
     for head in ("phone", "size, MB", "peak memory, MB", "of its memory", "tokens/s"):
         table.add_column(head, justify="left" if head == "phone" else "right")
     for name in PHONES:
         target = load_target(name)
-        forecast = answer(Question(str(model), name, recipe="4bit")).plan
+        forecast = answer(Question(str(PLANNED), name, recipe="4bit")).plan
         speed, peak = forecast.speeds.decode_tokens_per_s, forecast.footprint.peak_bytes
         shown = "unavailable" if speed is None else f"{speed.low:,.0f} to {speed.high:,.0f}"
         size = f"{forecast.footprint.size_bytes.mid / 1e6:.1f}"
