@@ -279,7 +279,7 @@ def _check_schema_version(fields: object, path: Path) -> None:
         f"The bundle's manifest has schema version {version}; this edgec reads version {SCHEMA_VERSION}.",
         where=str(path / MANIFEST),
         why="the bundle was written by a newer edgec" if newer else "the bundle is older than this edgec",
-        fix="upgrade edgec here (pip install -U edgec)" if newer else "export the model again with this edgec",
+        fix="install a newer edgec here" if newer else "export the model again with this edgec",
         code="E133",
     )
 

@@ -109,7 +109,7 @@ def _check_version(fields: object, path: Path) -> None:
         raise InputError(
             f"The list of parts has format version {version}; this edgec reads version {FORMAT_VERSION}.",
             where=str(path),
-            fix="upgrade edgec here (pip install -U edgec), or split the bundle again with this edgec",
+            fix="install the edgec here that split it, or split the bundle again with this edgec",
             code="E682",
         )
 

@@ -35,7 +35,7 @@ COMMANDS = {
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
     "cache": "Show, list or clean what edgec keeps between calls.",
-    "help": "Show a page of the guide, or a command's help.",
+    "help": "Show a page of the guide, a command's help, or what an error means.",
 }
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130

@@ -13,11 +13,11 @@ def help(
     topic: Annotated[
         str | None,
         typer.Argument(
-            autocompletion=topic_names, help="A page such as recipes, targets, errors, bundle; or a command."
+            autocompletion=topic_names, help="A page such as recipes, targets, bundle; a command; or an error's code."
         ),
     ] = None,
 ) -> None:
-    """Show a page of the guide, which is installed along with edgec, or the help of a command that has no page.
+    """Show a page of the guide, which is installed along with edgec, the help of a command, or what an error means.
 
     At a terminal the page is set in colour, elsewhere it is printed as it is written (Markdown).
 
@@ -25,6 +25,8 @@ def help(
     edgec help
 
     edgec help recipes
+
+    edgec help E103
 
     edgec help errors | less
     """

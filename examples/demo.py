@@ -3,8 +3,9 @@
     python examples/demo.py --out build/demo
 
 The float model, 4 bits, and, where the folder MODEL-two-bit lies beside the model (weights packed, as
-``examples/train_stories.py pack`` leaves them), 2 bits with shared keys and values. Then an estimate for three phones,
-where the report lies, and what to try next. A GGUF file is shown as ``examples/chat_demo.py`` does.
+``examples/train_stories.py pack`` leaves them), 2 bits with shared keys and values. Then what ``edgec plan`` estimates
+of a model of the size that phones run, where the report lies, and what to try next. A GGUF file is shown as
+``examples/chat_demo.py`` does.
 """
 
 import argparse
@@ -28,11 +29,13 @@ with quiet():
     from edgec.exporter.report.headline import next_commands
     from edgec.exporter.resolve.planned import Question, answer
     from edgec.runtime_py.evaluate.side_by_side import FIGURES, SideBySide, side_by_side
-    from edgec.terminal import WordTable, make_console
+    from edgec.terminal import SCREEN, WordTable, make_console
     from examples import chat_demo
     from examples.stories.packed import PACKED, unpack
 
 PHONES = ("iphone-15-pro", "pixel-8", "galaxy-s24-ultra")
+# Speeds of models as small as the example were never published, so none is estimated.
+PLANNED = Path(__file__).parents[1] / "benchmarks" / "architectures" / "qwen3-0.6b.json"
 HELD_OUT = "held-out.txt"
 PROMPT = "Once upon a time"
 TWO_BIT = "-two-bit"
@@ -84,25 +87,24 @@ def show_variant(variant: Variant, reference: Path, out: Path, prompt: str) -> O
 
 
 def outcome_table(outcomes: Sequence[Outcome]) -> WordTable:
-    """One row per size."""
+    """The figures, a row for each size."""
     table = WordTable(title="side by side (measured here)")
     table.add_column("")
     for head in FIGURES:
         table.add_column(head, justify="right")
-    table.add_column("what it writes")
     for one in outcomes:
-        table.add_row(one.name, *one.measured.cells(), one.text)
+        table.add_row(one.name, *one.measured.cells())
     return table
 
 
-def phone_table(model: Path) -> WordTable:
-    """What three phones would do with the model in 4 bits, estimated from its config."""
-    table = WordTable(title="on phones, 4 bits (estimated by edgec plan)")
+def phone_table() -> WordTable:
+    """What three phones would do with Qwen3-0.6B in 4 bits, estimated from its config."""
+    table = WordTable(title="Qwen3-0.6B on phones, 4 bits (estimated by edgec plan)")
     for head in ("phone", "size, MB", "peak memory, MB", "of its memory", "tokens/s"):
         table.add_column(head, justify="left" if head == "phone" else "right")
     for name in PHONES:
         target = load_target(name)
-        forecast = answer(Question(str(model), name, recipe="4bit")).plan
+        forecast = answer(Question(str(PLANNED), name, recipe="4bit")).plan
         speed, peak = forecast.speeds.decode_tokens_per_s, forecast.footprint.peak_bytes
         shown = "unavailable" if speed is None else f"{speed.low:,.0f} to {speed.high:,.0f}"
         size = f"{forecast.footprint.size_bytes.mid / 1e6:.1f}"
@@ -118,8 +120,9 @@ def show(model: Path, out: Path, prompt: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     outcomes = [show_variant(variant, model, out, prompt) for variant in variants(model, out)]
     shutil.copyfile(model / HELD_OUT, out / HELD_OUT)  # the commands at the end read it there
-    console = make_console()
-    console.print(outcome_table(outcomes), phone_table(model), sep="\n")
+    console = make_console(piped=SCREEN)
+    texts = chat_demo.text_table((one.name, one.text) for one in outcomes)
+    console.print(outcome_table(outcomes), "", texts, "", phone_table())
     chosen = Path(outcomes[1].measured.bundle)
     print(f"\nThe report: {chosen / 'report.html'}\nNext, in {out}:")
     for command in next_commands(read_manifest(chosen)):

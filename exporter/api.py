@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import ParamSpec
 
 from edgec.bundle.folder import write_bundle
+from edgec.exporter.notebook_bar import notebook_listener
 from edgec.exporter.options import ExportOptions
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import Progress, silent
 from edgec.exporter.recipes.support import STANDARD_KERNELS
 from edgec.native_noise import native_noise_held
 from edgec.quiet import quiet
@@ -40,7 +41,8 @@ def export_bundle(options: ExportOptions) -> Path:
     from edgec.exporter.resolve.resolved import resolve_options
     from edgec.exporter.stage_cache import StageCache
 
-    progress = Progress(options.progress)
+    unheard = options.progress is silent
+    progress = Progress((notebook_listener() if unheard else None) or options.progress)
     progress.enter("resolve", str(options.model))
     resolved = resolve_options(options, progress)
     standard = resolved.request.recipe.kernels == STANDARD_KERNELS

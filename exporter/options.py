@@ -88,7 +88,7 @@ class ExportOptions:
         requantise: ``never``: refuse to round integers again that a quantised checkpoint stores; ``allow``, the
             default: do so where the recipe asks for other bits or the target cannot read them, and say so.
         seed: seed of random weights.
-        progress: called with an Event at every step.
+        progress: called with an Event at every step; a notebook shows a bar where it is not given.
     """
 
     model: str | Path

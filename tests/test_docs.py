@@ -156,8 +156,17 @@ def strange_figures(table: str, source: str) -> Problems:
     for model, case, *cells in _rows(table):
         measured = _rows(source.partition(f"**{model}")[2].partition("\n**")[0])
         row = next((row for row in measured if row[0] == case), [])
-        wrong += [f"{model}, {case}: {cell}" for cell in cells if cell and cell not in row]
+        known = (*row, _ratio(source, model, case.rpartition(", ")[0]))
+        wrong += [f"{model}, {case}: {cell}" for cell in cells if cell and cell not in known]
     return wrong
+
+
+def _ratio(source: str, model: str, case: str) -> str:
+    """A model's cell in the table of ratios, which has a column for each model; empty where there is none."""
+    table = source.partition("**edgec against the best peer**")[2].partition("\n**")[0]
+    heads, *rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")] or [[]]
+    found = next((row for row in rows if row[0] == case), None)
+    return found[heads.index(model) + 1] if found and model in heads else ""
 
 
 def _rows(table: str) -> list[list[str]]:
@@ -260,6 +269,17 @@ def test_what_is_no_bundle_with_a_report_is_not_drawn(tmp_path: Path) -> None:
     assert report_of([str(tmp_path)]) == tmp_path / "report.html"
 
 
+def test_the_picture_of_the_sample_has_the_labels_of_its_source() -> None:
+    drawing = run_path(str(ROOT / "docs" / "images" / "draw.py"))
+    source = drawing["SCREEN"].read_text()
+    buttons, field = drawing["labels_of"](source)
+    assert {"Unload", "New conversation", "Send"} <= set(buttons) and field == "Message"
+    kept = (ROOT / "docs" / "images" / "sample.svg").read_text()
+    answer = " ".join(re.findall(r">([^<>]+)</text>", kept)[3:-2])
+    assert len(answer.split()) > 20 and drawing["sample_picture"](source, answer) == kept
+    assert drawing["sample_picture"](source.replace('"Send"', '"Send it"'), answer) != kept
+
+
 def test_the_readme_quotes_measured_figures() -> None:
     speed = (ROOT / "README.md").read_text().partition("## Speed")[2].partition("\n## ")[0]
     assert 0 < len(_rows(speed)) <= 12
@@ -317,3 +337,8 @@ def test_a_planted_figure_is_found() -> None:
     assert strange_figures(table, source) == []
     assert strange_figures(table.replace("3", "4"), source) == ["b, run: 4"]
     assert strange_figures(table.replace("| b |", "| a |"), source) == ["a, run: 3"]
+    ratios = "**edgec against the best peer**\n\n|  | a | b |\n|---|---|---|\n| run | 1.5x | 2.5x |\n\n"
+    timed = "| model | case | x | best |\n|---|---|---|---|\n| b | run, ms | 3 | 2.5x |\n"
+    source = ratios + source.replace("| run |", "| run, ms |")
+    assert strange_figures(timed, source) == []
+    assert strange_figures(timed.replace("2.5x", "1.5x"), source) == ["b, run, ms: 1.5x"]

@@ -88,6 +88,7 @@ def test_the_sdist_carries_what_builds_and_shows_it(sdist: tarfile.TarFile) -> N
         "docs/images/report.png",
         "examples/train_stories.py",
         "examples/tiny-stories/config.json",
+        "benchmarks/architectures/qwen3-0.6b.json",
     } <= names
     assert not [name for name in names if name.endswith((".pyc", ".pt", ".part"))]
 

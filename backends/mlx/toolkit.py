@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from edgec.errors import ToolError
-from edgec.installation import cache_root
+from edgec.installation import cache_root, install_command
 
 _SERIALIZATION = "executorch.backends.mlx.serialization"
 _MADE = "mlx_graph_schema.py"
@@ -96,6 +96,6 @@ def _missing(why: str) -> ToolError:
         "ExecuTorch's MLX delegate cannot be made ready.",
         where="executorch.backends.mlx",
         why=why,
-        fix="install the ExecuTorch that edgec pins: pip install edgec; or export with --format mlpackage",
+        fix=f"{install_command('mlx')}, and the ExecuTorch that edgec pins; or export with --format mlpackage",
         code="E871",
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.harness import goals
 from benchmarks.harness.grid import Grid, megabytes, number
 from benchmarks.harness.results import TIME, Results
-from benchmarks.harness.speed_tables import speed_grid
+from benchmarks.harness.speed_tables import Table, ratio_grid, speed_grid
 from benchmarks.harness.subjects import FEW_BITS, HELD, USUAL
 
 NOTHING = "No results are committed for this version: run `make bench`."
@@ -24,8 +25,15 @@ def section(results: Results | None, plot: str | None) -> str:
     if results is None:
         return NOTHING
     picture = [f"![Time to first token and decoding against context]({plot})", ""] if plot else []
-    tables = [_headed(speed_grid(results, model.name)) for model in results.models if model.name in _SHOWN]
-    return "\n".join([_conditions(results), "", *tables, _headed(_costs(results)), *picture, _closing(results)])
+    models = [model.name for model in results.models if model.name in _SHOWN]
+    ratios = ratio_grid(results, [model for model in models if Table(results, model).peers])
+    grids = [speed_grid(results, model, judged=False) for model in models]
+    tables = [_headed(replace(grid, notes=())) for grid in grids]
+    # What holds for several models is said once.
+    notes = [f"- {note}" for note in dict.fromkeys(note for grid in grids for note in grid.notes)]
+    compared = [_headed(ratios)] if ratios.rows else []
+    last = [*notes, "", _headed(_costs(results)), *picture, _closing(results)]
+    return "\n".join([_conditions(results), "", *compared, *tables, *last])
 
 
 def _conditions(results: Results) -> str:

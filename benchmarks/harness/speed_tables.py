@@ -91,18 +91,29 @@ class Table:
         return "; ".join(str(goal) for goal in known if goal)
 
 
-def speed_grid(results: Results, model: str) -> Grid:
-    """The speed table of one model: figures with 1 / 2 threads for each subject, goal, ratio."""
+def speed_grid(results: Results, model: str, judged: bool = True) -> Grid:
+    """The speed table of one model: figures with 1 / 2 threads for each subject; ``judged``: goal and ratio too."""
     table = Table(results, model)
     about = next((m.about for m in results.models if m.name == model), "")
     compared = bool(table.peers)
-    heads = ("wall, median", *table.subjects, "goal", *((_RATIO,) if compared else ()))
-    rows = [_cells(table, row, compared) for row in rows_of(results, model)]
+    last = ("goal", *((_RATIO,) if compared else ())) if judged else ()
+    rows = [_cells(table, row, last) for row in rows_of(results, model)]
+    rows += [(*cells, *("" for _ in last)) for cells in _roofs(table)]
     threads = " / ".join(map(str, table.threads))
-    notes = [f"Cells: {threads} threads. A ratio above 1: edgec is faster. {goals.REMARK}."]
+    notes = [f"Cells: {threads} threads."]
+    notes += [f"A ratio above 1: edgec is faster. {goals.REMARK}."] if judged else []
     notes += [f"{a.subject}: {a.note}." for a in results.artifacts if a.model == model and a.note]
     notes += _absent(results, model)
-    return Grid(f"{model}: {about}", heads, (*rows, *_roofs(table)), tuple(notes))
+    return Grid(f"{model}: {about}", ("wall, median", *table.subjects, *last), tuple(rows), tuple(notes))
+
+
+def ratio_grid(results: Results, models: Sequence[str]) -> Grid:
+    """How many times as fast as its best peer edgec is in each case, a column for each model."""
+    tables = [Table(results, model) for model in models]
+    cases = dict.fromkeys(row for model in models for row in rows_of(results, model))
+    rows = [(row.label.rpartition(", ")[0], *(_times(table.ratios(row.case)) for table in tables)) for row in cases]
+    notes = ("Times as fast as the best of the others, 1 / 2 threads; above 1, edgec is faster.",)
+    return Grid("edgec against the best peer", ("", *models), tuple(rows), notes)
 
 
 def _absent(results: Results, model: str) -> list[str]:
@@ -111,10 +122,13 @@ def _absent(results: Results, model: str) -> list[str]:
     return list(dict.fromkeys(f"{f.part.removeprefix(f'{model}: ')}: {f.what}" for f in missed))
 
 
-def _cells(table: Table, row: Row, compared: bool) -> tuple[str, ...]:
+def _cells(table: Table, row: Row, last: Sequence[str]) -> tuple[str, ...]:
     figures = [pair(table.medians(subject, row)) for subject in table.subjects]
-    ratio = (_times(table.ratios(row.case)),) if compared else ()
-    return (row.label, *figures, table.goal(row.case), *ratio)
+    return (
+        row.label,
+        *figures,
+        *(_times(table.ratios(row.case)) if head == _RATIO else table.goal(row.case) for head in last),
+    )
 
 
 def _times(ratios: Sequence[float | None]) -> str:
@@ -127,8 +141,7 @@ def _roofs(table: Table) -> list[tuple[str, ...]]:
         ("decode: % of read bandwidth (computed)", [_bandwidth_share(table, s) for s in table.subjects]),
         ("longest prefill: % of int8 peak (computed)", [_compute_share(table, s) for s in table.subjects]),
     ]
-    empty = ("", *(("",) if table.peers else ()))
-    return [(label, *map(_percent, shares), *empty) for label, shares in rows]
+    return [(label, *map(_percent, shares)) for label, shares in rows]
 
 
 def _percent(shares: Sequence[float | None]) -> str:

@@ -159,7 +159,7 @@ def _parity(manifest: Manifest) -> WordTable:
         for rung in manifest.parity
     ]
     table = _table("Parity ladder (measured; KL in nats)", heads, rows)
-    table.optional = ("positions", "half")
+    table.optional = ("positions", "half", "max", "KL mean", "against")
     return table
 
 

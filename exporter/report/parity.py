@@ -72,8 +72,10 @@ def _ladder(title: str, points: Sequence[tuple[Rung, float | None, float | None]
 
 
 def _rung_table(rungs: Sequence[Rung]) -> str:
+    """All figures of each rung; the verdict stands early, where a narrow screen shows it without scrolling."""
     heads = (
         "stage",
+        "verdict",
         "against",
         "claim",
         "positions",
@@ -82,11 +84,11 @@ def _rung_table(rungs: Sequence[Rung]) -> str:
         "KL mean",
         "KL max",
         "same top-1",
-        "verdict",
     )
     rows = [
         (
             escape(rung.stage) + _note(rung),
+            _badge(rung),
             escape(rung.reference),
             rung.effect,
             f"{rung.positions:,}",
@@ -95,11 +97,10 @@ def _rung_table(rungs: Sequence[Rung]) -> str:
             number(rung.kl_mean) + ("" if rung.kl_error is None else f" ± {number(rung.kl_error)}"),
             number(rung.kl_max),
             percent(rung.top1_agreement),
-            _badge(rung),
         )
         for rung in rungs
     ]
-    return table(heads, rows, numeric=range(3, 9))
+    return table(heads, rows, numeric=range(4, 10))
 
 
 def _badge(rung: Rung) -> str:

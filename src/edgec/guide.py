@@ -1,4 +1,4 @@
-"""The pages of the guide (``docs/``), which are installed along with edgec."""
+"""The pages of the guide (``docs/``), which are installed along with edgec, and single rows of its table of errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from edgec.errors import InputError
 
 PAGES = Path(__file__).parent / "docs"
 _TITLE = re.compile(r"^# +(.+)$", re.MULTILINE)
+_CODE = re.compile(r"E\d{3}", re.IGNORECASE)
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
 def topics() -> dict[str, str]:
@@ -37,13 +39,27 @@ def page(topic: str) -> str:
     return (PAGES / f"{topic}.md").read_text(encoding="utf-8")
 
 
-def show_topic(topic: str | None) -> None:
-    """Print a page, or the names of all pages.
+def error_row(code: str) -> tuple[str, str]:
+    """What an error's code means and what to do, as docs/errors.md says it, without links.
 
     Raises:
-        InputError: E167, there is no such page.
+        InputError: E950, no error has this code.
     """
-    from edgec.terminal import WordTable, make_console
+    wanted = f"| {code.upper()} |"
+    row = next((line for line in page("errors").splitlines() if line.startswith(wanted)), "")
+    what, _, cure = row.removeprefix(wanted).strip("| ").partition(" | ")
+    if not what:
+        raise InputError(f"No error has the code {code!r}.", "edgec help", fix="edgec help errors", code="E950")
+    return _LINK.sub(r"\1", what), _LINK.sub(r"\1", cure)
+
+
+def show_topic(topic: str | None) -> None:
+    """Print a page, the meaning of an error's code, or the names of all pages.
+
+    Raises:
+        InputError: E167, there is no such page; E950, no error has this code.
+    """
+    from edgec.terminal import WordTable, between_words, make_console
 
     console = make_console()
     if topic is None:
@@ -51,6 +67,10 @@ def show_topic(topic: str | None) -> None:
         for name, title in topics().items():
             table.add_row(name, title)
         console.print(table)
+    elif _CODE.fullmatch(topic):
+        what, cure = error_row(topic)
+        for line in (f"{topic.upper()}  {what}", f"fix   {cure}"):
+            console.print(between_words(line, console, 6), highlight=False, markup=False, soft_wrap=True)
     elif console.is_terminal:
         from rich.markdown import Markdown
 

@@ -21,6 +21,8 @@ from edgec.durations import time_left
 
 # Columns of a pipe or a file: wide enough for every table of edgec in one piece.
 PIPED_WIDTH = 400
+# Columns of a page that people read, whether it reaches them by a terminal or by a log.
+SCREEN = 80
 
 
 _STYLE: Final[Mapping[str, Any]] = {
@@ -33,12 +35,12 @@ class PipedConsole(Console):
     """A console without a terminal: a pipe or a file, read by programs."""
 
 
-def make_console(stderr: bool = False) -> Console:
-    """A console on stdout, or on stderr; without a terminal 400 columns wide, without colours and lines."""
+def make_console(stderr: bool = False, piped: int = PIPED_WIDTH) -> Console:
+    """A console on stdout, or on stderr; without a terminal ``piped`` columns wide, without colours and lines."""
     made = Console(stderr=stderr, highlight=False)
     if made.is_terminal:
         return made
-    return PipedConsole(stderr=stderr, highlight=False, width=PIPED_WIDTH, no_color=True)
+    return PipedConsole(stderr=stderr, highlight=False, width=piped, no_color=True)
 
 
 def between_words(line: str, console: Console, inset: int) -> str:

@@ -15,7 +15,7 @@ from benchmarks.harness.publish import README_PLOT, SPEED_PAGE, publish, readme_
 from benchmarks.harness.readme import inserted, markers, section
 from benchmarks.harness.report import grids, markdown, print_report, save_report
 from benchmarks.harness.results import PROCESSORS, TIME, Failure, Results, committed_runs, processor_of, read_results
-from benchmarks.harness.speed_tables import speed_grid
+from benchmarks.harness.speed_tables import ratio_grid, speed_grid
 from tests.benchmarks.made_up import RESULTS
 
 
@@ -30,6 +30,14 @@ def test_speeds_stand_beside_each_other_with_the_ratio_to_the_best_peer() -> Non
     assert row(grid, "decode at position 960")[1:] == ("25 / 50", "50 / -", "40 / 71", "0.50x / -")
     assert any("peer: a remark" in note for note in grid.notes)
     assert any("ratios to the peers decide" in note for note in grid.notes)
+
+
+def test_the_page_says_ratios_once_and_what_holds_for_several_models_once() -> None:
+    assert ratio_grid(RESULTS, ["q8L"]).heads == ("", "q8L")
+    assert row(ratio_grid(RESULTS, ["q8L"]), "prefill of 100") == ("prefill of 100 tokens", "2.00x / 4.00x")
+    assert speed_grid(RESULTS, "q8L", judged=False).heads == ("wall, median", "edgec", "peer")
+    page = SPEED_PAGE.read_text()
+    assert page.count("positions are dropped by copying") == 2, "once for each class of processors"
 
 
 def test_peers_that_were_not_run_stand_below_the_table_with_the_reason() -> None:

@@ -275,7 +275,7 @@ def test_a_prefix_that_is_not_listed_is_refused(tmp_path: Path, field: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("version", "side"), [(SCHEMA_VERSION + 1, "upgrade edgec"), (SCHEMA_VERSION - 1, "export the model again")]
+    ("version", "side"), [(SCHEMA_VERSION + 1, "install a newer edgec"), (SCHEMA_VERSION - 1, "export the model again")]
 )
 def test_another_schema_version_says_which_side_to_change(tmp_path: Path, version: int, side: str) -> None:
     path = write_sample(tmp_path)

@@ -48,6 +48,22 @@ def test_the_ladder_is_a_table_at_80_columns() -> None:
     assert any(line.count("quantize_embedding") == 2 and "3.3e-08" in line for line in text.splitlines())
 
 
+def test_a_ladder_with_a_rung_that_has_no_figures_is_a_table_at_80_columns() -> None:
+    """The longest names of real bundles, beside a runner's texts, which are compared token by token."""
+    figures = PARITY[0].model_copy(update={"stage": "quantize_embedding", "reference": "quantize_embedding"})
+    texts = PARITY[0].model_copy(
+        update={"stage": "ExecuTorch's TextLLMRunner", "reference": "artifact", "max_abs": None, "kl_mean": None}
+    )
+    console = Console(width=80, record=True, file=io.StringIO())
+    tables = manifest_tables(sample_manifest().model_copy(update={"parity": [figures, texts]}))
+    console.print(next(table for table in tables if "Parity ladder" in str(table.title)))
+    shown = console.export_text()
+    assert "stage:" not in shown and "left out (terminal too narrow): positions, half, max" in shown
+    assert any(
+        line.startswith("quantize_embedding") and line.rstrip().endswith("passed") for line in shown.splitlines()
+    )
+
+
 def test_inspect_as_json_is_the_manifest(tmp_path: Path) -> None:
     path = write_sample(tmp_path)
     result = _run(inspect, str(path), "--json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from edgec.cli.app import run_cli
 from edgec.exporter.cache_folder import KINDS, cache_entries, clean
 from edgec.exporter.resolve.project_file import read_project
-from edgec.guide import PAGES, topics
+from edgec.guide import PAGES, error_row, topics
 
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -168,6 +169,18 @@ class TestHelp:
     def test_a_mistyped_page_is_suggested(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = called(capsys, "help", "recipe")
         assert code == 1 and "[E167]" in err and "recipes" in err
+
+    def test_the_code_of_an_error_has_its_meaning_and_its_fix(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, _ = called(capsys, "help", "e103")
+        assert code == 0 and out.startswith("E103  The model is not in the local cache") and "\nfix   Unset" in out
+        codes = re.findall(r"^\| (E\d{3}) \|", (PAGES / "errors.md").read_text(), re.MULTILINE)
+        rows = dict(zip(codes, map(error_row, codes), strict=True))
+        assert len(codes) > 400
+        assert [name for name, (what, cure) in rows.items() if not what or not cure or "](" in what + cure] == []
+
+    def test_an_unknown_code_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = called(capsys, "help", "E999")
+        assert code == 1 and "[E950]" in err
 
 
 @pytest.mark.parametrize("folder", ["/dev/null/below", "/tmp/" + "n" * 300, "~nobody-of-that-name/cache"])

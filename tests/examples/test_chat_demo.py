@@ -32,7 +32,7 @@ def test_the_table_fits_a_narrow_screen() -> None:
         Answer("llama.cpp", 9, None, None, ""),
     ]
     console = Console(width=80, file=io.StringIO())
-    console.print(answer_table("Where?", rows))
+    console.print(answer_table("Where?", rows), chat_demo.text_table((one.name, one.text) for one in rows))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "96.7" in text and "0.0024" in text and "81" in text and "unavailable" in text and "Paris, where" in text
     assert max(map(len, text.splitlines())) <= 80

@@ -72,7 +72,8 @@ def test_instructors_default_mode(server: Running, model: Model) -> None:
     made = client.chat.completions.create(
         model=NAME, response_model=Person, max_retries=1, messages=[{"role": "user", "content": "Hi"}], max_tokens=120
     )
-    assert made == Person(name="Tom", age=3)
+    # Newer versions make it of a class of their own below the one that was asked for.
+    assert isinstance(made, Person) and made.model_dump() == {"name": "Tom", "age": 3}
     server.settle()
 
 
