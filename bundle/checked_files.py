@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
+from unicodedata import normalize
 
 from edgec.bundle.manifest import FileInfo
 from edgec.errors import InputError
@@ -16,6 +17,7 @@ from edgec.errors import InputError
 _CHUNK = 1 << 20
 _FORBIDDEN = frozenset('\\:*?"<>|')
 _MAX_PATH = 512
+_TWICE = "the name is listed twice or reserved, for a disk that ignores case and Unicode's forms"
 _IRREGULAR = "not a plain file (a folder, a link or a device)"
 
 
@@ -79,13 +81,18 @@ def first_difference(
 
 def bad_paths(names: Iterable[str], reserved: Iterable[str] = ()) -> Iterator[FileDifference]:
     """Listed paths that are not plain relative ones, that come twice, or that are reserved."""
-    seen = {name.casefold() for name in reserved}
+    seen = {one_name(name) for name in reserved}
     for name in names:
         if why := path_fault(name):
             yield FileDifference("path", name, why)
-        if name.casefold() in seen:
-            yield FileDifference("path", name, "the name is listed twice or reserved")
-        seen.add(name.casefold())
+        if one_name(name) in seen:
+            yield FileDifference("path", name, _TWICE)
+        seen.add(one_name(name))
+
+
+def one_name(name: str) -> str:
+    """The same for all names that are one to a disk which ignores case and Unicode's forms, as a Mac's and an iPhone's."""
+    return normalize("NFC", normalize("NFC", name).casefold())
 
 
 def path_fault(path: str) -> str | None:

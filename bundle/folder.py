@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from edgec.bundle.atomic import NameTaken, existing_parent, free_bytes, new_folder, typed_os_errors
 from edgec.bundle.canonical import REPORT, canonical_json, seal, text_digest
-from edgec.bundle.checked_files import bad_paths, copy_hashed, first_difference, path_fault, refuse_if
+from edgec.bundle.checked_files import bad_paths, copy_hashed, first_difference, one_name, path_fault, refuse_if
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.manifest import SCHEMA_VERSION, FileInfo, Manifest
 from edgec.bundle.replaceable import check_replaceable, listed_names
@@ -135,13 +135,14 @@ def write_bundle(
         The manifest as it stands in the bundle (numbers that JSON lacks have become null).
 
     Raises:
-        InputError: see `check_output`; E122 also when the disk fills up on the way.
+        InputError: see `check_output`; E122 also when the disk fills up on the way; E923 two names are one on a Mac.
         ValueError: a path inside the bundle is not allowed.
     """
     check_output(path, force, sum(_size(content) for content in files.values()))
     for name in files:
         if name in (MANIFEST, SIGNATURE) or path_fault(name):
             raise ValueError(f"{name!r}: {path_fault(name) or 'reserved'}")
+    _check_distinct(files, path)
     try:
         with new_folder(path, replace=force) as folder:
             with typed_os_errors(path):
@@ -151,6 +152,21 @@ def write_bundle(
             return read_manifest(folder)
     except NameTaken as taken:
         raise existing_output(path) from taken
+
+
+def _check_distinct(names: Iterable[str], path: Path) -> None:
+    """Refuse names that are one on the disk of a Mac or an iPhone, where one file would replace the other."""
+    seen = {one_name(name): name for name in (MANIFEST, SIGNATURE)}
+    for name in names:
+        other = seen.setdefault(one_name(name), name)
+        if other != name:
+            raise InputError(
+                "Two files of the bundle would be one on a Mac's or an iPhone's disk.",
+                where=str(path),
+                why=f"{other!r} and {name!r} differ in case or in the form of an accent alone",
+                fix="rename one of them where the model or its tokenizer lies",
+                code="E923",
+            )
 
 
 def _size(content: bytes | Path) -> int:

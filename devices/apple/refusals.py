@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from edgec.devices.answers import plain
 from edgec.errors import EdgecError, InputError, ToolError
@@ -60,6 +60,35 @@ def refusal(links: list[ErrorLink], where: str, doing: str) -> EdgecError:
     codes = ", ".join(f"{link.domain} {link.code}" for link in links if link.domain)
     fix = "run the command by hand for more: xcrun devicectl --verbose ..."
     return ToolError(f"{doing} failed.", where, "; ".join(filter(None, (said[:300], codes))), fix, "E557")
+
+
+# What xcrun says before it calls a tool, and what to do about it.
+_XCODE: Final = (
+    (
+        ("agreed to the Xcode license", "agree to the Xcode license"),
+        ("Xcode's licence has not been accepted.", "accept it once: sudo xcodebuild -license accept"),
+    ),
+    (
+        ("unable to find utility", "requires Xcode, but active developer directory"),
+        (
+            "Xcode is not installed, or not the one in use: the command line tools alone have no tool for devices.",
+            "install Xcode from the App Store, open it once, then: "
+            "sudo xcode-select -s /Applications/Xcode.app/Contents/Developer",
+        ),
+    ),
+    (
+        ("invalid active developer path",),
+        ("Apple's command line tools are gone, as after an update of macOS.", "run: xcode-select --install"),
+    ),
+)
+
+
+def xcode_fault(said: str, where: str) -> ToolError | None:
+    """E921 where xcrun itself failed before it called a tool; None where it did not."""
+    for sentences, (what, fix) in _XCODE:
+        if _any(sentences, said):
+            return ToolError(what, where, plain(said.strip().splitlines()[0][:300]), fix, "E921")
+    return None
 
 
 def _any(parts: tuple[str, ...], text: str) -> bool:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 
 from edgec.devices.answers import MOST_JSON, AnswerFault, json_among, plain, printable
-from edgec.devices.apple.refusals import ErrorLink, chain, refusal
+from edgec.devices.apple.refusals import ErrorLink, chain, refusal, xcode_fault
 from edgec.errors import InputError, ToolError
 
 PROGRAM = "xcrun"
@@ -78,12 +78,15 @@ def call(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subproces
     """Call xcrun within limits of time and output.
 
     Raises:
-        ToolError: E552, Xcode is not installed.
+        ToolError: E552, Xcode is not installed; E921, it is not the one in use, or its licence is not accepted.
         InputError: E544, the call did not end in time.
     """
     if not has_xcode():
         raise no_xcode(where)
-    return called([PROGRAM, *words], where, limit_s)
+    done = called([PROGRAM, *words], where, limit_s)
+    if done.returncode != 0 and (fault := xcode_fault(done.stderr, where)) is not None:
+        raise fault
+    return done
 
 
 def called(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
@@ -208,18 +209,23 @@ def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) ->
     return digest.hexdigest()[:_KEY_LETTERS]
 
 
-def sources_digest() -> str:
-    """A hash of everything that the engine is compiled from."""
-    digest = hashlib.sha256()
-    sources = (path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h"))
-    for path in sorted((*sources, SOURCES / _PROJECT)):
-        digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+def sources_digest(folder: Path | None = None) -> str:
+    """A hash of everything that the engine is compiled from.
+
+    Args:
+        folder: where its sources lie; None: those of this edgec.
+    """
+    digest, root = hashlib.sha256(), folder or SOURCES
+    sources = (path for path in root.rglob("*") if path.suffix in (".cpp", ".h"))
+    for path in sorted((*sources, root / _PROJECT)):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:_KEY_LETTERS]
 
 
 def _compiler_key(compiler: Path, abi: Abi) -> str:
     line = [str(compiler), *abi.compiler_words, "--version"]
-    said = subprocess.run(line, capture_output=True, text=True, check=False).stdout
+    with TemporaryDirectory() as folder:  # zig leaves an empty a.o where it is asked
+        said = subprocess.run(line, capture_output=True, text=True, check=False, cwd=folder).stdout
     return hashlib.sha256(f"{compiler.resolve()}\n{said}".encode()).hexdigest()[:_KEY_LETTERS]
 
 

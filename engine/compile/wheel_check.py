@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from edgec.engine.compile.abi import Abi
+from edgec.engine.compile.build import sources_digest
 from edgec.engine.compile.shipped import BUILT
 from edgec.errors import InputError, ToolError
 
@@ -60,7 +62,8 @@ def check_wheel(wheel: Path, abi: Abi, executorch: Path) -> None:
         with zipfile.ZipFile(wheel) as archive:
             for name in (LIBRARY, RUNNER):
                 archive.extract(f"{inside}/{name}", scratch)
-        faults = list(engine_faults(Path(scratch, inside), abi, executorch))
+            faults = list(source_faults(archive, inside))
+        faults += engine_faults(Path(scratch, inside), abi, executorch)
     if faults:
         raise InputError(
             f"The engine of {wheel.name} would not run on {abi.name}.",
@@ -69,6 +72,21 @@ def check_wheel(wheel: Path, abi: Abi, executorch: Path) -> None:
             fix="compile with the compiler that edgec[wheels] brings, and link ExecuTorch's wheel of the same system",
             code="E887",
         )
+
+
+def source_faults(archive: zipfile.ZipFile, inside: str) -> Iterator[str]:
+    """Whether an engine was compiled of the sources beside it: it is used with these alone.
+
+    Args:
+        archive: the wheel.
+        inside: the engine's folder in it.
+    """
+    with TemporaryDirectory() as scratch:
+        archive.extractall(scratch, [name for name in archive.namelist() if name.startswith("edgec/engine/")])
+        digest = sources_digest(Path(scratch, "edgec", "engine"))
+    compiled_of = json.loads(archive.read(f"{inside}/build.json")).get("sources")
+    if compiled_of != digest:
+        yield f"it was compiled of sources {compiled_of}, and the wheel holds {digest}"
 
 
 def engine_faults(folder: Path, abi: Abi, executorch: Path) -> Iterator[str]:

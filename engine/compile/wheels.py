@@ -92,6 +92,8 @@ def pack_engines(plain: Path, platform: str, engines: dict[str, Path], out: Path
 
 
 def _plain_wheel(folder: Path) -> Path:
+    # setuptools would pack what it copied there for an earlier wheel, deleted sources among it.
+    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
     line = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
     done = subprocess.run([*line, str(ROOT)], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -223,6 +223,23 @@ def test_a_listed_path_that_leaves_the_bundle_is_refused(tmp_path: Path, name: s
     _refused(path, "E137")
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("weights.bin", "Weights.bin"), ("caf\u00e9.json", "cafe\u0301.json"), ("stra\u00dfe.txt", "STRASSE.txt")],
+    ids=("case", "form of an accent", "folded"),
+)
+def test_names_that_are_one_on_a_mac_are_neither_written_nor_read(tmp_path: Path, name: str, other: str) -> None:
+    with pytest.raises(InputError) as refused:
+        write_bundle(tmp_path / "a.edgec", sample_manifest(), {**FILES, name: b"1", other: b"2"})
+    assert refused.value.code == "E923" and name in refused.value.why and other in refused.value.why
+    assert not (tmp_path / "a.edgec").exists()
+    path = write_sample(tmp_path)
+    manifest = read_manifest(path)
+    more = [FileInfo(path=each, bytes=1, sha256=hashlib.sha256(b"1").hexdigest()) for each in (name, other)]
+    _rewrite(path, manifest.model_copy(update={"files": [*manifest.files, *more]}))
+    _refused(path, "E137")
+
+
 def test_a_file_listed_twice_is_refused(tmp_path: Path) -> None:
     path = write_sample(tmp_path)
     manifest = read_manifest(path)

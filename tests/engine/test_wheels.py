@@ -30,7 +30,7 @@ from edgec.engine.compile.abi import (
 from edgec.engine.compile.build import Toolchain, find_build
 from edgec.engine.compile.executorch_wheel import unpack_wheel
 from edgec.engine.compile.shipped import fitting_abis, shipped_folder
-from edgec.engine.compile.wheel_check import LIBRARY, ReadBinary, engine_faults, read_binary
+from edgec.engine.compile.wheel_check import LIBRARY, ReadBinary, engine_faults, read_binary, source_faults
 from edgec.engine.compile.wheels import KINDS, kinds_named, pack_engines
 from edgec.errors import InputError, ToolError
 
@@ -172,6 +172,21 @@ def test_a_wheel_holds_its_engines_under_the_tag_of_its_system(tmp_path: Path) -
         assert f"built/macos-arm64/{LIBRARY},sha256=" in archive.read("edgec-0.1.0.dist-info/RECORD").decode()
     assert "Root-Is-Purelib: false" in facts and "Tag: py3-none-macosx_14_0_arm64" in facts
     assert "py3-none-any" not in facts
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_an_engine_of_other_sources_than_the_wheel_holds_is_told(tmp_path: Path, stale: bool) -> None:
+    """A source that was deleted, and that pip packed from an earlier build, kept the engine from ever being used."""
+    sources = {"CMakeLists.txt": "project(edgec)\n", "core/a.cpp": "int a;\n"}
+    for name, text in sources.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    facts = json.dumps({"sources": runner_build.sources_digest(tmp_path)})
+    with zipfile.ZipFile(tmp_path / "a.whl", "w") as archive:
+        for name, text in {**sources, "built/abi/build.json": facts, **({"core/b.h": ""} if stale else {})}.items():
+            archive.writestr(f"edgec/engine/{name}", text)
+    with zipfile.ZipFile(tmp_path / "a.whl") as archive:
+        assert len(list(source_faults(archive, "edgec/engine/built/abi"))) == stale
 
 
 def test_every_engine_of_a_wheel_is_known_by_name() -> None:
