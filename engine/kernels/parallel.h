@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "thread_class.h"
+
 // ExecuTorch's packages ship the library of these functions; neither ships extension/threadpool/threadpool.h, that for
 // Apple's systems not even runtime/kernel/thread_parallel_interface.h.
 namespace executorch::extension {
@@ -34,7 +36,12 @@ void for_units(int64_t units, bool worth_waking, const Unit& unit) {
     for (int64_t i = begin; i < end; i++) unit(i);
   };
   if (units > 1 && worth_waking && threads() > 1) {
-    executorch::extension::parallel_for(0, units, 1, range);
+    const ThreadClass callers;
+    const auto shared = [&](int64_t begin, int64_t end) {
+      callers.take_over();
+      range(begin, end);
+    };
+    executorch::extension::parallel_for(0, units, 1, shared);
   } else {
     range(0, units);
   }
