@@ -112,7 +112,10 @@ def test_core_ml_executes_a_package_and_its_times_are_speeds(
     arguments = ["run", str(bundle), "-p", PROMPT, "--max-new-tokens", "6", "--threads", "1", "--json"]
     answer = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert answer["decode_tokens_per_s"] > 0 and answer.get("obtained") != "simulated"
-    assert mac.loaded == [("npu", "prefill"), ("npu", "decode")] or mac.loaded == [("npu", "decode"), ("npu", "prefill")]
+    assert mac.loaded == [("npu", "prefill"), ("npu", "decode")] or mac.loaded == [
+        ("npu", "decode"),
+        ("npu", "prefill"),
+    ]
     monkeypatch.undo()
     assert answer["tokens"] == tokens_of(bundle), "as edgec's interpreter gives"
 
