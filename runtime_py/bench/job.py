@@ -24,7 +24,7 @@ from edgec.processor_share import stay_on
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.decoding.stepper import Stepper
-from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.instructions import linear_kernel, linear_kernels
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.trial import try_first
@@ -74,7 +74,7 @@ def run_job(job: Job) -> dict[str, Any]:
         stay_on(core_numbers(job.cores))
     # Neither an import nor an artifact's first execution is part of a load.
     bundle = _bundle(job)
-    try_first(bundle, choose_engine(bundle.manifest.runtime.operators))
+    try_first(bundle, engine_for(bundle))
     return jobs[job.kind](job)
 
 

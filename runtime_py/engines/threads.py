@@ -20,7 +20,7 @@ def use_threads(engine: EngineName, threads: int | None) -> int:
     Raises:
         InputError: E156, ``threads`` is below 1.
     """
-    return simulator_threads(threads) if engine == "simulated" else set_threads(threads)
+    return simulator_threads(threads) if engine in ("apple", "simulated") else set_threads(threads)
 
 
 def set_threads(threads: int | None) -> int:

@@ -99,7 +99,7 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
 
     try:
         engine = engine_for(bundle)
-        executed = engine != "simulated" and in_another_process(bundle, engine, verify=True, threads=threads)
+        executed = engine not in ("apple", "simulated") and in_another_process(bundle, engine, verify=True, threads=threads)
         checks = executed["checks"] if executed else []
         model = load(bundle, threads)
     except EdgecError as error:
