@@ -41,8 +41,11 @@ def mac_runtime_of(manifest: Manifest) -> str:
 
 def simulator_of(manifest: Manifest) -> str:
     """The simulator that executes the artifact here; empty where it runs as on its target."""
-    if mac_runtime_of(manifest):
-        return ""
+    return "" if mac_runtime_of(manifest) else simulator_elsewhere(manifest)
+
+
+def simulator_elsewhere(manifest: Manifest) -> str:
+    """The simulator that executes the artifact where its unit is absent; empty for an artifact for CPUs."""
     return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
 
 

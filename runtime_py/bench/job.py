@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -91,11 +91,20 @@ def _session(job: Job) -> Session:
 
 def _load(job: Job) -> dict[str, Any]:
     bundle = _bundle(job)
-    {"cold": drop_pages, "warm": warm_pages}[job.state](bundle.artifact_path)
-    share = resident_share(bundle.artifact_path)
+    files = [file for file in bundle.artifact_files if file.stat().st_size]
+    for file in files:
+        {"cold": drop_pages, "warm": warm_pages}[job.state](file)
+    share = _resident_share(files)
     before = perf_counter()
     open_session(bundle, job.threads)
     return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
+
+
+def _resident_share(files: Sequence[Path]) -> float | None:
+    """Share of the bytes of all files in memory; None where that is unavailable."""
+    shares, sizes = [resident_share(file) for file in files], [file.stat().st_size for file in files]
+    known = [share * size for share, size in zip(shares, sizes, strict=True) if share is not None]
+    return sum(known) / sum(sizes) if len(known) == len(files) else None
 
 
 def _memory(job: Job) -> dict[str, Any]:

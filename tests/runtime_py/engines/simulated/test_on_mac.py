@@ -1,18 +1,20 @@
-"""What a Mac does with bundles for Apple's chips, with STAND-INS for Core ML and for ExecuTorch's binding.
+"""What a Mac does with bundles for Apple's chips, with STAND-INS for the two libraries that only a Mac has.
 
-The stand-ins compute by edgec's interpreter, under the names and shapes of coremltools and of the binding, so that this
-shows the wiring alone: nothing here ran on a Mac.
+What coremltools does in Python is coremltools' own, over a stand-in for its Objective-C part. That one and the one for
+ExecuTorch's binding compute by edgec's interpreter, under the names and types that theirs have: nothing here ran on a
+Mac.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,11 +23,16 @@ from typer.testing import CliRunner
 
 from edgec.backends.coreml.interpreter import MilFunction, load_package
 from edgec.backends.coreml.pte_program import open_pte
+from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices import simulators
-from edgec.devices.simulators import mac_runtime_of, refuse_as_speed, simulator_of
-from edgec.errors import ToolError
-from edgec.runtime_py.bench.job import Job, run_job
+from edgec.devices.host import HostTransport
+from edgec.devices.job import Job, job_from_json
+from edgec.devices.simulators import mac_runtime_of, simulator_elsewhere, simulator_of
+from edgec.errors import InputError, ToolError
+from edgec.exporter.publish.ways import _runs_here
+from edgec.runtime_py.adapters.use import opened_adapter
+from edgec.runtime_py.bench.job import run_job
 from edgec.runtime_py.engines import apple
 from edgec.runtime_py.evaluate.evaluate import evaluate
 from edgec.runtime_py.model import load
@@ -36,47 +43,35 @@ PROMPT = "Once upon a time there was a little girl"
 
 
 @dataclass
-class StandInState:
-    """An ``MLState``: what it holds is out of its caller's reach."""
+class StandInProxy:
+    """``_MLModelProxy`` of coremltools' ``libcoremlpython``: a compiled function, and how a package is compiled."""
 
-    values: dict[str, Any]
+    path: str
+    units: str
+    function: str
+    hints: Mapping[str, str]
+    asset: Any
+    loaded: ClassVar[list[tuple[str, str]]] = []
 
+    def __post_init__(self) -> None:
+        package = load_package(Path(self.path))
+        self.loaded.append((self.units, self.function))
+        self.compiled: MilFunction = package.functions[self.function or package.default_function]
 
-@dataclass
-class StandInModel:
-    """``coremltools.models.CompiledMLModel``: arrays in, a dictionary in any order out."""
+    @staticmethod
+    def compileModel(package: str) -> str:  # noqa: N802
+        """Core ML compiles into a temporary folder, from which coremltools moves it."""
+        return str(shutil.copytree(package, Path(package).with_suffix(".compiled")))
 
-    function: MilFunction
+    def newState(self) -> dict[str, Any]:  # noqa: N802
+        """Core ML's state, which goes through Python unread."""
+        return self.compiled.fresh_state()
 
-    def predict(self, data: Mapping[str, Any], state: Any = None) -> Mapping[str, Any]:
-        assert all(isinstance(value, np.ndarray) for value in data.values())
-        held = {} if state is None else state.values
-        made = self.function.run({name: torch.from_numpy(value) for name, value in data.items()}, held)
+    def predict(self, data: dict[str, Any], state: Any) -> dict[str, Any]:
+        """Arrays in, of which coremltools made float16 float32; float16 comes back as such, in no order."""
+        assert all(isinstance(value, np.ndarray) and value.dtype != np.float16 for value in data.values())
+        made = self.compiled.run({name: torch.from_numpy(value) for name, value in data.items()}, state)
         return {name: made[name].numpy() for name in reversed(made)}
-
-    def make_state(self) -> StandInState:
-        return StandInState(self.function.fresh_state())
-
-
-@dataclass
-class StandInTools:
-    """``edgec.backends.coreml.mac.CoreMLTools`` without a Mac."""
-
-    unit: str = "npu"
-    loaded: list[tuple[str, str | None]] = field(default_factory=list)
-    machine: str = "stand-in, no Mac"
-
-    def compile(self, package: Path, destination: Path) -> Path:
-        shutil.copytree(package, destination)
-        return destination
-
-    def load(self, compiled: Path, function: str | None) -> StandInModel:
-        self.loaded.append((self.unit, function))
-        package = load_package(compiled)
-        return StandInModel(package.functions[function or package.default_function])
-
-    def operators(self, compiled: Path) -> Iterable[tuple[str, str, str]]:
-        return ()
 
 
 @dataclass
@@ -85,79 +80,114 @@ class StandInBinding:
 
     artifact: Path
     name: str
+    opened: list[Any] = field(default_factory=list)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        self._method = getattr(self, "_method", None) or open_pte(self.artifact).methods[self.name]
-        return [value.numpy() for value in self._method.run([torch.from_numpy(each) for each in inputs])]
+        """The arrays that the method gives, in order."""
+        self.opened[:] = self.opened or [open_pte(self.artifact).methods[self.name]]
+        return [value.numpy() for value in self.opened[0].run([torch.from_numpy(each) for each in inputs])]
 
 
 @pytest.fixture
-def mac(monkeypatch: pytest.MonkeyPatch) -> StandInTools:
-    tools = StandInTools()
+def mac(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[StandInProxy]:
+    from coremltools.models import _compiled_model, utils
+
+    for module in (_compiled_model, utils):
+        monkeypatch.setattr(module, "_macos_version", lambda: (15, 1))
+    monkeypatch.setattr(_compiled_model, "_MLModelProxy", StandInProxy)
+    library = SimpleNamespace(_MLModelProxy=StandInProxy)
+    monkeypatch.setitem(sys.modules, "coremltools.libcoremlpython", library)
     monkeypatch.setattr(simulators, "sys", SimpleNamespace(platform="darwin"))
-    monkeypatch.setattr(apple, "CoreMLTools", lambda unit: tools)
     monkeypatch.setattr(apple, "BoundMethod", StandInBinding)
-    return tools
+    monkeypatch.setattr(StandInProxy, "loaded", [])
+    return StandInProxy
+
+
+@pytest.fixture
+def package(phone_bundle: Bundles, tmp_path: Path) -> Path:
+    """A bundle with a Core ML package; a copy, since the stand-in compiles beside the package."""
+    return Path(shutil.copytree(phone_bundle("mlpackage"), tmp_path / "a.edgec"))
 
 
 def tokens_of(bundle: Path) -> list[int]:
-    return load(bundle, threads=1).generate(PROMPT, max_new_tokens=6).tokens
+    return list(load(bundle, threads=1).generate(PROMPT, max_new_tokens=6).tokens)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_core_ml_executes_a_package_and_its_times_are_speeds(
-    phone_bundle: Bundles, mac: StandInTools, monkeypatch: pytest.MonkeyPatch
+    package: Path, mac: type[StandInProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle = phone_bundle("mlpackage")
-    arguments = ["run", str(bundle), "-p", PROMPT, "--max-new-tokens", "6", "--threads", "1", "--json"]
+    arguments = ["run", str(package), "-p", PROMPT, "--max-new-tokens", "6", "--threads", "1", "--raw", "--json"]
     answer = json.loads(CliRunner().invoke(app, arguments).stdout)
     assert answer["decode_tokens_per_s"] > 0 and answer.get("obtained") != "simulated"
-    assert mac.loaded == [("npu", "prefill"), ("npu", "decode")] or mac.loaded == [
-        ("npu", "decode"),
-        ("npu", "prefill"),
-    ]
+    assert sorted(mac.loaded) == [("CPU_AND_NE", "decode"), ("CPU_AND_NE", "prefill")]
     monkeypatch.undo()
-    assert answer["tokens"] == tokens_of(bundle), "as edgec's interpreter gives"
+    assert answer["tokens"] == tokens_of(package), "as edgec's interpreter gives"
 
 
-@pytest.mark.long
-def test_it_is_verified_evaluated_and_measured(phone_bundle: Bundles, mac: StandInTools, tmp_path: Path) -> None:
-    bundle = phone_bundle("mlpackage")
-    report = verify(bundle, threads=1)
+@pytest.mark.slow
+def test_a_package_is_verified_and_evaluated(package: Path, mac: type[StandInProxy], tmp_path: Path) -> None:
+    report = verify(package, threads=1)
     assert report.passed and "simulated" not in {check.name: check for check in report.checks}["artifact"].detail
     (tmp_path / "text.txt").write_text(PROMPT)
-    assert "simulated" not in evaluate(bundle, tmp_path / "text.txt", tokens=8, threads=1).obtained
-    refuse_as_speed(load(bundle).bundle.manifest)
-    job = Job(kind="speed", bundle=str(bundle), threads=1, prompt_tokens=8, new_tokens=2, repetitions=1, warmups=0)
-    result = run_job(job)
-    assert result["engine"] == "apple" and len(result["laps"]) == 1
+    assert "simulated" not in evaluate(package, tmp_path / "text.txt", tokens=8, threads=1).obtained
+
+
+@pytest.mark.slow
+def test_a_package_is_measured(package: Path, mac: type[StandInProxy], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs run in this process, since a stand-in does not reach another."""
+    monkeypatch.setattr(HostTransport, "run", lambda self, job: run_job(job_from_json(job)))
+    brief = ["--prompt-tokens", "8", "--new-tokens", "2", "--warmups", "0", "--threads", "1"]
+    done = CliRunner().invoke(app, ["bench", str(package), "--device", "host", *brief, "--json"])
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert not answer["simulated"] and {each["obtained"][:8] for each in answer["records"]} == {"measured"}
+    comparability, subject = (answer["records"][0][name] for name in ("comparability", "subject"))
+    assert comparability["runtime"].startswith("Core ML, macOS ")
+    assert subject["artifact_bytes"] == sum(file.stat().st_size for file in open_bundle(package).artifact_files)
+    loads = [each for each in answer["records"] if each.get("state")]
+    assert len(loads) == 6 and all(0 <= each["resident_share"] <= 1 for each in loads), "of a folder's files"
+    job = Job(kind="profile", bundle=str(package), threads=1, prompt_tokens=8, new_tokens=2, repetitions=1, warmups=0)
+    with pytest.raises(ToolError) as refused:
+        run_job(job)
+    assert refused.value.code == "E350" and "Core ML" in refused.value.why
 
 
 @pytest.mark.slow
 def test_executorchs_delegates_execute_a_program(
-    phone_bundle: Bundles, mac: StandInTools, monkeypatch: pytest.MonkeyPatch
+    phone_bundle: Bundles, mac: type[StandInProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = phone_bundle("pte")
     model = load(bundle, threads=1)
     assert model.session.engine == "apple" and mac_runtime_of(model.bundle.manifest) == (
         "ExecuTorch's delegate for Core ML"
     )
-    found = tokens_of(bundle)
+    found = list(model.generate(PROMPT, max_new_tokens=6).tokens)
     monkeypatch.undo()
     assert found == tokens_of(bundle)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_package_that_core_ml_refuses_is_told_with_its_words(
-    phone_bundle: Bundles, mac: StandInTools, monkeypatch: pytest.MonkeyPatch
+    package: Path, mac: type[StandInProxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(package: Path, destination: Path) -> Path:
-        raise RuntimeError("unsupported opset 'CoreML9'")
+    def refuse(package: str) -> str:
+        raise RuntimeError("Error compiling model: \"compiler error: unsupported opset 'CoreML9'\".")
 
-    monkeypatch.setattr(mac, "compile", refuse)
+    monkeypatch.setattr(mac, "compileModel", staticmethod(refuse))
     with pytest.raises(ToolError) as refused:
-        load(phone_bundle("mlpackage"))
+        load(package)
     assert refused.value.code == "E920" and "CoreML9" in refused.value.why
+
+
+@pytest.mark.slow
+def test_what_is_written_about_a_bundle_is_the_same_on_every_system(package: Path, mac: type[StandInProxy]) -> None:
+    opened = open_bundle(package)
+    assert not simulator_of(opened.manifest) and simulator_elsewhere(opened.manifest)
+    assert _runs_here(opened.manifest), "the card has the commands for a computer"
+    with pytest.raises(InputError) as refused:
+        opened_adapter("pirate", opened)
+    assert refused.value.code == "E767", "an artifact for Apple's chips takes no file of an adapter"
 
 
 def test_elsewhere_it_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
