@@ -21,8 +21,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import edgec
 from edgec.backends.coreml.interpreter import MilFunction, load_package
 from edgec.backends.coreml.pte_program import open_pte
+from edgec.backends.mlx.execute import execute as execute_mlx
 from edgec.bundle.folder import open_bundle
 from edgec.cli.app import app
 from edgec.devices import simulators
@@ -32,6 +34,7 @@ from edgec.devices.simulators import mac_runtime_of, simulator_elsewhere, simula
 from edgec.errors import InputError, ToolError
 from edgec.exporter.publish.ways import _runs_here
 from edgec.runtime_py.adapters.use import opened_adapter
+from edgec.runtime_py.bench import run
 from edgec.runtime_py.bench.job import run_job
 from edgec.runtime_py.engines import apple
 from edgec.runtime_py.evaluate.evaluate import evaluate
@@ -59,11 +62,11 @@ class StandInProxy:
         self.compiled: MilFunction = package.functions[self.function or package.default_function]
 
     @staticmethod
-    def compileModel(package: str) -> str:  # noqa: N802
+    def compileModel(package: str) -> str:
         """Core ML compiles into a temporary folder, from which coremltools moves it."""
         return str(shutil.copytree(package, Path(package).with_suffix(".compiled")))
 
-    def newState(self) -> dict[str, Any]:  # noqa: N802
+    def newState(self) -> dict[str, Any]:
         """Core ML's state, which goes through Python unread."""
         return self.compiled.fresh_state()
 
@@ -89,7 +92,7 @@ class StandInBinding:
 
 
 @pytest.fixture
-def mac(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[StandInProxy]:
+def mac(monkeypatch: pytest.MonkeyPatch) -> type[StandInProxy]:
     from coremltools.models import _compiled_model, utils
 
     for module in (_compiled_model, utils):
@@ -100,7 +103,26 @@ def mac(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[StandInProxy]:
     monkeypatch.setattr(simulators, "sys", SimpleNamespace(platform="darwin"))
     monkeypatch.setattr(apple, "BoundMethod", StandInBinding)
     monkeypatch.setattr(StandInProxy, "loaded", [])
+    monkeypatch.setattr(run, "mac_ver", lambda: ("15.1", ("", "", ""), "arm64"))
     return StandInProxy
+
+
+@dataclass
+class StandInMlx:
+    """The method of a program for MLX in ExecuTorch's binding: tokens and their positions in, the last logits out."""
+
+    artifact: Path
+    name: str
+
+    def __post_init__(self) -> None:
+        self.methods = execute_mlx(self.artifact)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Logits [1, 1, V], by edgec's interpreter over mlx."""
+        tokens, positions = inputs
+        assert tokens.shape == (1, len(positions)) and tokens.dtype == positions.dtype == np.int64
+        last = {"start": torch.tensor([positions[0]]), "last": torch.tensor([len(positions) - 1])}
+        return [self.methods.call("forward", {"tokens": torch.from_numpy(tokens), **last}).numpy()[None, None]]
 
 
 @pytest.fixture
@@ -143,7 +165,7 @@ def test_a_package_is_measured(package: Path, mac: type[StandInProxy], monkeypat
     answer = json.loads(done.stdout)
     assert not answer["simulated"] and {each["obtained"][:8] for each in answer["records"]} == {"measured"}
     comparability, subject = (answer["records"][0][name] for name in ("comparability", "subject"))
-    assert comparability["runtime"].startswith("Core ML, macOS ")
+    assert comparability["runtime"] == "Core ML, macOS 15.1"
     assert subject["artifact_bytes"] == sum(file.stat().st_size for file in open_bundle(package).artifact_files)
     loads = [each for each in answer["records"] if each.get("state")]
     assert len(loads) == 6 and all(0 <= each["resident_share"] <= 1 for each in loads), "of a folder's files"
@@ -162,6 +184,21 @@ def test_executorchs_delegates_execute_a_program(
     assert model.session.engine == "apple" and mac_runtime_of(model.bundle.manifest) == (
         "ExecuTorch's delegate for Core ML"
     )
+    found = list(model.generate(PROMPT, max_new_tokens=6).tokens)
+    monkeypatch.undo()
+    assert found == tokens_of(bundle)
+
+
+@pytest.mark.slow
+def test_the_delegate_for_mlx_executes_a_program(
+    phone_model: Path, stage_cache: Path, mac: type[StandInProxy], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bundle = edgec.export(
+        phone_model, target="iphone", unit="gpu", format="pte", recipe="float", context=128, out=tmp_path / "a.edgec"
+    )
+    monkeypatch.setattr(apple, "BoundMethod", StandInMlx)
+    model = load(bundle, threads=1)
+    assert model.session.engine == "apple" and mac_runtime_of(model.bundle.manifest) == "ExecuTorch's delegate for MLX"
     found = list(model.generate(PROMPT, max_new_tokens=6).tokens)
     monkeypatch.undo()
     assert found == tokens_of(bundle)
