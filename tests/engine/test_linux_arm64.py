@@ -15,6 +15,7 @@ from urllib.error import URLError
 import pytest
 
 import edgec
+from edgec.bundle.folder import open_bundle
 from edgec.engine.compile.wheels import kinds_named, make_wheels
 from edgec.runtime_py.model import load
 from tests.engine.linux_arm64 import EmulatedPython, emulated_python
@@ -67,7 +68,7 @@ def test_it_serves_a_bundle_of_another_processor(
         port = free.getsockname()[1]
     server = python.edgec(("serve", str(bundle), "--port", str(port)), tmp_path)
     try:
-        asked = {"model": "tiny", "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0}
+        asked = {"model": open_bundle(bundle).manifest.name, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0}
         assert _answered(f"http://127.0.0.1:{port}/v1/completions", asked)["choices"][0]["text"] == written
     finally:
         server.terminate()

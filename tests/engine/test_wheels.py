@@ -301,3 +301,30 @@ def test_a_library_is_read_as_the_linker_made_it(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         read_binary(tmp_path / "text")
     assert refused.value.code == "E887"
+
+
+@pytest.mark.long
+def test_pip_refuses_the_wheel_of_another_system_with_the_words_of_the_guide(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    (engine / LIBRARY).write_bytes(b"library")
+    other = "macosx_14_0_arm64" if sys.platform == "linux" else "manylinux_2_35_x86_64"
+    wheel = pack_engines(plain_wheel(tmp_path), other, {"another": engine}, tmp_path)
+    line = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    said = "is not a supported wheel on this platform"
+    assert done.returncode != 0 and said in done.stderr
+    assert f"*{said}*" in (Path(__file__).parents[2] / "docs" / "install.md").read_text()
+
+
+def test_two_systems_that_share_a_cache_have_builds_of_their_own(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same home on a network, or a folder that a container mounts: also where only the processor differs."""
+    keys = set()
+    machines = [("linux", "x86_64", "EPYC"), ("linux", "x86_64", "Xeon"), ("linux", "aarch64", "Neoverse-N1")]
+    for system, machine, name in [*machines, ("darwin", "arm64", "Apple M2")]:
+        monkeypatch.setattr(runner_build, "processor_identity", lambda machine=machine, name=name: (machine, name))
+        runner_build._source_key.cache_clear()
+        keys.add(runner_build._source_key(tmp_path / "executorch", "1.5.1", native_abi(system, machine)))
+    assert len(keys) == 4
