@@ -42,8 +42,8 @@ class EmulatedPython:
         """Start the command line of edgec in a folder, with a cache there."""
         environment = {**os.environ, "EDGEC_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
         line = [str(self.program), "-m", "edgec", *words]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(line, cwd=folder, env=environment, text=True, **pipes)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(line, cwd=folder, env=environment, text=True, stdout=pipe, stderr=pipe)
 
     def said(self, words: Sequence[str], folder: Path) -> str:
         """What a command of edgec prints."""
