@@ -37,6 +37,7 @@ _NO_TIMES: Final[Mapping[str, tuple[str, str]]] = {
         "Core ML or a delegate of ExecuTorch executes this artifact here, and it gives no times of operators",
         "measure without --profile; Xcode's Core ML report has the time of each operator of a package",
     ),
+    "simulated": ("a simulator executes this artifact here", "measure it on its target, without --profile"),
 }
 """Why an engine has no profile, and what to do."""
 CallPlace = tuple[int, int]
