@@ -20,7 +20,7 @@ from edgec.backends.coreml.interpreter.function import MilFunction, MilState
 from edgec.backends.coreml.mac import MacModel, Tools
 from edgec.errors import EdgecError, ToolError
 
-Answer = TypeVar("Answer")
+CoreMLAnswer = TypeVar("CoreMLAnswer")
 HELD: Final = "MLState"
 """Among a function's states the one in which Core ML holds all of them."""
 
@@ -79,7 +79,7 @@ def on_mac(tools: Tools) -> Callable[[Path], Package]:
     return load
 
 
-def _asked(where: str, call: Callable[[], Answer]) -> Answer:
+def _asked(where: str, call: Callable[[], CoreMLAnswer]) -> CoreMLAnswer:
     """Core ML's answer; whatever coremltools and its frameworks raise is E920: they share no base class of errors."""
     try:
         return call()

@@ -18,7 +18,7 @@ from edgec.backends.coreml.on_mac import on_mac
 from edgec.bundle.entry_points import FORWARD
 from edgec.devices.targets import load_target
 from edgec.runtime_py.engines.bound_method import BoundMethod
-from edgec.runtime_py.engines.simulated import by_order
+from edgec.runtime_py.engines.named_function import by_order
 
 if TYPE_CHECKING:
     from edgec.backends.onnx.methods import TensorFunction
@@ -70,7 +70,7 @@ def apple_function(bundle: Bundle, method: str | None) -> TensorFunction:
     """One function, executed by this Mac.
 
     Args:
-        bundle: of a model that is no decoder, or of one with functions beside its own.
+        bundle: of a model other than a decoder, or of a decoder with functions beside its own.
         method: the function's name; None where there is one alone.
     """
     if bundle.manifest.runtime.backends[0] == "CoreML":

@@ -12,6 +12,7 @@ from edgec.bundle.entry_points import FORWARD, MethodInfo, source_memory
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, Executor
+from edgec.runtime_py.engines.named_function import by_order, unfitting
 
 _DEFAULT: Final = ("", FORWARD)
 """What `open_simulated` calls a decoder's methods of fixed shapes, and the function of a model that has one."""
@@ -128,7 +129,7 @@ class FunctionExecutor:
         results = self._call([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
         dtypes = [info.dtype.removeprefix("torch.") for info in self._info.outputs]
         if len(results) != len(dtypes):
-            raise _unfitting(self._info.name, f"it gives {len(results)} outputs, and the manifest has {len(dtypes)}")
+            raise unfitting(self._info.name, f"it gives {len(results)} outputs, and the manifest has {len(dtypes)}")
         return [result.numpy().astype(dtype) for result, dtype in zip(results, dtypes, strict=True)]
 
     lend = run
@@ -182,29 +183,6 @@ def _named(functions: Mapping[str, Any], name: str | None) -> Any:
         what, why = f"The artifact has no function {name!r}.", f"it has {', '.join(sorted(functions)) or 'none'}"
         raise InputError(what, where=name, why=why, fix="export the model again", code="E157")
     return functions[name]
-
-
-def by_order(function: Any) -> TensorFunction:
-    """A function of named tensors, called with them in the order of its inputs."""
-
-    def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        names = [feature.name for feature in function.inputs]
-        if len(names) != len(inputs):
-            raise _unfitting(function.name, f"it takes {len(names)} inputs, and the manifest has {len(inputs)}")
-        outputs = function.run(dict(zip(names, inputs, strict=True)))
-        return [outputs[feature.name] for feature in function.outputs]
-
-    return call
-
-
-def _unfitting(method: str, why: str) -> InputError:
-    return InputError(
-        f"The artifact's function {method!r} does not fit its bundle.",
-        where=method,
-        why=why,
-        fix="export the model again",
-        code="E157",
-    )
 
 
 def open_function(backend: str, artifact: Path, method: str | None = None) -> TensorFunction:
