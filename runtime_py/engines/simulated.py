@@ -20,25 +20,8 @@ _DEFAULT: Final = ("", FORWARD)
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor
-
     from edgec.backends.onnx.methods import TensorFunction
     from edgec.bundle.folder import Bundle
-
-
-def simulator_threads(threads: int | None) -> int:
-    """Set torch's threads, which compute here, and return how many there are.
-
-    Raises:
-        InputError: E156, ``threads`` is below 1.
-    """
-    import torch
-
-    if threads is not None and threads < 1:
-        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return torch.get_num_threads()
 
 
 def open_simulated(bundle: Bundle, method: str = "", on_mac: bool = False) -> Executor:
