@@ -46,6 +46,12 @@ class Bundle:
         return self.path / self.manifest.artifact
 
     @property
+    def artifact_files(self) -> list[Path]:
+        """The files of the compiled program: one, or those of its folder."""
+        artifact = self.artifact_path
+        return sorted(path for path in (artifact, *artifact.rglob("*")) if path.is_file())
+
+    @property
     def tokenizer_dir(self) -> Path | None:
         """The tokenizer's folder, or None for models without one."""
         listed = any(file.path.startswith("tokenizer/") for file in self.manifest.files)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from typing import Final
 
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
@@ -22,10 +24,28 @@ SIMULATORS: Mapping[str, str] = {
     "ONNXRuntimeGenAI": _ONNX,
     "QNNExecutionProvider": _HEXAGON,
 }
+# Backend of Apple's chips -> what executes it on a Mac, on that Mac's own units.
+MAC_RUNTIMES: Final[Mapping[str, str]] = {
+    "CoreML": "Core ML",
+    "CoreMLBackend": "ExecuTorch's delegate for Core ML",
+    "MLXBackend": "ExecuTorch's delegate for MLX",
+}
+
+
+def mac_runtime_of(manifest: Manifest) -> str:
+    """What of this Mac executes an artifact made for Apple's chips; empty on other systems and for other artifacts."""
+    if sys.platform != "darwin":
+        return ""
+    return next((MAC_RUNTIMES[name] for name in manifest.runtime.backends if name in MAC_RUNTIMES), "")
 
 
 def simulator_of(manifest: Manifest) -> str:
     """The simulator that executes the artifact here; empty where it runs as on its target."""
+    return "" if mac_runtime_of(manifest) else simulator_elsewhere(manifest)
+
+
+def simulator_elsewhere(manifest: Manifest) -> str:
+    """The simulator that executes the artifact where its unit is absent; empty for an artifact for CPUs."""
     return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
 
 

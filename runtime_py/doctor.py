@@ -16,7 +16,7 @@ from rich.text import Text
 
 from edgec.bundle.atomic import existing_parent, free_bytes
 from edgec.engine.compile.abi import find_compiler
-from edgec.engine.compile.build import find_build
+from edgec.engine.compile.build import engine_fault, find_build
 from edgec.engine.compile.cmake import find_tool
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.installation import CACHE_FIX, cache_root, install_command
@@ -128,6 +128,9 @@ def _kernels() -> Iterator[DoctorCheck]:
 
 def _engine() -> Iterator[DoctorCheck]:
     """Check edgec's own engine: it is compiled on first use, so either it or a compiler must be present."""
+    if why := engine_fault():
+        fix = "install the wheel of this system; until then the engine is compiled on first use"
+        yield DoctorCheck("engine in edgec's wheel", "absent", f"not used: {why}", fix)
     try:
         if (build := find_build()) is not None:
             yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter import MilFunction, load_package
+from edgec.backends.coreml.interpreter import MilFunction, Package, load_package
 from edgec.ir.memory_inputs import is_memory
 from edgec.ir.row_inputs import ROW_INPUTS
 from edgec.ir.static_methods import PREFILL, join_logits, write_states
@@ -78,10 +78,14 @@ class PartedMethods:
         return join_logits(outputs)
 
 
-def package_methods(path: Path) -> PackageMethods:
+def package_methods(path: Path, load: Callable[[Path], Package] = load_package) -> PackageMethods:
     """Load a package of several functions.
+
+    Args:
+        path: the package.
+        load: what makes its functions; edgec's interpreter unless another is given.
 
     Raises:
         InputError: E420 an operator that the interpreter does not know, E421 a damaged package.
     """
-    return PackageMethods(load_package(path).functions)
+    return PackageMethods(load(path).functions)

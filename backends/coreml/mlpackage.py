@@ -7,12 +7,12 @@ image encoder) is a function beside the decoder's, in a package of its own where
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package_methods
-from edgec.backends.coreml.interpreter import MilFunction, load_package
+from edgec.backends.coreml.interpreter import MilFunction, Package, load_package
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.backends.coreml.metadata import PackageCard, describe_package
@@ -29,6 +29,7 @@ from edgec.passes.static.add_adapter import is_added
 from edgec.passes.static.half_precision import half_interface
 from edgec.passes.static.parts.cut_model import cut_model, held_names, stored_sizes
 
+LoadPackage = Callable[[Path], Package]
 EXECUTED_BY = "executed by edgec's interpreter of Core ML programs (simulated)"
 # The Neural Engine's compiler fails on larger files (Anemll/Anemll#28).
 PART_BYTES = 1_000_000_000
@@ -133,9 +134,14 @@ def describe_packages(path: Path, card: PackageCard) -> None:
         describe_package(package, card)
 
 
-def execute(path: Path) -> PackageMethods | PartedMethods | StatefulMethods:
-    """Load the functions of a package, or of several; or the one function of another runtime's layout."""
-    loaded = [package_methods(package) for package in packages(path)]
+def execute(path: Path, load: LoadPackage = load_package) -> PackageMethods | PartedMethods | StatefulMethods:
+    """Load the functions of a package, or of several; or the one function of another runtime's layout.
+
+    Args:
+        path: of the artifact.
+        load: what executes a package; edgec's interpreter unless another is given.
+    """
+    loaded = [package_methods(package, load) for package in packages(path)]
     if len(loaded) == 1:
         return _stateful(loaded[0]) or loaded[0]
     return PartedMethods([each for each in loaded if PREFILL in each.functions])
@@ -148,13 +154,18 @@ def _stateful(methods: PackageMethods) -> StatefulMethods | None:
     return None if main is None or names is None else StatefulMethods(main, names)
 
 
-def function_of(path: Path, name: str | None = None) -> MilFunction:
-    """Load one function, which holds no state; ``name``: None for the only one.
+def function_of(path: Path, name: str | None = None, load: LoadPackage = load_package) -> MilFunction:
+    """Load one function, which holds no state.
+
+    Args:
+        path: of the artifact.
+        name: None for the only one.
+        load: what executes a package; edgec's interpreter unless another is given.
 
     Raises:
         InputError: E420 an operator that the interpreter does not know, E421 a damaged package or none such function.
     """
-    for package in map(load_package, packages(path)):
+    for package in map(load, packages(path)):
         wanted = package.default_function if name is None else name
         if wanted in package.functions:
             return package.functions[wanted]

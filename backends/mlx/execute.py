@@ -106,11 +106,11 @@ def execute(path: Path) -> MlxMethods:
         ToolError: E871, ``mlx`` or ExecuTorch's delegate is not installed.
     """
     program = read_mlx_program(path)
-    return MlxMethods(program, _most_tokens(path))
+    return MlxMethods(program, most_tokens(path))
 
 
-def _most_tokens(path: Path) -> int:
-    """The value of the program's constant ``get_max_seq_len``."""
+def most_tokens(path: Path) -> int:
+    """The most tokens that a call takes: the value of the program's constant ``get_max_seq_len``."""
     from executorch.exir._serialize._program import deserialize_pte_binary
 
     plans = deserialize_pte_binary(path.read_bytes()).program.execution_plan

@@ -116,8 +116,6 @@ ARM64: Final = Abi(
 
 
 _PLACE: Final = "../../../../executorch/lib"
-_V3: Final = ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
-_V4: Final = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 
 # Every Mac with Apple's chip has M1's instructions; matrices of few bits use those of later ones where they are.
 # zig brings the headers of macOS and a C++ library of the kind that ExecuTorch's wheel for it uses, and links it in.
@@ -148,11 +146,10 @@ LINUX_X86_64_V3: Final = Abi(
     processor="x86_64",
     wheel_platform="manylinux_2_28_x86_64",
     executorch_place=_PLACE,
-    needs=_V3,
+    needs=("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"),
     install="install one (Debian: apt install g++-x86-64-linux-gnu)",
 )
-LINUX_X86_64_V4: Final = replace(LINUX_X86_64_V3, name="linux-x86-64-v4", flags=("-march=x86-64-v4",), needs=_V4)
-PORTABLE: Final = (MACOS_ARM64, LINUX_ARM64, LINUX_X86_64_V4, LINUX_X86_64_V3)
+PORTABLE: Final = (MACOS_ARM64, LINUX_ARM64, LINUX_X86_64_V3)
 """What edgec's wheels bring; where a processor has several, the first is the best."""
 ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NATIVE, ARM64, *PORTABLE)})
 

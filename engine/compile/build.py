@@ -29,7 +29,7 @@ from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.engine.compile.abi import LOADER, NATIVE, Abi, find_compiler
 from edgec.engine.compile.cmake import CMakeProject
 from edgec.engine.compile.executorch_wheel import unpack_wheel
-from edgec.engine.compile.shipped import shipped_folder
+from edgec.engine.compile.shipped import shipped_folder, why_unused
 from edgec.errors import ToolError
 from edgec.installation import cache_root
 from edgec.processor import processor_identity
@@ -154,13 +154,14 @@ def build_runner(
         compiled: called before the first and after each source file, with how many are compiled and how many there are.
 
     Raises:
-        ToolError: E311 no compiler, CMake or Ninja, E312 the compiler failed, E301 ExecuTorch is not installed, E571 no
-            wheel.
+        ToolError: E311 no compiler, CMake or Ninja, E955 nor does the engine of edgec's wheel fit, E312 the compiler
+            failed, E301 ExecuTorch is not installed, E571 no wheel.
         InputError: E121 or E122, the cache cannot be written.
     """
     if (known := find_build(root, abi)) is not None:
         return known
-    compiler, (installed, version) = find_compiler(abi), _executorch()
+    installed, version = _executorch()
+    compiler = _compiler(abi, installed, version)
     target = _folder(root) / f"{_source_key(installed, version, abi)}-{_compiler_key(compiler, abi)}"
     with _turn(target):
         if (known := find_build(root, abi)) is not None:
@@ -171,6 +172,24 @@ def build_runner(
         with suppress(NameTaken), new_folder(target) as folder:
             _compile_all(tools, folder, compiled)
         return RunnerBuild(target, time.monotonic() - start, abi)
+
+
+def engine_fault() -> str:
+    """Why the engine that edgec's wheel brings is not used here; empty where there is none, or it is used."""
+    with suppress(ToolError):
+        return why_unused(SOURCES, sources_digest(), *_executorch())
+    return ""
+
+
+def _compiler(abi: Abi, executorch: Path, version: str) -> Path:
+    try:
+        return find_compiler(abi)
+    except ToolError as lacking:
+        why = why_unused(SOURCES, sources_digest(), executorch, version) if abi is NATIVE else ""
+        if not why:
+            raise
+        fix = f"install the wheel of this system; or {lacking.fix}"
+        raise ToolError("The engine in edgec's wheel does not fit.", str(SOURCES), why, fix, "E955") from lacking
 
 
 def _folder(root: Path | None) -> Path:

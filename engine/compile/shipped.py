@@ -42,15 +42,47 @@ def shipped_folder(sources: Path, digest: str, executorch: Path, version: str) -
         executorch: the package that is installed.
         version: of that package.
     """
-    if not (sources / BUILT).is_dir():
+    if not _brought(sources):
         return None
     for abi in fitting_abis(sys.platform, platform.machine(), processor_features()):
         folder = sources / BUILT / abi.name
-        facts = _facts(folder)
-        lies_there = (folder / abi.executorch_place).resolve() == (executorch / "lib").resolve()
-        if lies_there and (facts.get("sources"), facts.get("executorch")) == (digest, version):
+        if folder.is_dir() and not _unfit(folder, abi, digest, executorch, version):
             return folder
     return None
+
+
+def why_unused(sources: Path, digest: str, executorch: Path, version: str) -> str:
+    """Why none of the engines that edgec's wheel brings fits this machine; empty where it brought none.
+
+    Args:
+        sources: the engine's sources, beside which they lie.
+        digest: of these sources.
+        executorch: the package that is installed.
+        version: of that package.
+    """
+    names = _brought(sources)
+    fitting = [abi for abi in fitting_abis(sys.platform, platform.machine(), processor_features()) if abi.name in names]
+    if fitting:
+        return _unfit(sources / BUILT / fitting[0].name, fitting[0], digest, executorch, version)
+    here = f"{_SYSTEMS.get(sys.platform, sys.platform)} on {platform.machine()}"
+    if lacking := [abi for abi in PORTABLE if abi.name in names and f"{abi.system} on {abi.processor}" == here]:
+        here = f"a processor without {', '.join(sorted({*lacking[-1].needs} - processor_features()))}"
+    return f"it is for {' and '.join(names)}, and this is {here}" if names else ""
+
+
+def _brought(sources: Path) -> list[str]:
+    """The names of the ABIs that edgec came with an engine for."""
+    return sorted(folder.name for folder in (sources / BUILT).glob("*") if folder.is_dir())
+
+
+def _unfit(folder: Path, abi: Abi, digest: str, executorch: Path, version: str) -> str:
+    """Why the engine in a folder cannot be used with what is installed; empty where it can."""
+    facts = _facts(folder)
+    if (made := facts.get("executorch")) != version:
+        return f"it is linked with ExecuTorch {made}, and {version} is installed"
+    if (folder / abi.executorch_place).resolve() != (executorch / "lib").resolve():
+        return f"it looks for ExecuTorch beside edgec, and the one that is installed lies in {executorch}"
+    return "" if facts.get("sources") == digest else "it was compiled from other sources than this edgec's"
 
 
 def _facts(folder: Path) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from edgec.engine.compile.abi import LINUX_ARM64, LINUX_X86_64_V3, LINUX_X86_64_V4, MACOS_ARM64, Abi
+from edgec.engine.compile.abi import LINUX_ARM64, LINUX_X86_64_V3, MACOS_ARM64, Abi
 from edgec.engine.compile.build import build_runner, find_toolchain
 from edgec.engine.compile.shipped import BUILT
 from edgec.engine.compile.wheel_check import check_wheel
@@ -46,7 +46,7 @@ class WheelKind:
 KINDS: Final = (
     WheelKind("macos-arm64", "macosx_14_0_arm64", (MACOS_ARM64,)),
     WheelKind("linux-arm64", "manylinux_2_35_aarch64", (LINUX_ARM64,)),
-    WheelKind("linux-x86-64", "manylinux_2_35_x86_64", (LINUX_X86_64_V4, LINUX_X86_64_V3)),
+    WheelKind("linux-x86-64", "manylinux_2_35_x86_64", (LINUX_X86_64_V3,)),
 )
 
 

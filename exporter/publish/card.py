@@ -13,7 +13,7 @@ from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.findings import DeviceCheck, Rung
 from edgec.bundle.hub.address import HubAddress
 from edgec.bundle.manifest import Manifest, ModelInfo
-from edgec.devices.simulators import simulator_of
+from edgec.devices.simulators import simulator_elsewhere
 from edgec.exporter.publish.card_header import base_of, header
 from edgec.exporter.publish.markdown import code, plain, table
 from edgec.exporter.publish.ways import system_of, ways
@@ -135,7 +135,7 @@ def _executed(manifest: Manifest) -> str:
         f"{plain(rung.stage)}, against {plain(rung.reference)}: {plain(rung.note)}."
         for rung in _executions(manifest.parity)
     ]
-    simulator = simulator_of(manifest)
+    simulator = simulator_elsewhere(manifest)
     not_run = [
         f"{check.name} on a Mac: {plain(check.note) or 'no reason is given'}."
         for check in manifest.device_checks

@@ -9,7 +9,7 @@ from typing import Final, get_args
 from edgec.bundle.delegates import ON_CPUS, OWN_DELEGATES
 from edgec.bundle.hub.address import HubAddress
 from edgec.bundle.manifest import Manifest
-from edgec.devices.simulators import simulator_of
+from edgec.devices.simulators import simulator_elsewhere
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
 from edgec.exporter.publish.markdown import code
@@ -59,7 +59,7 @@ def _computer(manifest: Manifest, address: HubAddress) -> str:
         text = f'model = edgec.load("{address}")\nprint(model.generate("Once upon a time", max_new_tokens=40).text)'
         lines.append(f"```python\nimport edgec\n\n{text}\n```")
     lines.append("Files are fetched once, checked by size and sha256, and kept in edgec's cache.")
-    if simulator := simulator_of(manifest):
+    if simulator := simulator_elsewhere(manifest):
         lines.append(f"A computer executes this artifact by {simulator}: the answers count, the speed does not.")
     return "\n\n".join(lines)
 
@@ -67,7 +67,7 @@ def _computer(manifest: Manifest, address: HubAddress) -> str:
 def _runs_here(manifest: Manifest) -> bool:
     """Whether edgec executes the artifact on a computer: a .pte for CPUs, or what a simulator reads."""
     for_cpus = manifest.format == "pte" and ON_CPUS.issuperset(manifest.runtime.backends)
-    return for_cpus or bool(simulator_of(manifest))
+    return for_cpus or bool(simulator_elsewhere(manifest))
 
 
 def _for_apps(platform: str) -> Callable[[Manifest], bool]:

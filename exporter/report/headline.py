@@ -8,7 +8,7 @@ from html import escape
 
 from edgec.bundle.findings import Rung
 from edgec.bundle.manifest import Manifest
-from edgec.devices.simulators import simulator_of
+from edgec.devices.simulators import simulator_elsewhere
 from edgec.exporter.report.parts import UNAVAILABLE, rounded, section
 from edgec.exporter.report.reading import NextTokens
 from edgec.exporter.report.sections import ReportSamples, verdict
@@ -103,6 +103,6 @@ def _measure(manifest: Manifest, bundle: str) -> str:
     """How fast it is: measured here where this is the target, else on the phone; estimated where neither is easy."""
     if manifest.target == "host":
         return f"edgec bench {bundle}"
-    if simulator_of(manifest):
+    if simulator_elsewhere(manifest):
         return f"edgec plan {shlex.quote(manifest.model.source)} --target {manifest.target}"
     return f"edgec bench {bundle} --device adb:SERIAL"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from edgec.bundle.shipped_adapters import ShippedAdapter
-from edgec.devices.simulators import simulator_of
+from edgec.devices.simulators import simulator_elsewhere
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.adapters.adapter_file import Adapter, read_adapter
 from edgec.runtime_py.engines.engine import EngineModel, EngineSession
@@ -44,7 +44,7 @@ def opened_adapter(adapter: UsedAdapter | Path | str, bundle: Bundle) -> UsedAda
         InputError: E695, its file is damaged; E696, it was made for another artifact; E767, the artifact has no
             functions under it, and takes no files.
     """
-    if bundle.manifest.adapters or simulator_of(bundle.manifest):
+    if bundle.manifest.adapters or simulator_elsewhere(bundle.manifest):
         return _named(adapter, bundle)
     return _opened(adapter, bundle)
 

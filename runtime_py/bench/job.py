@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from edgec.processor_share import stay_on
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.decoding.stepper import Stepper
-from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.instructions import linear_kernel, linear_kernels
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.trial import try_first
@@ -74,7 +74,7 @@ def run_job(job: Job) -> dict[str, Any]:
         stay_on(core_numbers(job.cores))
     # Neither an import nor an artifact's first execution is part of a load.
     bundle = _bundle(job)
-    try_first(bundle, choose_engine(bundle.manifest.runtime.operators))
+    try_first(bundle, engine_for(bundle))
     return jobs[job.kind](job)
 
 
@@ -91,11 +91,20 @@ def _session(job: Job) -> Session:
 
 def _load(job: Job) -> dict[str, Any]:
     bundle = _bundle(job)
-    {"cold": drop_pages, "warm": warm_pages}[job.state](bundle.artifact_path)
-    share = resident_share(bundle.artifact_path)
+    files = [file for file in bundle.artifact_files if file.stat().st_size]
+    for file in files:
+        {"cold": drop_pages, "warm": warm_pages}[job.state](file)
+    share = _resident_share(files)
     before = perf_counter()
     open_session(bundle, job.threads)
     return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
+
+
+def _resident_share(files: Sequence[Path]) -> float | None:
+    """Share of the bytes of all files in memory; None where that is unavailable."""
+    shares, sizes = [resident_share(file) for file in files], [file.stat().st_size for file in files]
+    known = [share * size for share, size in zip(shares, sizes, strict=True) if share is not None]
+    return sum(known) / sum(sizes) if len(known) == len(files) else None
 
 
 def _memory(job: Job) -> dict[str, Any]:

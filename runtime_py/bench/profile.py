@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.errors import ToolError
 from edgec.runtime_py.adapters.use import opened_adapter, use_adapter
 from edgec.runtime_py.decoding.stepper import Logits, prefill_in_chunks
-from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 from edgec.runtime_py.sessions.session import decoder_limits
 
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
     from edgec.runtime_py.engines.engine import EngineSession, Instruction
 
 OUTSIDE = "outside instructions"
+_NO_TIMES: Final[Mapping[str, tuple[str, str]]] = {
+    "executorch": (
+        "ExecuTorch's Python binding executes this artifact here, and it does not time operators",
+        "install a C++ compiler; 'edgec doctor' says what is missing",
+    ),
+    "apple": (
+        "Core ML or a delegate of ExecuTorch executes this artifact here, and it gives no times of operators",
+        "measure without --profile; Xcode's Core ML report has the time of each operator of a package",
+    ),
+    "simulated": ("a simulator executes this artifact here", "measure it on its target, without --profile"),
+}
+"""Why an engine has no profile, and what to do."""
 CallPlace = tuple[int, int]
 
 
@@ -76,8 +88,8 @@ class ProfiledDecoder:
             ToolError: E350, this artifact runs without edgec's engine here.
             InputError: E695 or E696, the adapter is at fault.
         """
-        if choose_engine(bundle.manifest.runtime.operators) != "edgec":
-            raise _no_engine(bundle)
+        if (engine := engine_for(bundle)) != "edgec":
+            raise _no_engine(bundle, _NO_TIMES[engine])
         digest = artifact_digest(bundle)
         executor: Any = open_executor("edgec", bundle.artifact_path, digest=digest, profile=True)
         self.limits = limits
@@ -105,14 +117,9 @@ class ProfiledDecoder:
         return self._session.profile(reset=True)
 
 
-def _no_engine(bundle: Bundle) -> ToolError:
-    return ToolError(
-        "Profiling needs edgec's engine.",
-        where=str(bundle.path),
-        why="ExecuTorch's Python binding executes this artifact here, and it does not time operators",
-        fix="install a C++ compiler; 'edgec doctor' says what is missing",
-        code="E350",
-    )
+def _no_engine(bundle: Bundle, why_and_fix: tuple[str, str]) -> ToolError:
+    why, fix = why_and_fix
+    return ToolError("Profiling needs edgec's engine.", str(bundle.path), why, fix, "E350")
 
 
 def profile_phases(

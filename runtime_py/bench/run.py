@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from platform import mac_ver
 from typing import Any
 
 from edgec.bundle.folder import Bundle
 from edgec.devices.job import Job
+from edgec.devices.simulators import mac_runtime_of
 from edgec.devices.transport import DeviceFacts, Say, Transport
 from edgec.installation import __version__
 from edgec.runtime_py.adapters.adapter_file import read_adapter
@@ -92,6 +94,9 @@ def planned_jobs(job: Job) -> list[Job]:
 
 def _runtime(bundle: Bundle, speed: Mapping[str, Any]) -> str:
     """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them."""
+    if speed["engine"] == "apple":
+        # Core ML has no version of its own.
+        return f"{mac_runtime_of(bundle.manifest)}, macOS {mac_ver()[0]}"
     base = f"{bundle.manifest.runtime.name} {version('executorch')}, {ENGINES[speed['engine']]}"
     delegation, kernel = bundle.manifest.delegation, speed.get("linear_kernel")
     if not kernel or delegation is None or "edgec_linear" not in delegation.backend:
@@ -120,7 +125,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtim
         digest=manifest.digest,
         recipe=manifest.recipe_name,
         target=manifest.target,
-        artifact_bytes=bundle.artifact_path.stat().st_size,
+        artifact_bytes=sum(file.stat().st_size for file in bundle.artifact_files),
         context=text_limits(bundle).context,
         adapter=read_adapter(Path(job.adapter)).digest if job.adapter else None,
         measured=measured_model(manifest),

@@ -3,7 +3,8 @@
 Both run the same ExecuTorch with the same kernels. edgec's maps packed weights, keeps several sequences on one model,
 gives access to their state and needs no torch; the binding needs no compiler. An artifact with edgec's operators
 (``edgec::...``) needs the engine's library either way; one with operators of ExecuTorch's LLM library (``llama::...``)
-needs that library, and with it torch. Bundles for units that this machine lacks are simulated (docs/iphone.md).
+needs that library, and with it torch. What is made for Apple's chips a Mac executes itself; bundles for units that a
+machine lacks are simulated (docs/iphone.md).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgec.devices.simulators import simulator_of
+from edgec.devices.simulators import mac_runtime_of, simulator_of
 from edgec.errors import ToolError
 from edgec.runtime_py.engines.engine_library import library
 from edgec.runtime_py.engines.executor import EngineName
@@ -42,6 +43,8 @@ def engine_for(bundle: Bundle, wanted: EngineName | None = None) -> EngineName:
         from edgec.backends.static_artifact import backend_of
 
         backend_of(nowhere).execute(bundle.path)
+    if mac_runtime_of(manifest):
+        return "apple"
     return "simulated" if simulator_of(manifest) else choose_engine(manifest.runtime.operators, wanted)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-EngineName = Literal["edgec", "executorch", "simulated"]
+EngineName = Literal["edgec", "executorch", "apple", "simulated"]
 
 
 class Executor(Protocol):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def open_artifact(bundle: Bundle, engine: EngineName, method: str = "") -> Executor:
     """Load a bundle's artifact. Raises as ``open_executor`` and ``open_simulated``."""
-    if engine == "simulated":
-        return open_simulated(bundle, method)
+    if engine in ("apple", "simulated"):
+        return open_simulated(bundle, method, on_mac=engine == "apple")
     return open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
 
 

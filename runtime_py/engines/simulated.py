@@ -12,6 +12,7 @@ from edgec.bundle.entry_points import FORWARD, MethodInfo, source_memory
 from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, Executor
+from edgec.runtime_py.engines.named_function import by_order, unfitting
 
 _DEFAULT: Final = ("", FORWARD)
 """What `open_simulated` calls a decoder's methods of fixed shapes, and the function of a model that has one."""
@@ -19,45 +20,30 @@ _DEFAULT: Final = ("", FORWARD)
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor
-
     from edgec.backends.onnx.methods import TensorFunction
     from edgec.bundle.folder import Bundle
 
 
-def simulator_threads(threads: int | None) -> int:
-    """Set torch's threads, which compute here, and return how many there are.
-
-    Raises:
-        InputError: E156, ``threads`` is below 1.
-    """
-    import torch
-
-    if threads is not None and threads < 1:
-        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return torch.get_num_threads()
-
-
-def open_simulated(bundle: Bundle, method: str = "") -> Executor:
+def open_simulated(bundle: Bundle, method: str = "", on_mac: bool = False) -> Executor:
     """Load a bundle's artifact: a decoder's static methods, or one function.
 
     Args:
-        bundle: of a unit that this machine lacks.
+        bundle: of a unit that this machine lacks, or of Apple's on a Mac.
         method: empty or ``forward`` for a decoder's methods, or for the function of a model that is none; else a
             function.
+        on_mac: the Mac itself executes it.
 
     Raises:
         InputError: E42x, the artifact cannot be executed here; E428, its backends are unknown.
-        ToolError: E43x, what executes it is not installed.
+        ToolError: E43x, what executes it is not installed; E920, Core ML refuses it.
     """
     manifest = bundle.manifest
     limits = manifest.writing_limits
     if limits is None or method not in _DEFAULT:
-        return _open_function(bundle, method)
+        return _open_function(bundle, method, on_mac)
     # Imports torch.
     from edgec.backends.static_artifact import backend_of
+    from edgec.runtime_py.engines.apple import apple_methods
     from edgec.runtime_py.engines.static_decoder import StaticDecoder
 
     form = next((form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends)), None)
@@ -66,11 +52,11 @@ def open_simulated(bundle: Bundle, method: str = "") -> Executor:
     # Of both, what is held goes up to the last token that was asked for.
     recurrent = form.growing or any(state.layout == "recurrent" for state in manifest.states)
     slots = min((state.slots for state in manifest.states if state.layout == "full"), default=0)
-    methods = backend_of(form.module).execute(bundle.artifact_path)
+    methods = apple_methods(bundle) if on_mac else backend_of(form.module).execute(bundle.artifact_path)
     return StaticDecoder(methods, limits, recurrent, _row_inputs(manifest), slots, _memory_inputs(manifest))
 
 
-def _open_function(bundle: Bundle, method: str) -> Executor:
+def _open_function(bundle: Bundle, method: str, on_mac: bool) -> Executor:
     """A function of the artifact; the only one, or one beside a decoder's methods."""
     manifest = bundle.manifest
     if manifest.runtime.backends[0] not in _FUNCTIONS:
@@ -78,6 +64,10 @@ def _open_function(bundle: Bundle, method: str) -> Executor:
     info = next((each for each in manifest.methods if each.name == method), manifest.methods[0])
     # A name of edgec's own, never one that the manifest gives: ONNX models are opened by their file names.
     named = None if method in _DEFAULT else method
+    if on_mac:
+        from edgec.runtime_py.engines.apple import apple_function
+
+        return FunctionExecutor(apple_function(bundle, named), info)
     return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path, named), info)
 
 
@@ -122,7 +112,7 @@ class FunctionExecutor:
         results = self._call([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
         dtypes = [info.dtype.removeprefix("torch.") for info in self._info.outputs]
         if len(results) != len(dtypes):
-            raise _unfitting(self._info.name, f"it gives {len(results)} outputs, and the manifest has {len(dtypes)}")
+            raise unfitting(self._info.name, f"it gives {len(results)} outputs, and the manifest has {len(dtypes)}")
         return [result.numpy().astype(dtype) for result, dtype in zip(results, dtypes, strict=True)]
 
     lend = run
@@ -136,7 +126,7 @@ class FunctionExecutor:
 def _package(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreml.mlpackage import function_of
 
-    return _by_order(function_of(path, method))
+    return by_order(function_of(path, method))
 
 
 def _pte(path: Path, method: str | None) -> TensorFunction:
@@ -149,7 +139,7 @@ def _pte(path: Path, method: str | None) -> TensorFunction:
 def _aimodel(path: Path, method: str | None) -> TensorFunction:
     from edgec.backends.coreai.execute import load_model
 
-    return _by_order(_named(load_model(path).functions, method))
+    return by_order(_named(load_model(path).functions, method))
 
 
 def _onnx(path: Path, method: str | None) -> TensorFunction:
@@ -176,27 +166,6 @@ def _named(functions: Mapping[str, Any], name: str | None) -> Any:
         what, why = f"The artifact has no function {name!r}.", f"it has {', '.join(sorted(functions)) or 'none'}"
         raise InputError(what, where=name, why=why, fix="export the model again", code="E157")
     return functions[name]
-
-
-def _by_order(function: Any) -> TensorFunction:
-    def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        names = [feature.name for feature in function.inputs]
-        if len(names) != len(inputs):
-            raise _unfitting(function.name, f"it takes {len(names)} inputs, and the manifest has {len(inputs)}")
-        outputs = function.run(dict(zip(names, inputs, strict=True)))
-        return [outputs[feature.name] for feature in function.outputs]
-
-    return call
-
-
-def _unfitting(method: str, why: str) -> InputError:
-    return InputError(
-        f"The artifact's function {method!r} does not fit its bundle.",
-        where=method,
-        why=why,
-        fix="export the model again",
-        code="E157",
-    )
 
 
 def open_function(backend: str, artifact: Path, method: str | None = None) -> TensorFunction:

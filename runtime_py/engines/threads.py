@@ -9,7 +9,6 @@ from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import set_pool_threads
 from edgec.runtime_py.engines.executor import EngineName
 from edgec.runtime_py.engines.executorch_binding import binding, captured_stderr, runtime
-from edgec.runtime_py.engines.simulated import simulator_threads
 
 MAX_THREADS = 1024
 
@@ -20,7 +19,7 @@ def use_threads(engine: EngineName, threads: int | None) -> int:
     Raises:
         InputError: E156, ``threads`` is below 1.
     """
-    return simulator_threads(threads) if engine == "simulated" else set_threads(threads)
+    return _torch_threads(threads) if engine in ("apple", "simulated") else set_threads(threads)
 
 
 def set_threads(threads: int | None) -> int:
@@ -53,3 +52,14 @@ def _pool_threads(threads: int | None) -> int:
         if threads is not None:
             runtime()._unsafe_reset_threadpool(threads)
         return int(runtime()._threadpool_get_thread_count())
+
+
+def _torch_threads(threads: int | None) -> int:
+    """Set torch's threads, which compute in simulators, and return how many there are."""
+    import torch
+
+    if threads is not None and threads < 1:
+        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return torch.get_num_threads()

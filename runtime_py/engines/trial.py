@@ -57,7 +57,7 @@ def try_first(bundle: Bundle, engine: EngineName) -> None:
     Raises:
         InputError: E168, that process died; E169, it did not end.
     """
-    if engine == "simulated" or was_executed(artifact_digest(bundle), engine):
+    if engine in ("apple", "simulated") or was_executed(artifact_digest(bundle), engine):
         return
     if in_another_process(bundle, engine)["executed"]:
         note_executed(artifact_digest(bundle), engine)

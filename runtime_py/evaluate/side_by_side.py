@@ -96,17 +96,12 @@ def _measured(
     return SideBySide(
         str(place),
         f"{model.bundle.manifest.recipe_name}, {model.bundle.manifest.target}",
-        _size(model.bundle.artifact_path),
+        sum(path.stat().st_size for path in model.bundle.artifact_files),
         score.perplexity if score else None,
         score.kl_mean if score else None,
         score.top1_agreement if score else None,
         speed,
     )
-
-
-def _size(artifact: Path) -> int:
-    files = [artifact] if artifact.is_file() else [path for path in artifact.rglob("*") if path.is_file()]
-    return sum(path.stat().st_size for path in files)
 
 
 def _speed(model: Model) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from edgec.devices.simulators import simulator_of
+from edgec.devices.simulators import simulator_elsewhere
 from edgec.errors import InputError
 from edgec.runtime_py.adapters.adapter_file import Adapter, read_adapter
 from edgec.runtime_py.adapters.use import UsedAdapter
@@ -66,7 +66,7 @@ def fitting(adapters: ServedAdapters, model: Model) -> Mapping[str, UsedAdapter]
     """
     if model.bundle.manifest.limits is None:
         return {}
-    if simulator_of(model.bundle.manifest):
+    if simulator_elsewhere(model.bundle.manifest):
         return {one.name: one for one in model.bundle.manifest.adapters}
     own = {name: one for name, one in adapters.items() if one.base == artifact_digest(model.bundle)}
     for one in own.values():

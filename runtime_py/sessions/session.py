@@ -44,8 +44,9 @@ class Session:
         bundle: the bundle that was loaded.
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
-        engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
-            units that this machine lacks (docs/iphone.md).
+        engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``apple`` where a
+            Mac itself executes what is made for Apple's chips; ``simulated`` for units that this machine lacks
+            (docs/iphone.md).
         cache: the tokens the KV cache holds.
         hidden: the hidden states of the text, where the artifact has a predictor that goes on from them; else None.
     """

@@ -99,8 +99,8 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
 
     try:
         engine = engine_for(bundle)
-        executed = engine != "simulated" and in_another_process(bundle, engine, verify=True, threads=threads)
-        checks = executed["checks"] if executed else []
+        at_once = engine in ("apple", "simulated")
+        checks = [] if at_once else in_another_process(bundle, engine, verify=True, threads=threads)["checks"]
         model = load(bundle, threads)
     except EdgecError as error:
         status: CheckStatus = "unavailable" if isinstance(error, ToolError) else "failed"

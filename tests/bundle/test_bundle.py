@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -327,3 +328,14 @@ def test_a_garbage_manifest_is_refused(tmp_path: Path, raw: bytes) -> None:
     path = write_sample(tmp_path)
     (path / "manifest.json").write_bytes(raw)
     _refused(path, "E131")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Python sets extended attributes on Linux alone")
+def test_a_bundle_with_the_mark_of_a_download_is_data_and_opens(tmp_path: Path) -> None:
+    """macOS marks what a browser fetches; the guide says when the mark matters, and how it is taken away."""
+    path = write_sample(tmp_path)
+    for file in (path, *path.rglob("*")):
+        os.setxattr(file, "user.com.apple.quarantine", b"0083;65f0a1b2;Safari;")
+    assert open_bundle(path).artifact_path.read_bytes() == FILES["model.pte"]
+    guide = (Path(__file__).parents[2] / "docs" / "install.md").read_text()
+    assert "`xattr -dr com.apple.quarantine NAME.edgec`" in guide

@@ -27,9 +27,9 @@ from edgec.engine.compile.abi import (
     find_compiler,
     native_abi,
 )
-from edgec.engine.compile.build import Toolchain, find_build
+from edgec.engine.compile.build import Toolchain, build_runner, engine_fault, find_build
 from edgec.engine.compile.executorch_wheel import unpack_wheel
-from edgec.engine.compile.shipped import fitting_abis, shipped_folder
+from edgec.engine.compile.shipped import fitting_abis, shipped_folder, why_unused
 from edgec.engine.compile.wheel_check import LIBRARY, ReadBinary, engine_faults, read_binary, source_faults
 from edgec.engine.compile.wheels import KINDS, kinds_named, pack_engines
 from edgec.errors import InputError, ToolError
@@ -86,7 +86,7 @@ def test_a_key_is_the_same_in_every_process() -> None:
         ("darwin", "x86_64", AVX2, []),
         ("linux", "aarch64", frozenset(("asimddp",)), ["linux-arm64"]),
         ("linux", "x86_64", AVX2, ["linux-x86-64-v3"]),
-        ("linux", "x86_64", AVX512, ["linux-x86-64-v4", "linux-x86-64-v3"]),
+        ("linux", "x86_64", AVX512, ["linux-x86-64-v3"]),
         ("linux", "x86_64", AVX512 - {"fma"}, []),
         ("win32", "AMD64", AVX512, []),
     ],
@@ -127,9 +127,18 @@ def test_the_engine_of_the_wheel_is_first(installed: Path, tmp_path: Path) -> No
     assert find_build(tmp_path / "cache", ARM64) is None, "a phone's is another"
 
 
-@pytest.mark.parametrize("change", ["sources", "executorch", "place", "processor", "facts"])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("sources", "compiled from other sources"),
+        ("executorch", "linked with ExecuTorch 1.6.0, and 1.5.1 is installed"),
+        ("place", "ExecuTorch beside edgec, and the one that is installed lies in "),
+        ("processor", "this is a processor without fma"),
+        ("facts", "linked with ExecuTorch None"),
+    ],
+)
 def test_an_engine_that_does_not_fit_is_not_used(
-    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, said: str
 ) -> None:
     digest = runner_build.sources_digest()
     executorch = tmp_path / ("elsewhere" if change == "place" else "executorch")
@@ -143,6 +152,23 @@ def test_an_engine_that_does_not_fit_is_not_used(
         case "facts":
             (installed / "build.json").write_text("{")
     assert shipped_folder(installed.parents[1], digest, executorch, "1.5.1") is None
+    assert said in why_unused(installed.parents[1], digest, executorch, "1.5.1")
+
+
+@pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("linux", "aarch64"), ("darwin", "x86_64")])
+def test_a_wheel_of_another_system_is_told_and_what_to_do(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, machine: str
+) -> None:
+    """pip refuses such a wheel; one that was unpacked, or whose folder another system shares, is told by edgec."""
+    assert not engine_fault(), "it fits so far"
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    assert engine_fault().startswith("it is for linux-x86-64-v3, and this is ") and engine_fault().endswith(machine)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ToolError) as refused:
+        build_runner(tmp_path / "cache")
+    assert refused.value.code == "E955" and engine_fault() in refused.value.why
+    assert "install the wheel of this system" in refused.value.fix
 
 
 def plain_wheel(folder: Path) -> Path:
@@ -276,3 +302,30 @@ def test_a_library_is_read_as_the_linker_made_it(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         read_binary(tmp_path / "text")
     assert refused.value.code == "E887"
+
+
+@pytest.mark.long
+def test_pip_refuses_the_wheel_of_another_system_with_the_words_of_the_guide(tmp_path: Path) -> None:
+    engine = tmp_path / "engine"
+    engine.mkdir()
+    (engine / LIBRARY).write_bytes(b"library")
+    other = "macosx_14_0_arm64" if sys.platform == "linux" else "manylinux_2_35_x86_64"
+    wheel = pack_engines(plain_wheel(tmp_path), other, {"another": engine}, tmp_path)
+    line = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    said = "is not a supported wheel on this platform"
+    assert done.returncode != 0 and said in done.stderr
+    assert f"*{said}*" in (Path(__file__).parents[2] / "docs" / "install.md").read_text()
+
+
+def test_two_systems_that_share_a_cache_have_builds_of_their_own(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same home on a network, or a folder that a container mounts: also where only the processor differs."""
+    keys = set()
+    machines = [("linux", "x86_64", "EPYC"), ("linux", "x86_64", "Xeon"), ("linux", "aarch64", "Neoverse-N1")]
+    for system, machine, name in [*machines, ("darwin", "arm64", "Apple M2")]:
+        monkeypatch.setattr(runner_build, "processor_identity", lambda machine=machine, name=name: (machine, name))
+        runner_build._source_key.cache_clear()
+        keys.add(runner_build._source_key(tmp_path / "executorch", "1.5.1", native_abi(system, machine)))
+    assert len(keys) == 4

@@ -109,3 +109,15 @@ def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert lines[2].strip() == 'fix: pip install "torch[x]"', "brackets are text, not markup"
     monkeypatch.setattr(doctor, "diagnose", lambda: (DoctorCheck("rich", "ok", "15"),))
     assert doctor.examine(as_json=True) == 0
+
+
+def test_a_python_that_rosetta_translates_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "is_translated", lambda: True)
+    check = by_name()["processor"]
+    assert check.fatal and "Rosetta" in check.found and "arm64" in check.fix
+
+
+def test_the_wheel_of_another_system_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "engine_fault", lambda: "it is for macos-arm64, and this is Linux on x86_64")
+    check = by_name()["engine in edgec's wheel"]
+    assert check.status == "absent" and "macos-arm64" in check.found and "wheel of this system" in check.fix

@@ -15,6 +15,7 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import Bundle
 from edgec.errors import InputError
 from edgec.runtime_py.engines import simulated
+from edgec.runtime_py.engines.named_function import by_order
 from tests.bundle.bundle_samples import sample_manifest
 
 
@@ -76,7 +77,7 @@ def test_a_function_with_other_inputs_or_outputs_than_its_manifest_is_refused(
 ) -> None:
     tensor = TensorInfo(name="x", dtype="float32", shape=[2])
     info = MethodInfo(name="vision_encoder", inputs=[tensor] * inputs, outputs=[tensor] * outputs)
-    executor = simulated.FunctionExecutor(simulated._by_order(Halves()), info)
+    executor = simulated.FunctionExecutor(by_order(Halves()), info)
     with pytest.raises(InputError, match=why) as error:
         executor.run([np.ones(2, np.float32)] * inputs)
     assert error.value.code == "E157" and error.value.where == "vision_encoder"
