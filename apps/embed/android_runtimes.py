@@ -20,8 +20,8 @@ libraries (`packaging { jniLibs { useLegacyPackaging = true } }` in its `android
 and Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
 """
 _GPU_CONVERSATIONS = """
-On the GPU every further conversation opens the engine again: over SwiftShader, a GPU in software, a second session of an
-engine of LiteRT-LM 0.18.1 read what the first one had left. Whether phones' GPUs do so was not tried.
+On the GPU every further conversation opens the engine again: over SwiftShader, a GPU in software, a second session of
+an engine of LiteRT-LM 0.18.1 read what the first one had left. Whether phones' GPUs do so was not tried.
 """
 _UNFIT = "no app glue fits this bundle"
 _FIXES = {"tflite": "export it with --format litertlm, which the app's LiteRT-LM opens"}

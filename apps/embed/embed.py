@@ -71,7 +71,7 @@ def embed(
             E461 the output exists, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function,
             E466 unknown platform, E469 a number without a literal, E470 or E741 a tokenizer that the app does not
             support, E471 native libraries that Google Play refuses, E472 ``target_sdk``, E755 a text that the app's
-            engine cannot write, E770 or E780 images that it cannot prepare, E859 another runtime's layout, E960 a bundle
+            engine cannot write, E770 or E780 images that it cannot prepare, E859 another runtime's layout, E960 it is
             for another runtime than ``runtime``; with a key
             E601 no signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605
             no usable key; with tools E620, E621 or E629 they are not tools, E760 the model has no chat template with
