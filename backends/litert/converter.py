@@ -15,11 +15,11 @@ from edgec.errors import InputError
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, run_pass
 
-Converted = tuple[bytes, Mapping[str, Integers]]
+Converted = tuple[bytes, Mapping[float, Integers]]
 
 
 def converted(programs: Sequence[Program], by_products: bool) -> Converted:
-    """A ``.tflite`` in float, and the integers that belong in it, by what they stand for.
+    """A ``.tflite`` in float with stand-ins, and the integers that belong in their places, by their values.
 
     ``by_products``: as of ``LitertOperators``.
 

@@ -1,6 +1,6 @@
 """Integers and scales written into the constants of a ``.tflite``, through the flatbuffer's own object API.
 
-    constant float32 [N, K] whose content is a rounded matrix
+    constant float32 [N, K], all of the value that stands for a rounded matrix
     ==>
     INT8, INT4 or INT2 [N, K], the first value in the low bits of a byte, zero points 0, and
     scale float32 [N] along dimension 0, or a block size g and FLOAT16 scales [N, K / g]
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from edgec.backends.litert.operators import IntegerArray, Integers, digest
+from edgec.backends.litert.operators import IntegerArray, Integers
 from edgec.errors import BudgetError
 
 _SMALLEST: Final = 4
@@ -39,12 +39,12 @@ def packed(values: IntegerArray, bits: int) -> IntegerArray:
     return result
 
 
-def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
-    """The model with integers in the place of the floats that they stand for.
+def write_integers(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
+    """The model with integers in the place of their stand-ins.
 
     Args:
-        content: a ``.tflite`` with float matrices.
-        matrices: by the digest of their floats.
+        content: a ``.tflite`` with stand-ins.
+        matrices: by the values of their stand-ins.
 
     Raises:
         BudgetError: E902, the converter changed the values of one, so that it was not found.
@@ -89,7 +89,7 @@ class _Found:
     """Looks for matrices among a model's buffers."""
 
     model: Any
-    matrices: Mapping[str, Integers]
+    matrices: Mapping[float, Integers]
 
     def buffers(self) -> Iterator[tuple[int, Integers]]:
         """The buffers that hold one."""
@@ -97,12 +97,13 @@ class _Found:
         for place, buffer in enumerate(self.model.buffers):
             data = buffer.data
             if data is not None and len(data) >= _SMALLEST and len(data) in sizes:
-                known = self.matrices.get(digest(np.asarray(data, np.uint8).view(np.float32)))
-                if known is not None:
+                values = np.asarray(data, np.uint8).view(np.float32)
+                known = self.matrices.get(float(values[0]))
+                if known is not None and known.values.size == values.size and (values == values[0]).all():
                     yield place, known
 
 
-def _require(matrices: Mapping[str, Integers], found: Mapping[int, Integers]) -> None:
+def _require(matrices: Mapping[float, Integers], found: Mapping[int, Integers]) -> None:
     lost = {each.name for each in matrices.values()} - {each.name for each in found.values()}
     if lost:
         raise BudgetError(
