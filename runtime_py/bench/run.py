@@ -91,7 +91,12 @@ def planned_jobs(job: Job) -> list[Job]:
 
 
 def _runtime(bundle: Bundle, speed: Mapping[str, Any]) -> str:
-    """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them."""
+    """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them.
+
+    LiteRT-LM says itself what it is.
+    """
+    if "runtime" in speed:
+        return str(speed["runtime"])
     base = f"{bundle.manifest.runtime.name} {version('executorch')}, {ENGINES[speed['engine']]}"
     delegation, kernel = bundle.manifest.delegation, speed.get("linear_kernel")
     if not kernel or delegation is None or "edgec_linear" not in delegation.backend:
