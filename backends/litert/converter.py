@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from edgec.backends.litert.factors import keep_factors_apart
 from edgec.backends.litert.network import NetworkSignature
 from edgec.backends.litert.operators import Integers, LitertOperators
 from edgec.backends.litert.signature import LitertSignature
@@ -36,6 +37,7 @@ def converted(
     for program in programs:
         written = run_pass(program, WrittenNorms(rms=True))
         graph = clone(written.graph)
+        keep_factors_apart(graph)
         operators.rewrite(graph)
         signature = kind(written, graph).eval()
         converter.add_signature(signature.name, signature, sample_kwargs=signature.example(written))

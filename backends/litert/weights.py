@@ -11,7 +11,7 @@ LiteRT's kernels round the scales of blocks to bfloat16, as which edgec's scheme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ def write_integers(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
     schema, model = read_model(content)
     found = dict(_Found(model, matrices).buffers())
     _require(matrices, found)
+    _refuse_copies(schema, model, {each.values.size for each in matrices.values()}, found)
     for graph in model.subgraphs:
         held = {place: found[each.buffer] for place, each in enumerate(graph.tensors) if each.buffer in found}
         for place, integers in held.items():
@@ -106,13 +107,32 @@ class _Found:
 def _require(matrices: Mapping[float, Integers], found: Mapping[int, Integers]) -> None:
     lost = {each.name for each in matrices.values()} - {each.name for each in found.values()}
     if lost:
-        raise BudgetError(
-            "A rounded matrix is not in the converted model.",
-            where=sorted(lost)[0],
-            why=f"{len(lost)} of {len(matrices)} were changed on the way, so that their integers have no place",
-            fix="report it with the model's architecture and the recipe",
-            code="E902",
-        )
+        changed = f"{len(lost)} of {len(matrices)} were changed on the way, so that their integers have no place"
+        raise _changed(changed, sorted(lost)[0])
+
+
+def _changed(why: str, where: str = "litert-torch") -> BudgetError:
+    return BudgetError(
+        "A rounded matrix is not in the converted model.",
+        where=where,
+        why=why,
+        fix="report it with the model's architecture and the recipe",
+        code="E902",
+    )
+
+
+def _refuse_copies(schema: Any, model: Any, sizes: Collection[int], found: Mapping[int, Integers]) -> None:
+    """Refuse a layer over a stand-in that was multiplied by something, which is a second copy in float."""
+    kind = schema.BuiltinOperator.FULLY_CONNECTED
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            place = graph.tensors[operator.inputs[1]].buffer if len(operator.inputs) > 1 else 0
+            if model.operatorCodes[operator.opcodeIndex].builtinCode != kind or place in found:
+                continue
+            data = model.buffers[place].data
+            values = np.zeros(0, np.float32) if data is None else np.asarray(data, np.uint8).view(np.float32)
+            if values.size in sizes and (values == values[0]).all():
+                raise _changed(f"a layer's matrix is {values[0]:g} throughout: a factor was multiplied into it")
 
 
 def _give(schema: Any, model: Any, graph: Any, place: int, integers: Integers) -> None:
