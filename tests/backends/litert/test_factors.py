@@ -35,7 +35,7 @@ def test_the_numbers_stay_and_no_factor_is_a_layers_alone() -> None:
     (layer,) = nodes_of(graph, aten.linear.default)
     (view,) = layer.users
     assert len(view.users) == 2, "each of the two parts reads the layer"
-    norm = getattr(graph, "norm_uneven")
+    norm = graph.norm_uneven
     assert int((norm != norm[0]).sum()) == 1 and torch.allclose(norm, torch.full((8,), 2.0))
     # The factor after tanh and the one of an input stay as they were.
     assert len(nodes_of(graph, aten.mul.Tensor)) == 3 and not nodes_of(graph, aten.div.Tensor)
