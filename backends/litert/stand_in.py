@@ -8,6 +8,7 @@ signature. Each matrix has a value of its own, by which it is found afterwards (
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Final
 
 import torch
@@ -35,9 +36,9 @@ def _shape(value: float, rows: int, columns: int) -> Tensor:
 
 def register_lowering() -> None:
     """Tell LiteRT's converter what a stand-in is."""
-    from litert_converter.mlir import ir
-    from litert_converter.mlir.dialects import arith
-    from litert_torch.backend import lowerings
+    ir: Any = import_module("litert_converter.mlir.ir")
+    arith: Any = import_module("litert_converter.mlir.dialects.arith")
+    lowerings: Any = import_module("litert_torch.backend.lowerings")
 
     def lowered(context: Any, value: float, rows: int, columns: int) -> Any:
         form = ir.RankedTensorType.get([rows, columns], ir.F32Type.get())

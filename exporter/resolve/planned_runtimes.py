@@ -88,5 +88,6 @@ def _unfit(kind: str, context: int | None, recurrent: bool, longest: int) -> str
 
 def _npu(planned: Target, same: Sequence[Target]) -> Iterator[RuntimeChoice]:
     """An NPU that vendors' compilers reach through LiteRT, and nothing else that edgec has."""
-    if planned.vendor in NPU_PACKAGES and not any(each.unit == "npu" for each in same):
-        yield RuntimeChoice("npu", "", NOTHING, _NPU.format(NPU_PACKAGES[planned.vendor].package))
+    needed = NPU_PACKAGES.get(planned.vendor or "")
+    if needed is not None and not any(each.unit == "npu" for each in same):
+        yield RuntimeChoice("npu", "", NOTHING, _NPU.format(needed.package))

@@ -103,8 +103,9 @@ def on_unit(target: Target, unit: str | None) -> Target:
         return target
     same = [each for each in all_targets() if each.phone == target.phone]
     match = next((each for each in same if each.unit == unit), None)
-    if match is None and unit == "npu" and target.vendor in NPU_PACKAGES:
-        raise npu_refusal(target.vendor, target.chip_name or target.phone_name)
+    vendor = target.vendor or ""
+    if match is None and unit == "npu" and vendor in NPU_PACKAGES:
+        raise npu_refusal(vendor, target.chip_name or target.phone_name)
     if match is None:
         what = f"{target.name} has no unit {unit[:20]!r} that artifacts are made for"
         raise _lacking(what, "unit", list(dict.fromkeys(each.unit for each in same)), "E869")

@@ -67,7 +67,7 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{"target": "android-litert"}, {"target": "android-litert-gpu", "format": "tflite"}])
-def test_other_forms_are_refused_before_work(given: dict[str, str], tmp_path: Path) -> None:
+def test_other_forms_are_refused_before_work(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         edgec.export("tests.backends.litert.test_network:network", out=tmp_path / "x.edgec", recipe="float", **given)
     assert caught.value.code == "E907" and "--format tflite" in caught.value.fix
