@@ -18,6 +18,9 @@ def embed(
     *,
     platform: Annotated[str, typer.Option(help="The app's system: ios or android.")],
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
+    runtime: Annotated[
+        str | None, typer.Option(help="What the app must execute it with: litert, executorch, onnxruntime, ...")
+    ] = None,
     target_sdk: Annotated[int | None, typer.Option(help="Android's target SDK, 26 to 35; default 35.")] = None,
     public_key: Annotated[Path | None, typer.Option(help="PEM file: load other bundles signed by this key.")] = None,
     tools: Annotated[
@@ -38,6 +41,8 @@ def embed(
 
     edgec embed tiny-stories-android-cpu.edgec --platform android --out TinyLlamaKit --json
 
+    edgec embed tiny-stories-android-litert.edgec --platform android --runtime litert
+
     edgec embed tiny-stories-iphone.edgec --platform ios --public-key signing-public.pem
 
     edgec embed Qwen3-0.6B-android-cpu.edgec --platform android --tools tools.json
@@ -47,5 +52,5 @@ def embed(
     from edgec.exporter.apps import embed as write
 
     ctx.with_resource(added_phone(phone_file))
-    made = write(bundle, platform, out, target_sdk=target_sdk, public_key=public_key, tools=tools)
+    made = write(bundle, platform, out, target_sdk=target_sdk, public_key=public_key, tools=tools, runtime=runtime)
     print_embedded(made, as_json=json)

@@ -49,14 +49,18 @@ def simulator_elsewhere(manifest: Manifest) -> str:
     return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
 
 
+_MEASURED = "LiteRTLM"
+"""LiteRT-LM's own engine executes it here, too, as ``edgec bench`` measures it."""
+
+
 def refuse_as_speed(manifest: Manifest) -> None:
-    """Refuse to measure the speed of a bundle that a simulator executes here.
+    """Refuse to measure the speed of a bundle that only a simulator executes here.
 
     Raises:
         InputError: E427, a simulator executes it.
     """
     simulator = simulator_of(manifest)
-    if simulator:
+    if simulator and _MEASURED not in manifest.runtime.backends:
         raise InputError(
             "This bundle cannot be measured on this machine.",
             where=manifest.name,

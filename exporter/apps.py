@@ -21,6 +21,7 @@ def embed(
     target_sdk: int | None = None,
     public_key: str | Path | None = None,
     tools: str | Path | Sequence[Given] | None = None,
+    runtime: str | None = None,
 ) -> Embedded:
     """Write the source package of a bundle.
 
@@ -32,6 +33,7 @@ def embed(
         public_key: a PEM file of the key that signed the bundle; the app then loads other bundles signed by it, too.
         tools: what a language model may call in the app: a JSON file, or as for `Chat.send`. Where
             edgec's engine executes the bundle, calls are held to their schemas.
+        runtime: what the app is to execute the bundle with; None: what it was made for.
 
     Returns:
         The package's path and what it needs.
@@ -43,5 +45,12 @@ def embed(
         ToolError: E600, the library that checks signatures is not installed; E619, llguidance is not, which calls need.
     """
     return packages.embed(
-        bundle, platform, out, target_sdk=target_sdk, public_key=public_key, tools=tools, hold=hold_calls
+        bundle,
+        platform,
+        out,
+        target_sdk=target_sdk,
+        public_key=public_key,
+        tools=tools,
+        hold=hold_calls,
+        runtime=runtime,
     )

@@ -48,6 +48,8 @@ def _own(facts: AppFacts, has_chat: bool) -> tuple[str, dict[str, str]]:
         return "android_speech.md", audio_readme_values(facts.audio)
     if facts.encoder is not None:
         return "android_encoder.md", _encoder_values(facts.encoder)
+    if runtime_of(facts).reads_texts:
+        return "android_litert_lm.md", {"kotlin": runtime_of(facts).kotlin}
     return "android.md", _decoder_values(facts, has_chat)
 
 

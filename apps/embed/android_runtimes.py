@@ -19,7 +19,12 @@ The contexts are made for one chip (`model.qnn/soc_model.txt`). An app that link
 libraries (`packaging { jniLibs { useLegacyPackaging = true } }` in its `android` block); it needs API level 27. Plug-in
 and Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
 """
+_GPU_CONVERSATIONS = """
+On the GPU every further conversation opens the engine again: over SwiftShader, a GPU in software, a second session of
+an engine of LiteRT-LM 0.18.1 read what the first one had left. Whether phones' GPUs do so was not tried.
+"""
 _UNFIT = "no app glue fits this bundle"
+_FIXES = {"tflite": "export it with --format litertlm, which the app's LiteRT-LM opens"}
 _SENSES_FIX = "export it for a CPU, with edgec's own kernels"
 _COMPILED = """
 ## Engine
@@ -42,6 +47,7 @@ _TORCH_STATIC = ("executorch", "staticDecoder", "executorchState")
 _ONNX_STATIC = ("onnx", "staticDecoder", "onnxState")
 _TORCH_ENCODER = ("executorch", "executorchEncoder")
 _ONNX_ENCODER = ("onnx", "onnxEncoder")
+_LITERT_LM = "com.google.ai.edge.litertlm:litertlm-android:0.18.0"
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
 # QNN version that each plug-in was built with (``onnxruntime_qnn.build_and_package_info``; its release notes).
 _QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
@@ -61,6 +67,9 @@ class AndroidRuntime:
         compiled: the app compiles edgec's engine and kernels (``engine_project``).
         encoder: likewise a sentence encoder; empty where apps cannot hold them.
         audio: likewise a model that transcribes speech.
+        kotlin: the oldest Kotlin that reads the runtime's classes, where the project's own is older.
+        reads_texts: the runtime has tokenizer, chat template and sampling of its own, so that a language model's module
+            stands alone: no bench app, no sample, no golden vectors.
     """
 
     dependencies: tuple[str, ...]
@@ -72,11 +81,15 @@ class AndroidRuntime:
     compiled: bool = False
     encoder: tuple[str, ...] = ()
     audio: tuple[str, ...] = ()
+    kotlin: str = ""
+    reads_texts: bool = False
 
     def source_sets(self, facts: AppFacts) -> tuple[str, ...]:
         """The source sets for a bundle: those of its kind of model, and those of the runtime."""
         if facts.audio is not None:
             return ("main", "texts", "speech", *self.audio)
+        if self.reads_texts:
+            return ("main", *self.decoder)
         hexagon = ("hexagon",) if self.accelerated else ()
         if facts.encoder is not None:
             return ("main", "encoder", *self.encoder, *hexagon)
@@ -86,6 +99,18 @@ class AndroidRuntime:
 
 def _executorch(archive: str, decoder: tuple[str, ...], note: str = "") -> AndroidRuntime:
     return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), decoder, note, encoder=_TORCH_ENCODER)
+
+
+def _litert_lm(unit: str, note: str = "") -> AndroidRuntime:
+    # 2.2 is the first Kotlin that reads the metadata of the archive's classes (2.3).
+    return AndroidRuntime(
+        (_LITERT_LM,),
+        ("litertLm", unit),
+        note,
+        uncompressed=("litertlm",),
+        kotlin="2.2.21",
+        reads_texts=True,
+    )
 
 
 RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
@@ -111,6 +136,8 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
         uncompressed=("onnx", "bin"),
         encoder=_ONNX_ENCODER,
     ),
+    ("litertlm", "litert"): _litert_lm("litertLmCpu"),
+    ("litertlm", "litert_gpu"): _litert_lm("litertLmGpu", _GPU_CONVERSATIONS),
 }
 """(format, backend) -> the runtime that runs its artifacts."""
 _OWN = AndroidRuntime((), ("engine",), _COMPILED, compiled=True)
@@ -125,7 +152,7 @@ def runtime_of(facts: AppFacts) -> AndroidRuntime:
     form, backend = place = str(facts.manifest.format), facts.target.backend
     if place not in RUNTIMES:
         why = f"there is no Kotlin glue for {form} made by {backend}"
-        raise InputError(_UNFIT, facts.manifest.name, why, "use --target android-cpu", "E464")
+        raise InputError(_UNFIT, facts.manifest.name, why, _FIXES.get(form, "use --target android-cpu"), "E464")
     if not facts.own_kernels and (facts.audio or facts.vision):
         why = f"only edgec's engine {'transcribes' if facts.audio else 'takes images'}"
         raise InputError(_UNFIT, facts.manifest.name, why, _SENSES_FIX, "E464")
@@ -138,6 +165,11 @@ def runtime_of(facts: AppFacts) -> AndroidRuntime:
         why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which apps call for language models only"
         raise InputError(_UNFIT, facts.manifest.name, why, "export it with --kernels standard", "E464")
     return _OWN
+
+
+def reads_texts(form: str) -> bool:
+    """Whether the runtime of a format has tokenizer and chat template of its own."""
+    return any(runtime.reads_texts for (each, _), runtime in RUNTIMES.items() if each == form)
 
 
 def dependencies(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:

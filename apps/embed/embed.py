@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.apps.embed.asked_runtime import check_runtime
 from edgec.apps.embed.constrained_calls import HoldCalls
 from edgec.apps.embed.gradle_modules import gradle_modules
 from edgec.apps.embed.page_sizes import ASKED_FROM_SDK
@@ -48,6 +49,7 @@ def embed(
     public_key: str | Path | None = None,
     tools: str | Path | Sequence[Given] | None = None,
     hold: HoldCalls | None = None,
+    runtime: str | None = None,
 ) -> Embedded:
     """Write the source package of a bundle.
 
@@ -59,6 +61,7 @@ def embed(
         public_key: a PEM file of the key that signed the bundle; the app then loads other bundles signed by it, too.
         tools: what a language model may call in the app: a JSON file, or as for `Chat.send`.
         hold: compiles what calls are held to where edgec's engine executes the bundle; None: they are held to nothing.
+        runtime: what the app is to execute it with, such as ``litert``; None: what the bundle was made for.
 
     Returns:
         The package's path and what it needs.
@@ -68,10 +71,11 @@ def embed(
             E461 the output exists, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function,
             E466 unknown platform, E469 a number without a literal, E470 or E741 a tokenizer that the app does not
             support, E471 native libraries that Google Play refuses, E472 ``target_sdk``, E755 a text that the app's
-            engine cannot write, E770 or E780 images that it cannot prepare, E859 another runtime's layout; with a key
+            engine cannot write, E770 or E780 images that it cannot prepare, E859 another runtime's layout, E960 it is
+            for another runtime than ``runtime``; with a key
             E601 no signature, E602 no readable one, E603 not by this key, E604 the bundle is not what was signed, E605
             no usable key; with tools E620, E621 or E629 they are not tools, E760 the model has no chat template with
-            tools, E761 not one that an app can follow, and what ``hold`` raises.
+            tools, E761 not one that an app can follow, E961 LiteRT-LM has its own, and what ``hold`` raises.
         ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
@@ -82,6 +86,7 @@ def embed(
     if key is not None:
         check_signature(folder, key)
     opened = open_bundle(folder)
+    check_runtime(opened, runtime)
     _refuse_other_layouts(opened)
     _refuse_several_methods(opened)
     if opened.tokenizer_dir is not None:

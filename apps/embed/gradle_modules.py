@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgec.apps.embed.android_readme import android_readme
-from edgec.apps.embed.android_runtimes import dependencies, runtime_of
+from edgec.apps.embed.android_runtimes import dependencies, reads_texts, runtime_of
 from edgec.apps.embed.app_facts import AppFacts, app_facts
 from edgec.apps.embed.chat_prompt import ChatPrompt, chat_prompt
 from edgec.apps.embed.constrained_calls import HoldCalls
@@ -70,9 +70,11 @@ def gradle_modules(
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
             number without a literal, E470 or E741 a tokenizer that the app does not support, E471 native libraries that
             Google Play refuses, E472 ``target_sdk``, E755 a text that the app's engine cannot write, E760 or E761 tools
-            that do not fit, E780 images that it cannot prepare, and what ``hold`` raises.
+            that do not fit, E961 tools for LiteRT-LM, E780 images that it cannot prepare, and what ``hold`` raises.
     """
     _check_target(target_sdk)
+    if tools and reads_texts(str(bundle.manifest.format)):
+        raise _with_own_tools(bundle.manifest.name)
     facts = app_facts(bundle, "android", key, tools, hold)
     _check(facts)
     runtime = runtime_of(facts)
@@ -80,9 +82,11 @@ def gradle_modules(
     check_page_sizes(libraries, bundle, target_sdk)
     compiled = [engine_pages(facts)] if runtime.compiled else []
     assert bundle.tokenizer_dir is not None  # app_facts refuses decoders and encoders without one
-    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=facts.vision is not None) if facts.texts else ChatPrompt()
+    rendered = facts.texts is not None and not runtime.reads_texts
+    prompt = chat_prompt(bundle.tokenizer_dir, in_parts=facts.vision is not None) if rendered else ChatPrompt()
     project, modules = _project(facts), _modules(facts)
-    values = kotlin_facts(facts, runtime, prompt, tokenizer_values(bundle.tokenizer_dir / "tokenizer.json"))
+    tokenizer = {} if runtime.reads_texts else tokenizer_values(bundle.tokenizer_dir / "tokenizer.json")
+    values = kotlin_facts(facts, runtime, prompt, tokenizer)
     contents: Files = {
         **{project.named(path): project.copied(path) for path in _paths(facts, modules, project)},
         "build.gradle.kts": _root_script(facts),
@@ -91,7 +95,7 @@ def gradle_modules(
         **_schemas(facts, project),
         **(engine_project(facts) if runtime.compiled else {}),
         "README.md": android_readme(facts, renders_chat(facts, prompt), [*libraries, *compiled], target_sdk).encode(),
-        **(_JOB_FILE if facts.texts is not None else {}),
+        **(_JOB_FILE if "bench" in modules else {}),
         **_assets(facts, bundle),
         **_held(facts),
     }
@@ -136,6 +140,16 @@ def _check(facts: AppFacts) -> None:
         raise InputError("no app glue fits this bundle", facts.manifest.name, why, fix, "E464")
 
 
+def _with_own_tools(name: str) -> InputError:
+    return InputError(
+        "LiteRT-LM has tools of its own.",
+        where="--tools",
+        why=f"{name} runs in LiteRT-LM, which takes tools as Kotlin classes, and reads calls itself",
+        fix="leave --tools out, and give its ConversationConfig the tools; or export with --target android-cpu",
+        code="E961",
+    )
+
+
 def _project(facts: AppFacts) -> Project:
     package = package_name(facts.manifest.name)
     return Project(ANDROID, _BANNER, {PACKAGE: package, _PATH: package.replace(".", "/"), MODULE: module_name(facts)})
@@ -145,7 +159,7 @@ def _modules(facts: AppFacts) -> list[str]:
     """The modules of a package."""
     held = {
         "model": True,
-        "bench": facts.texts is not None,
+        "bench": facts.texts is not None and not runtime_of(facts).reads_texts,
         "sample": bool(sample_sets(facts)),
         "model_json": bool(kotlin_schemas(facts)),
         "model_pack": facts.in_asset_pack,
@@ -157,7 +171,7 @@ def sample_sets(facts: AppFacts) -> tuple[str, ...]:
     """The source sets of the sample; none where there is no sample."""
     if facts.audio is not None:
         return ("transcribe",)
-    if facts.texts is None:
+    if facts.texts is None or runtime_of(facts).reads_texts:
         return ()
     return ("chat", "text" if facts.vision is None else "vision")
 

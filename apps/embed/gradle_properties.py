@@ -59,6 +59,7 @@ def gradle_properties(
         "Library": engine_library(facts) if runtime.compiled else "",
         "Uncompressed": ",".join((*runtime.uncompressed, "safetensors")),
         "Unpacked": str(runtime.accelerated).lower(),
+        **({"Kotlin": runtime.kotlin} if runtime.kotlin else {}),
         "Pack": str(facts.in_asset_pack).lower(),
     }
     text = (ANDROID / PROPERTIES).read_text(encoding="utf-8")

@@ -6,22 +6,28 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from edgec.backends.litert.names import signature_name
+from edgec.backends.litert.factors import keep_factors_apart
+from edgec.backends.litert.network import NetworkSignature
 from edgec.backends.litert.operators import Integers, LitertOperators
-from edgec.backends.litert.signature import LitertSignature, tokens_of
+from edgec.backends.litert.signature import LitertSignature
 from edgec.backends.litert.toolkit import load_converter
 from edgec.backends.onnx.onnx_form import WrittenNorms
 from edgec.errors import InputError
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, run_pass
 
-Converted = tuple[bytes, Mapping[str, Integers]]
+Converted = tuple[bytes, Mapping[float, Integers]]
 
 
-def converted(programs: Sequence[Program], by_products: bool) -> Converted:
-    """A ``.tflite`` in float, and the integers that belong in it, by what they stand for.
+def converted(
+    programs: Sequence[Program], by_products: bool, kind: type[LitertSignature | NetworkSignature] = LitertSignature
+) -> Converted:
+    """A ``.tflite`` in float with stand-ins, and the integers that belong in their places, by their values.
 
-    ``by_products``: as of ``LitertOperators``.
+    Args:
+        programs: a decoder's methods, or one network.
+        by_products: as of ``LitertOperators``.
+        kind: under whose names they are called.
 
     Raises:
         InputError: E904, the converter has no form for something of the model.
@@ -31,9 +37,10 @@ def converted(programs: Sequence[Program], by_products: bool) -> Converted:
     for program in programs:
         written = run_pass(program, WrittenNorms(rms=True))
         graph = clone(written.graph)
+        keep_factors_apart(graph)
         operators.rewrite(graph)
-        signature = LitertSignature(written, graph).eval()
-        converter.add_signature(signature_name(tokens_of(written)), signature, sample_kwargs=signature.example(written))
+        signature = kind(written, graph).eval()
+        converter.add_signature(signature.name, signature, sample_kwargs=signature.example(written))
     try:
         with torch.no_grad():
             content: bytes = converter.convert(strict_export=False)._exporter.to_bytes()

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from edgec.backends.litert.names import CACHE, LOGITS, POSITIONS, TOKENS, prefill_sizes, signature_name
+from edgec.backends.litert.network import refused
 from edgec.backends.litert.toolkit import runtime_module
-from edgec.errors import InputError
 from edgec.ir.static_methods import DECODE
 
 
@@ -40,7 +40,7 @@ class LitertMethods:
             self._runners = {name: self._interpreter.get_signature_runner(name) for name in names}
             details = self._runners[DECODE].get_input_details()
         except (RuntimeError, ValueError, KeyError) as error:
-            raise _refused(str(error)) from error
+            raise refused(str(error)) from error
         self._caches = {name: np.zeros(each["shape"], each["dtype"]) for name, each in details.items() if _held(name)}
 
     @property
@@ -78,13 +78,3 @@ class LitertMethods:
 
 def _held(name: str) -> bool:
     return name.startswith(CACHE)
-
-
-def _refused(why: str) -> InputError:
-    return InputError(
-        "LiteRT's interpreter does not run this artifact.",
-        where="litert",
-        why=why[:300],
-        fix="export the model again; where it stays, report it with the version of ai-edge-litert",
-        code="E903",
-    )

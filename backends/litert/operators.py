@@ -1,4 +1,4 @@
-"""A static method in operators that LiteRT's converter has, with float matrices in the place of rounded ones.
+"""A static method in operators that LiteRT's converter has, with stand-ins in the place of rounded matrices.
 
     linear(x rounded, dequantize_affine(w, s))    ==>   linear(x, W)     LiteRT's kernel rounds x as the graph does
     embedding(dequantize_affine(w, s), ids)       ==>   embedding(W, ids)
@@ -11,22 +11,21 @@
 LiteRT's delegate for GPUs looks up rows of rounded tables alone. A row of ones and zeros times the table is the same
 number, also in float16, which has every whole number up to 2,048.
 
-W is what the integers stand for; its content says afterwards which integers belong in its place (weights.py).
+W is a stand-in (stand_in.py); its value says afterwards which integers belong in its place (weights.py).
 Legality: integers around 0, inputs rounded for each token or not at all.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.backends.litert.stand_in import stand_in_value
 from edgec.backends.onnx.onnx_form import constant, quantized_parts
 from edgec.ir.attributes import attribute
 from edgec.ir.operators import UPDATE_SLOTS
@@ -55,12 +54,12 @@ class LitertOperators:
 
     Attributes:
         by_products: rows of float tables are read by products, for GPUs.
-        matrices: the rounded ones, by the digest of the floats that they stand for.
+        matrices: the rounded ones, by the values of their stand-ins.
     """
 
     by_products: bool = False
-    matrices: dict[str, Integers] = field(default_factory=dict)
-    _floats: dict[str, Tensor] = field(default_factory=dict)
+    matrices: dict[float, Integers] = field(default_factory=dict)
+    _values: dict[str, float] = field(default_factory=dict)
 
     def rewrite(self, graph: GraphModule) -> None:
         """Rewrite a graph in place."""
@@ -80,23 +79,12 @@ class LitertOperators:
     def _matrix(self, graph: GraphModule, node: Node) -> Node:
         integers, scale, bits = quantized_parts(node)
         name = str(integers.target)
-        if name not in self._floats:
+        if name not in self._values:
             value, scales = attribute(graph, name).detach(), attribute(graph, str(scale.target)).detach().float()
-            self._floats[name] = _values(value, scales)
-            held = Integers(name, value.numpy(), scales.numpy(), bits)
-            self.matrices[digest(self._floats[name].numpy())] = held
-        return constant(graph, node, f"{name}_float", self._floats[name])
-
-
-def _values(integers: Tensor, scales: Tensor) -> Tensor:
-    """What integers [N, K] stand for, float32 [N, K]."""
-    groups = scales.reshape(len(integers), -1, 1)
-    return (integers.float().reshape(len(integers), groups.shape[1], -1) * groups).reshape(integers.shape)
-
-
-def digest(values: IntegerArray) -> str:
-    """The sha256 of float32 values."""
-    return hashlib.sha256(np.ascontiguousarray(values, np.float32).data).hexdigest()
+            self._values[name] = stand_in_value(len(self._values))
+            self.matrices[self._values[name]] = Integers(name, value.numpy(), scales.numpy(), bits)
+        rows, columns = map(int, node.meta["val"].shape)
+        return Emitter(graph.graph)(torch.ops.edgec.stand_in.default, self._values[name], rows, columns)
 
 
 def _update(graph: GraphModule, node: Node, by_products: bool) -> Node:

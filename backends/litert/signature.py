@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from edgec.backends.litert.names import LOGITS, POSITIONS, TOKENS, cache_names
+from edgec.backends.litert.names import LOGITS, POSITIONS, TOKENS, cache_names, signature_name
 from edgec.ir.program import Interface, Program, TensorType
 from edgec.ir.static_methods import NEW_STATE
 
@@ -32,6 +32,7 @@ class LitertSignature(torch.nn.Module):
         super().__init__()
         self.method, self.names = graph, cache_names(program.interface.states)
         self.tokens = tokens_of(program)
+        self.name = signature_name(self.tokens)
         self.order = [tensor.name for tensor in program.interface.inputs]
         self.results = [tensor.name for tensor in program.interface.outputs]
         self.register_buffer("last", torch.tensor([self.tokens - 1], dtype=torch.int32))

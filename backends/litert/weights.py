@@ -1,6 +1,6 @@
 """Integers and scales written into the constants of a ``.tflite``, through the flatbuffer's own object API.
 
-    constant float32 [N, K] whose content is a rounded matrix
+    constant float32 [N, K], all of the value that stands for a rounded matrix
     ==>
     INT8, INT4 or INT2 [N, K], the first value in the low bits of a byte, zero points 0, and
     scale float32 [N] along dimension 0, or a block size g and FLOAT16 scales [N, K / g]
@@ -11,13 +11,13 @@ LiteRT's kernels round the scales of blocks to bfloat16, as which edgec's scheme
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from edgec.backends.litert.operators import IntegerArray, Integers, digest
+from edgec.backends.litert.operators import IntegerArray, Integers
 from edgec.errors import BudgetError
 
 _SMALLEST: Final = 4
@@ -39,12 +39,12 @@ def packed(values: IntegerArray, bits: int) -> IntegerArray:
     return result
 
 
-def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
-    """The model with integers in the place of the floats that they stand for.
+def write_integers(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
+    """The model with integers in the place of their stand-ins.
 
     Args:
-        content: a ``.tflite`` with float matrices.
-        matrices: by the digest of their floats.
+        content: a ``.tflite`` with stand-ins.
+        matrices: by the values of their stand-ins.
 
     Raises:
         BudgetError: E902, the converter changed the values of one, so that it was not found.
@@ -52,6 +52,7 @@ def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
     schema, model = read_model(content)
     found = dict(_Found(model, matrices).buffers())
     _require(matrices, found)
+    _refuse_copies(schema, model, {each.values.size for each in matrices.values()}, found)
     for graph in model.subgraphs:
         held = {place: found[each.buffer] for place, each in enumerate(graph.tensors) if each.buffer in found}
         for place, integers in held.items():
@@ -89,7 +90,7 @@ class _Found:
     """Looks for matrices among a model's buffers."""
 
     model: Any
-    matrices: Mapping[str, Integers]
+    matrices: Mapping[float, Integers]
 
     def buffers(self) -> Iterator[tuple[int, Integers]]:
         """The buffers that hold one."""
@@ -97,21 +98,41 @@ class _Found:
         for place, buffer in enumerate(self.model.buffers):
             data = buffer.data
             if data is not None and len(data) >= _SMALLEST and len(data) in sizes:
-                known = self.matrices.get(digest(np.asarray(data, np.uint8).view(np.float32)))
-                if known is not None:
+                values = np.asarray(data, np.uint8).view(np.float32)
+                known = self.matrices.get(float(values[0]))
+                if known is not None and known.values.size == values.size and (values == values[0]).all():
                     yield place, known
 
 
-def _require(matrices: Mapping[str, Integers], found: Mapping[int, Integers]) -> None:
+def _require(matrices: Mapping[float, Integers], found: Mapping[int, Integers]) -> None:
     lost = {each.name for each in matrices.values()} - {each.name for each in found.values()}
     if lost:
-        raise BudgetError(
-            "A rounded matrix is not in the converted model.",
-            where=sorted(lost)[0],
-            why=f"{len(lost)} of {len(matrices)} were changed on the way, so that their integers have no place",
-            fix="report it with the model's architecture and the recipe",
-            code="E902",
-        )
+        changed = f"{len(lost)} of {len(matrices)} were changed on the way, so that their integers have no place"
+        raise _changed(changed, sorted(lost)[0])
+
+
+def _changed(why: str, where: str = "litert-torch") -> BudgetError:
+    return BudgetError(
+        "A rounded matrix is not in the converted model.",
+        where=where,
+        why=why,
+        fix="report it with the model's architecture and the recipe",
+        code="E902",
+    )
+
+
+def _refuse_copies(schema: Any, model: Any, sizes: Collection[int], found: Mapping[int, Integers]) -> None:
+    """Refuse a layer over a stand-in that was multiplied by something, which is a second copy in float."""
+    kind = schema.BuiltinOperator.FULLY_CONNECTED
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            place = graph.tensors[operator.inputs[1]].buffer if len(operator.inputs) > 1 else 0
+            if model.operatorCodes[operator.opcodeIndex].builtinCode != kind or place in found:
+                continue
+            data = model.buffers[place].data
+            values = np.zeros(0, np.float32) if data is None else np.asarray(data, np.uint8).view(np.float32)
+            if values.size in sizes and (values == values[0]).all():
+                raise _changed(f"a layer's matrix is {values[0]:g} throughout: a factor was multiplied into it")
 
 
 def _give(schema: Any, model: Any, graph: Any, place: int, integers: Integers) -> None:

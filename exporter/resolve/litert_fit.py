@@ -7,10 +7,16 @@ from edgec.backends.litert.container import TOKENIZER, unreadable_tokenizer
 from edgec.backends.litert.toolkit import prepare_converter, runtime_module
 from edgec.errors import InputError
 from edgec.exporter.progress import Progress
-from edgec.exporter.sources.hf_config import DECODER
+from edgec.exporter.sources.hf_config import DECODER, MODULE
 from edgec.exporter.sources.model_source import ModelSource
 
-_OTHERS = "its signatures are made here for models that continue a text; this is a model of kind {}"
+_OTHERS = "{}; this is a model of kind {}"
+_TAKES = {
+    True: "a .litertlm holds a model that continues a text",
+    False: "a .tflite is made of models that continue a text and, for CPUs, of networks with one call",
+}
+_NETWORK = "export for the CPU with --target android-litert --format tflite, or with --format pte"
+_FIX = "export with --format pte, or only the text part of a multimodal model: --task text-generation"
 
 
 def check_litert(source: ModelSource, form: Form, context: int, progress: Progress) -> None:
@@ -28,12 +34,13 @@ def check_litert(source: ModelSource, form: Form, context: int, progress: Progre
     """
     if not form.signatures:
         return
-    if source.kind != DECODER:
+    network = source.kind == MODULE and not form.packed and not form.longest
+    if source.kind != DECODER and not network:
         raise InputError(
-            "LiteRT-LM's format has no place for this model.",
+            "LiteRT's formats have no place for this model here.",
             where=source.name,
-            why=_OTHERS.format(source.kind),
-            fix="export with --format pte, or only the text part of a multimodal model: --task text-generation",
+            why=_OTHERS.format(_TAKES[form.packed], source.kind),
+            fix=_NETWORK if source.kind == MODULE else _FIX,
             code="E907",
         )
     if form.packed and not any(file.name == TOKENIZER for file in source.tokenizer_files):

@@ -29,6 +29,7 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.adapters import with_adapters
 from edgec.exporter.resolve.limits import artifact_limits
 from edgec.exporter.resolve.planned_learning import History, as_this_model, learning_notes
+from edgec.exporter.resolve.planned_runtimes import RuntimeChoice, runtime_choices
 from edgec.exporter.resolve.planned_source import local_model, planned_source, refusal, unread_integers, with_stored
 from edgec.exporter.resolve.stored_forms import as_stored
 from edgec.exporter.resolve.target_choice import on_unit, plan_target
@@ -88,6 +89,7 @@ class Planned:
         phases: the units proposed for prefill and decode; empty for a model that writes no text.
         refusal: why an export would refuse the model for this target; None where nothing is known against it.
         learning: what each of the user's own measurements teaches.
+        runtimes: what should execute it on each unit of an Android phone.
     """
 
     question: Question
@@ -97,6 +99,7 @@ class Planned:
     phases: tuple[PhaseUnit, ...]
     refusal: InputError | None
     learning: tuple[str, ...] = ()
+    runtimes: tuple[RuntimeChoice, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -123,7 +126,8 @@ def answer(question: Question) -> Planned:
     # A unit that an export refuses is not proposed, unless there is no other.
     units = others if refused is not None and others else {planned.target.unit: planned, **others}
     taught = learning_notes(question.measured, question.history, shape, planned.target)
-    return Planned(question, planned, recipe.name, choice, unit_choice(units), refused, tuple(taught))
+    runtimes = runtime_choices(planned.target, source.kind, question.context, shape.states != ())
+    return Planned(question, planned, recipe.name, choice, unit_choice(units), refused, tuple(taught), runtimes)
 
 
 def _recipe(question: Question, target: Target, source: ModelSource) -> Recipe:

@@ -33,6 +33,7 @@ def to_json(answered: Planned) -> dict[str, Any]:
         "memory_that_fits_bytes": memory_that_fits(forecast.target, peak),
         "made_elsewhere": made_elsewhere(forecast.target),
         "phase_units": [asdict(phase) for phase in answered.phases],
+        "runtimes": [asdict(each) for each in answered.runtimes],
         "commands": [asdict(command) for command in proposed_commands(answered)],
     }
     plain: dict[str, Any] = json.loads(json.dumps(record))

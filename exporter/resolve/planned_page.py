@@ -51,6 +51,9 @@ def page(answered: Planned) -> Iterator[Text | WordTable | Table | Padding]:
     if several and answered.refusal is None:
         yield Text("")
         yield units_table(answered)
+    if answered.runtimes and answered.refusal is None:
+        yield Text("")
+        yield runtimes_table(answered)
     yield Text("")
     yield Text("next", "bold")
     yield from _next(answered)
@@ -183,6 +186,15 @@ def units_table(answered: Planned) -> WordTable:
     table = _plain_table("units, tokens/s", "prefill", "decode")
     for unit in prefill:
         table.add_row(unit_name(answered.plan.target.os, unit), _speed(prefill[unit]), _speed(decode[unit]))
+    return table
+
+
+def runtimes_table(answered: Planned) -> WordTable:
+    """What should execute the model on each unit, what to export for, and why."""
+    table = _plain_table("runtime", "by", "--target", "why")
+    for each in answered.runtimes:
+        unit = unit_name(answered.plan.target.os, each.unit)
+        table.add_row(unit, each.runtime, each.target or "nothing is made", each.reason)
     return table
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgec.backends.forms import form_of
+from edgec.backends.litert.npu import NPU_PACKAGES, npu_refusal
 from edgec.bundle.layouts import DEFAULT_LAYOUT, LAYOUTS
 from edgec.devices.prediction.footprint import Widths, kv_bytes
 from edgec.devices.prediction.forecast import Plan, plan
@@ -95,12 +96,16 @@ def on_unit(target: Target, unit: str | None) -> Target:
     """The target of the same phone whose artifact that unit runs, in its first format; None keeps the target's own.
 
     Raises:
-        InputError: E869, the phone has no such unit, or it has no artifacts.
+        InputError: E869, the phone has no such unit, or it has no artifacts; E965, an NPU that LiteRT alone reaches.
+        ToolError: E963, E964, likewise, and its compiler is not here.
     """
     if unit is None or unit == target.unit:
         return target
     same = [each for each in all_targets() if each.phone == target.phone]
     match = next((each for each in same if each.unit == unit), None)
+    vendor = target.vendor or ""
+    if match is None and unit == "npu" and vendor in NPU_PACKAGES:
+        raise npu_refusal(vendor, target.chip_name or target.phone_name)
     if match is None:
         what = f"{target.name} has no unit {unit[:20]!r} that artifacts are made for"
         raise _lacking(what, "unit", list(dict.fromkeys(each.unit for each in same)), "E869")

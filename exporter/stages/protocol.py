@@ -58,6 +58,7 @@ _STAGES: Mapping[tuple[str, bool, str], tuple[str, str]] = {
     ("audio-language", False, ""): (f"{_HERE}.audio_language", "audio_language_stages"),
     ("module", False, ""): (f"{_HERE}.module", "ModuleStages"),
     ("module", True, ""): (f"{_HERE}.static_module", "StaticModuleStages"),
+    ("module", True, "signatures"): (f"{_HERE}.static_module", "StaticModuleStages"),
     ("module", True, "calibrated"): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
 _BACKENDS = ("coreai", "coreml", "cpu", "genai", "gguf", "litert", "mlx", "onnx", "qnn", "vulkan")

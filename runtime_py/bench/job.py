@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter, sleep
@@ -21,6 +21,8 @@ from edgec.errors import EdgecError, InputError
 from edgec.memory_use import begin_peak, peak_bytes, peak_since_begun, resident_bytes
 from edgec.page_cache import drop_pages, resident_share, warm_pages
 from edgec.processor_share import stay_on
+from edgec.runtime_py.bench import litert_lm
+from edgec.runtime_py.bench.lap import Lap, Laps
 from edgec.runtime_py.bench.shown_prompt import ShownPrompt, open_session, prompt_of
 from edgec.runtime_py.decoding.sampling import Sampler, Sampling
 from edgec.runtime_py.decoding.stepper import Stepper
@@ -32,14 +34,6 @@ from edgec.runtime_py.generation.generate import stream_tokens
 from edgec.runtime_py.sessions.session import Session
 
 WINDOW_S = 1.0
-
-
-@dataclass(frozen=True)
-class Lap:
-    """The times of one generation: seconds to the first token, and from each token to the next."""
-
-    ttft_s: float
-    gaps_s: tuple[float, ...]
 
 
 def lap(stepper: Stepper, asked: ShownPrompt, new_tokens: int) -> Lap:
@@ -74,7 +68,8 @@ def run_job(job: Job) -> dict[str, Any]:
         stay_on(core_numbers(job.cores))
     # Neither an import nor an artifact's first execution is part of a load.
     bundle = _bundle(job)
-    try_first(bundle, engine_for(bundle))
+    if bundle.manifest.format != litert_lm.FORMAT:
+        try_first(bundle, engine_for(bundle))
     return jobs[job.kind](job)
 
 
@@ -83,10 +78,30 @@ def _bundle(job: Job) -> Bundle:
     return open_bundle(Path(job.bundle), check_files=False)
 
 
-def _session(job: Job) -> Session:
-    session = open_session(_bundle(job), job.threads)
-    session.adapter = job.adapter
-    return session
+class SessionLaps:
+    """Generations of a bundle's session."""
+
+    def __init__(self, bundle: Bundle, job: Job) -> None:
+        """Open the session."""
+        self.session: Session = open_session(bundle, job.threads)
+        self.session.adapter = job.adapter
+        self._asked, self._new_tokens = prompt_of(bundle, job.prompt_tokens), job.new_tokens
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a record says of the engine."""
+        common = {"threads": self.session.threads, "engine": self.session.engine}
+        kernels = {"linear_kernel": linear_kernel(), "linear_kernels": linear_kernels()}
+        return {**common, **kernels} if self.session.engine == "edgec" else common
+
+    def lap(self) -> Lap:
+        """Generate once."""
+        return lap(self.session, self._asked, self._new_tokens)
+
+
+def _opened(bundle: Bundle, job: Job) -> Laps:
+    opens = litert_lm.LitertLmLaps if bundle.manifest.format == litert_lm.FORMAT else SessionLaps
+    return opens(bundle, job)
 
 
 def _load(job: Job) -> dict[str, Any]:
@@ -96,7 +111,7 @@ def _load(job: Job) -> dict[str, Any]:
         {"cold": drop_pages, "warm": warm_pages}[job.state](file)
     share = _resident_share(files)
     before = perf_counter()
-    open_session(bundle, job.threads)
+    _opened(bundle, job)
     return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
 
 
@@ -110,8 +125,7 @@ def _resident_share(files: Sequence[Path]) -> float | None:
 def _memory(job: Job) -> dict[str, Any]:
     resettable = begin_peak()
     baseline = resident_bytes() if resettable else peak_bytes()
-    session = _session(job)
-    lap(session, prompt_of(session.bundle, job.prompt_tokens), job.new_tokens)
+    _opened(_bundle(job), job).lap()
     peak = peak_since_begun() if resettable else peak_bytes()
     how = "VmHWM of /proc, reset before the load" if resettable else "ru_maxrss of the whole process"
     return {"peak_rss_bytes": peak, "baseline_rss_bytes": baseline, "obtained": how}
@@ -121,38 +135,36 @@ def _profile(job: Job) -> dict[str, Any]:
     from edgec.runtime_py.bench.profile import profile_bundle
 
     bundle = _bundle(job)
+    if bundle.manifest.format == litert_lm.FORMAT:
+        raise litert_lm.unprofiled(bundle)
     threads = set_threads(job.threads)
     prompt = prompt_of(bundle, job.prompt_tokens).tokens
     return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions, job.adapter)}
 
 
 def _speed(job: Job) -> dict[str, Any]:
-    session = _session(job)
-    asked, laps = prompt_of(session.bundle, job.prompt_tokens), []
+    opened, laps = _opened(_bundle(job), job), []
     for _ in range(job.warmups + job.repetitions):
         sleep(job.cool_down_s)
-        laps.append(asdict(lap(session, asked, job.new_tokens)))
-    common = {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
-    kernels = {"linear_kernel": linear_kernel(), "linear_kernels": linear_kernels()}
-    return {**common, **kernels} if session.engine == "edgec" else common
+        laps.append(asdict(opened.lap()))
+    return {**opened.facts, "laps": laps[job.warmups :]}
 
 
 def _sustained(job: Job) -> dict[str, Any]:
-    session = _session(job)
-    asked, start = prompt_of(session.bundle, job.prompt_tokens), perf_counter()
+    opened, start = _opened(_bundle(job), job), perf_counter()
     windows = []
     while (elapsed := perf_counter() - start) < job.seconds:
-        windows.append(_window(session, asked, job.new_tokens) | {"elapsed_s": elapsed})
-    return {"threads": session.threads, "windows": windows}
+        windows.append(_window(opened) | {"elapsed_s": elapsed})
+    return {"threads": opened.facts["threads"], "windows": windows}
 
 
-def _window(session: Session, asked: ShownPrompt, new_tokens: int) -> dict[str, float | None]:
+def _window(opened: Laps) -> dict[str, float | None]:
     """Generate for at least WINDOW_S, and read the clock and temperature afterwards."""
     from edgec.devices.host import HostTransport
 
     start, gaps = perf_counter(), list[float]()
     while perf_counter() - start < WINDOW_S:
-        gaps += lap(session, asked, new_tokens).gaps_s
+        gaps += opened.lap().gaps_s
     facts = HostTransport().facts()
     return {
         "decode_tokens_per_s": len(gaps) / sum(gaps),

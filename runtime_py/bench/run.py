@@ -93,7 +93,12 @@ def planned_jobs(job: Job) -> list[Job]:
 
 
 def _runtime(bundle: Bundle, speed: Mapping[str, Any]) -> str:
-    """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them."""
+    """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them.
+
+    LiteRT-LM says itself what it is.
+    """
+    if "runtime" in speed:
+        return str(speed["runtime"])
     if speed["engine"] == "apple":
         # Core ML has no version of its own.
         return f"{mac_runtime_of(bundle.manifest)}, macOS {mac_ver()[0]}"

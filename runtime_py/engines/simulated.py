@@ -154,6 +154,12 @@ def _qnn(path: Path, method: str | None) -> TensorFunction:
     return open_function(path)
 
 
+def _litert(path: Path, method: str | None) -> TensorFunction:
+    from edgec.backends.litert.network import open_function
+
+    return open_function(path)
+
+
 def _named(functions: Mapping[str, Any], name: str | None) -> Any:
     """A function of an artifact; the first where no name is given.
 
@@ -184,5 +190,6 @@ _FUNCTIONS: Mapping[str, Callable[[Path, str | None], TensorFunction]] = {
     "CoreML": _package,
     "CoreAI": _aimodel,
     "ONNXRuntime": _onnx,
+    "LiteRT": _litert,
     "QNNExecutionProvider": _qnn,
 }

@@ -61,6 +61,8 @@ CPU = decoder_manifest("pte-cpu", target="android-cpu")
 GPU = static_manifest("android-gpu", "VulkanBackend")
 DELEGATED = static_manifest("snapdragon-8-elite", "QnnBackend")
 ONNX = static_manifest("android-cpu", "ONNXRuntime", "onnx")
+LITERT_LM = static_manifest("android-litert", "LiteRTLM", "litertlm")
+LITERT_LM_GPU = static_manifest("android-litert-gpu", "LiteRTLMGPU", "litertlm")
 HEXAGON = static_manifest("snapdragon-8-elite", "QNNExecutionProvider", "qnn", "uint8")
 
 
@@ -70,7 +72,7 @@ def artifact_files(manifest: Manifest) -> dict[str, bytes]:
         "onnx": ("prefill.onnx", "decode.onnx", "weights.bin"),
         "qnn": tuple(f"part_0/{host}{name}.onnx" for host in ("host_", "") for name in ("prefill", "decode")),
     }
-    if manifest.format == "pte":
+    if manifest.format not in names:
         return {manifest.artifact: b"weights"}
     return {f"{manifest.artifact}/{name}": b"weights" for name in names[str(manifest.format)]}
 

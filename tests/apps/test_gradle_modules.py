@@ -26,7 +26,16 @@ from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
 from edgec.runtime_py.bench import record as bench_record
-from tests.apps.android_bundles import CPU, DELEGATED, GPU, HEXAGON, ONNX, android_bundle
+from tests.apps.android_bundles import (
+    CPU,
+    DELEGATED,
+    GPU,
+    HEXAGON,
+    LITERT_LM,
+    LITERT_LM_GPU,
+    ONNX,
+    android_bundle,
+)
 from tests.apps.audio_bundles import TIMED_CONFIG, WHISPER, audio_placeholder
 from tests.apps.encoder_bundles import encoder_method, placeholder_bundle
 from tests.apps.ios_bundles import bundle_of, decoder_manifest, module_manifest
@@ -249,7 +258,10 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_every_file_of_the_project_is_in_some_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoders = [gradle_modules(android_bundle(tmp_path / f"{i}", each)) for i, each in enumerate((CPU, GPU, HEXAGON))]
+    decoders = [
+        gradle_modules(android_bundle(tmp_path / f"{i}", each))
+        for i, each in enumerate((CPU, GPU, HEXAGON, LITERT_LM, LITERT_LM_GPU))
+    ]
     encoder = placeholder_bundle(tmp_path / "encoder", "pte-cpu", encoder_method(False), "android-cpu")
     sound = audio_placeholder(tmp_path / "sound", "android-cpu", WHISPER, TIMED_CONFIG)
     images = vision_placeholder(tmp_path / "images", "android-cpu")

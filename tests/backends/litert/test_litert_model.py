@@ -158,7 +158,7 @@ def test_a_matrix_that_was_lost_on_the_way_ends_the_export() -> None:
     content, matrices = converted([signatures("llama")["decode"]], by_products=False)
     lost, *others = matrices
     with pytest.raises(BudgetError, match="E902"):
-        write_integers(content, {**{each: matrices[each] for each in others}, "0" * 64: matrices[lost]})
+        write_integers(content, {**{each: matrices[each] for each in others}, 0.0: matrices[lost]})
 
 
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: b"no model", lambda raw: b"LITERTLM" + raw[:64]])

@@ -25,6 +25,7 @@ from edgec.exporter.runners import litert_lm as rungs
 from edgec.exporter.runners.litert_lm import CHAT_STAGE, GPU_STAGE, TOKENIZER_STAGE, litert_lm_rungs
 from edgec.exporter.runners.texts import FIX
 from edgec.exporter.stages.signatures import SignatureStages
+from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.model import load
 from edgec.runtime_py.runners import litert_lm
 from edgec.runtime_py.runners.litert_lm import NAME, LitertLmAnswer, LitertLmText, software_vulkan
@@ -76,6 +77,14 @@ def test_it_writes_the_same_words_and_the_bundle_opens(bundle: tuple[ExportReque
     assert [method.name for method in manifest.methods] == ["prefill_128", "decode", "prefill_32"]
     assert verify(bundle[1]).passed
     assert load(bundle[1]).generate("Once upon a time", max_new_tokens=4).tokens
+
+
+@pytest.mark.long
+def test_its_engine_is_measured_by_the_same_records(bundle: tuple[ExportRequest, Path]) -> None:
+    made = bench(bundle[1], prompt_tokens=20, new_tokens=3, threads=1, warmups=0)
+    assert {"TTFT", "prefill", "decode", "cold load", "warm load", "peak RSS"} <= {each.name for each in made.figures}
+    head = made.records[0]
+    assert head.comparability.runtime.startswith(f"{NAME} ") and not head.simulated
 
 
 Facts = Callable[[LanguageFacts], LanguageFacts]
