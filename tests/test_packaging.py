@@ -120,7 +120,9 @@ def test_an_installed_wheel_does_what_the_tree_does(wheel: zipfile.ZipFile, tmp_
     # The same sources have the same key: the engine that the tests compile is found and not compiled again.
     build_runner()
     assert "compiled before" in called("runner", "build")
-    called("export", str(own / "edgec" / "example"), "--recipe", "4bit", "--out", "example.edgec")
+    # The example that the wheel carries, by its name from a folder that has no such path.
+    assert "Google Pixel 8" in called("plan", "examples/tiny-stories", "--target", "pixel-8-cpu")
+    called("export", "tiny-stories", "--recipe", "4bit", "--out", "example.edgec")
     assert called("run", "example.edgec", "--raw", "-p", "Once", "--max-new-tokens", "5").strip()
     assert "example.edgec" in called("ls")
 
