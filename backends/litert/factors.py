@@ -3,7 +3,7 @@
     linear(x * s, W), s all of one value    ==>   linear(x * s', W)              one value of s' is the next float
     view(linear(x, W)) * c                  ==>   y * 3c/4 + y * c/4             y = view(linear(x, W))
 
-It makes W * s and W * c of both, of which the integers of W are no part: a second copy, in float. The soft cap of
+It makes W * s and W * c of both, which the integers of W do not fit: a second copy, in float. The soft cap of
 Gemma's logits is such a c; norms of random models, and no others, have such an s.
 """
 

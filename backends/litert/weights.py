@@ -58,7 +58,7 @@ def write_integers(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
         for place, integers in held.items():
             _give(schema, model, graph, place, integers)
         _round_inputs(schema, model, graph, held)
-    return written_model(model, len(content))
+    return written_model(model, sum(len(each.data) for each in model.buffers if each.data is not None))
 
 
 def read_model(content: bytes) -> tuple[Any, Any]:

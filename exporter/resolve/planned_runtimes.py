@@ -55,7 +55,7 @@ def runtime_choices(planned: Target, kind: str, context: int | None, recurrent: 
         planned: the target.
         kind: of the model.
         context: what the user asks for; None: the export's own.
-        recurrent: the model keeps states that are no keys and values.
+        recurrent: the model keeps states beside keys and values.
     """
     same = [each for each in all_targets() if each.phone == planned.phone]
     if not any(each.format == _FORMAT for each in same):
