@@ -13,7 +13,7 @@ from edgec.exporter.sources.adapter_base import base_of, is_adapter
 from edgec.exporter.sources.decoders.expert_counts import chosen_share
 from edgec.exporter.sources.decoders.spec import model_spec, text_config
 from edgec.exporter.sources.files.model_folder import CONFIG, read_json
-from edgec.exporter.sources.files.model_forms import is_hub_id
+from edgec.exporter.sources.files.model_forms import carried_example, is_hub_id
 from edgec.exporter.sources.gguf.config import gguf_config
 from edgec.exporter.sources.gguf.file import gguf_of, read_gguf
 from edgec.exporter.sources.hub import fetch_config
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def read_config(model: str | Path) -> dict[str, Any]:
-    """The config of a model: from a folder with a ``config.json``, the file itself, a GGUF file or a hub id.
+    """The config of a model: a folder's ``config.json``, the file itself, of a GGUF file, a hub id or edgec's example.
 
     Raises:
         InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub; E800 to E810, GGUF;
             E878, a LoRA without a base.
     """
-    path = Path(model).expanduser()
+    path = carried_example(str(model)) or Path(model).expanduser()
     if not path.exists() and (asked := hub_choice(str(model))) is not None:
         path = fetch_gguf(*asked)
     if not path.exists() and is_hub_id(str(model)):
