@@ -43,7 +43,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder / "venv", with_pip=False)
     (packages,) = (folder / "venv" / "lib").glob("python3.*/site-packages")
     line = [sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python"), "install"]
-    subprocess.run([*line, "--quiet", "--no-deps", "--no-compile", str(wheel)], check=True)
+    # Where PYTHONPATH leads to a checkout, pip finds edgec there and installs nothing.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([*line, "--quiet", "--no-deps", "--no-compile", str(wheel)], check=True, env=environment)
     ours = Path(sysconfig.get_path("purelib"))
     for linked in (ours / "executorch", *ours.glob("executorch-*.dist-info")):
         (packages / linked.name).symlink_to(linked)

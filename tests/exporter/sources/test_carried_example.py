@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edgec.exporter.dimensions.parameters import read_config
 from edgec.exporter.resolve.planned import Question, answer
 from edgec.exporter.resolve.planned_source import local_model
 from edgec.exporter.sources.files.model_forms import EXAMPLE, carried_example
@@ -20,6 +21,7 @@ def test_the_name_stands_for_the_example_unless_there_is_such_a_path(
         folder = carried_example(name)
         assert folder is not None and (folder / "model.safetensors").is_file()
         assert local_model(name) == name
+        assert read_config(name) == read_config(folder), "as edgec plan reads it"
     assert carried_example("stories") is None
     source = resolve(EXAMPLE)
     assert (source.name, source.kind, source.trained) == (EXAMPLE, "decoder", True)
