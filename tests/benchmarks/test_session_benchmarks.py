@@ -22,6 +22,7 @@ def test_the_prefix_is_measured_both_ways(prefix_bundle: Path) -> None:
     assert f"| tiny | 1 | {row.prefix_tokens} + 20 |" in prefix.table([row])
 
 
+@pytest.mark.long
 def test_two_sessions_are_measured_both_ways(prefix_bundle: Path) -> None:
     row = several_sessions.measure("tiny", edgec.load(prefix_bundle, threads=1), 1, new_tokens=6, repeats=2)
     assert row.same_tokens and row.sequential_tokens_per_s > 0 and row.interleaved_tokens_per_s > 0

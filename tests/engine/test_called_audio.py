@@ -58,6 +58,7 @@ def test_a_sound_is_written_as_python_writes_it(
     assert len(said) > 3
 
 
+@pytest.mark.long
 def test_golden_vectors_are_replayed_a_source_and_tokens_apart(called: CalledAudio, bundle: Path) -> None:
     opened = open_bundle(bundle)
     assert opened.golden_path is not None and opened.manifest.encoder_decoder is not None
@@ -69,6 +70,7 @@ def test_golden_vectors_are_replayed_a_source_and_tokens_apart(called: CalledAud
     assert said == vector.continuation_ids
 
 
+@pytest.mark.long
 def test_a_failure_of_the_caller_ends_the_sound_and_leaves_the_model(bundle: Path) -> None:
     session = edgec.load(bundle).encoder_decoder
     shape = session.info.source_shape(GOLDEN_SOURCE_TOKENS)
@@ -97,6 +99,7 @@ def test_a_failure_of_the_caller_ends_the_sound_and_leaves_the_model(bundle: Pat
     speech.close()
 
 
+@pytest.mark.long
 def test_a_caller_that_gives_no_logits_fails(bundle: Path) -> None:
     speech = CalledAudio(bundle, lambda source: None, lambda tokens, start: np.zeros(0, np.float32))
     with pytest.raises(Refused, match="the decoder gave no logits"):
@@ -104,6 +107,7 @@ def test_a_caller_that_gives_no_logits_fails(bundle: Path) -> None:
     speech.close()
 
 
+@pytest.mark.long
 def test_what_is_no_sound_is_refused_before_any_call(bundle: Path) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError

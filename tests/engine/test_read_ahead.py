@@ -49,6 +49,7 @@ def test_matrices_are_in_memory_before_the_first_call(artifact: Path) -> None:
     assert model.info.sessions == 0
 
 
+@pytest.mark.long
 def test_a_model_is_closed_while_its_file_is_read(artifact: Path) -> None:
     for _ in range(20):
         EngineModel(artifact)

@@ -35,6 +35,7 @@ def test_a_folder_becomes_a_verified_file(tiny_folder: Path, tmp_path: Path) -> 
     assert open_bundle(bundle).manifest.delegation is None
 
 
+@pytest.mark.long
 def test_what_runs_it_is_named(tiny_folder: Path, tmp_path: Path) -> None:
     bundle = edgec.export(tiny_folder, format="gguf", recipe="float", out=tmp_path / "out.edgec")
     with pytest.raises(ToolError) as caught:

@@ -142,6 +142,7 @@ def across(family: str, image: Any, chunk: int, mark: int) -> str:
     return min(within, key=lambda text: abs(2 * ids[text][:chunk].count(mark) - ids[text].count(mark)))
 
 
+@pytest.mark.long
 def test_rows_or_methods_that_the_manifest_does_not_have_are_refused(exported: Fixed) -> None:
     model, golden = edgec.load(exported.bundle), open_bundle(exported.bundle).golden_path
     session: Any = model.session

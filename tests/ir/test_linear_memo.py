@@ -51,6 +51,7 @@ def program() -> Program:
     return run_pass(cached, Quantize(default=WeightScheme(4, 32), lm_head=WeightScheme(8, 0)))
 
 
+@pytest.mark.long
 def test_the_same_computation_is_done_once(program: Program, products: list[int]) -> None:
     memo = LinearMemo()
     first = run_program(program, tokens(), PLAN, memo)

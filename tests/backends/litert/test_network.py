@@ -66,6 +66,7 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
         open_function(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [{"target": "android-litert"}, {"target": "android-litert-gpu", "format": "tflite"}])
 def test_other_forms_are_refused_before_work(given: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:

@@ -63,6 +63,7 @@ def test_both_halves_say_together_what_the_method_says(family: str) -> None:
     assert not {"tokens", "start"} & {tensor.name for tensor in npu.interface.inputs}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["llama", pytest.param("gemma3_text", marks=pytest.mark.slow)])
 def test_parts_below_a_limit_say_together_what_the_method_says(family: str) -> None:
     """Rows for the caller's states are outputs of every part; they do not speak against a cut."""

@@ -93,6 +93,7 @@ def test_the_result_keeps_within_the_limit_and_one_layer_fewer_does_not(program:
         assert f"{chosen.kept} of 4" in str(chosen)
 
 
+@pytest.mark.long
 def test_few_boundaries_are_measured(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

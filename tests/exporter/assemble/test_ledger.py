@@ -68,6 +68,7 @@ def test_every_byte_belongs_to_something(artifact: Path) -> None:
     assert 0 <= layout.padding_bytes < 256 * (len(layout.stored) + 4), "padding is bounded by the alignment"
 
 
+@pytest.mark.long
 def test_the_delegates_say_what_their_constants_are(artifact: Path) -> None:
     runs = {run.shape: run for run in read_layout(artifact).stored if run.place == NAMED and run.dtype}
     assert runs[(96, 64)].dtype == "qbint4" and runs[(96, 64)].bytes == 96 * 64 // 2

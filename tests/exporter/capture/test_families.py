@@ -108,6 +108,7 @@ def test_one_attention_node_a_layer_and_it_says_what_the_config_says(captured: C
     assert all(node.args[7] is True and node.args[4] is None for node in nodes), "causal by positions, without a mask"
 
 
+@pytest.mark.long
 def test_layers_share_keys_and_values_exactly_where_the_spec_says(captured: Captured) -> None:
     nodes = nodes_of(captured.program.graph, OPERATOR)
     first: dict[Any, int] = {}

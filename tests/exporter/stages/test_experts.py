@@ -14,6 +14,7 @@ from edgec.passes.contract import clone, nodes_of
 from tests.passes.decoders import captured
 
 
+@pytest.mark.long
 def test_targets_without_experts_refuse_them_and_take_the_rest() -> None:
     program = captured("llama")
     refuse_experts(program)

@@ -54,6 +54,7 @@ def test_a_tied_table_in_float_is_expected_where_it_was_left_so(passes: tuple[Pa
     assert abs(held - expected) < TABLE_BYTES / 4, "zero points and the width of scales are all that differs"
 
 
+@pytest.mark.long
 def test_scales_count_as_the_format_holds_them() -> None:
     """Float32 here, as in ONNX, and float16 in the recipe; zero points are small and stay unexpected."""
     program = _rounded(QUANTIZED, QuantizeEmbedding(8))

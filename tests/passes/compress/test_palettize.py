@@ -152,6 +152,7 @@ def test_moments_are_means_of_squares_and_leave_caches_alone() -> None:
     assert len(layers) == 14 and all(bool((moments[name] > 0).all()) for name in layers)
 
 
+@pytest.mark.long
 def test_tokens_are_fed_in_chunks_and_from_the_start_when_the_context_is_full() -> None:
     program = run_pass(captured(tie_word_embeddings=False), KvCache(64, 16, "float32", 0, "edgec"))
     calibration = Calibration(tokens(40), context=20)

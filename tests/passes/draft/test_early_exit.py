@@ -89,6 +89,7 @@ def test_a_cache_goes_on_top() -> None:
     assert {state.layout for state in cached.interface.states} == {"ring", "full"}
 
 
+@pytest.mark.long
 def test_all_layers_are_the_model_itself() -> None:
     whole = captured("llama")
     assert effect_on(EarlyExit(4), whole) is Effect.EXACT
@@ -102,6 +103,7 @@ def test_impossible_counts_are_refused(layers: int) -> None:
     assert "1 to 4" in error.value.fix
 
 
+@pytest.mark.long
 def test_one_layer_says_too_little_about_where_it_ends() -> None:
     with pytest.raises(InputError, match="E196"):
         run_pass(_captured(Family("llama", {"num_hidden_layers": 1})), EarlyExit(1))

@@ -37,6 +37,7 @@ def test_powers_of_two_have_entries_of_one_size_and_fit_into_integers() -> None:
     assert torch.allclose(rounded, turn, rtol=2**-8)  # one bfloat16 scale
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in ("qwen2", "qwen3") else []) for name in NAMES]
 )
@@ -80,6 +81,7 @@ def test_a_tied_matrix_stays_one_tensor() -> None:
     assert added == 2
 
 
+@pytest.mark.long
 def test_a_second_time_changes_nothing() -> None:
     once = run_pass(uneven("qwen3"), Rotate())
     assert torch.equal(logits(run_pass(once, Rotate())), logits(once))

@@ -84,6 +84,7 @@ def test_a_new_sequence_needs_no_reset(kernels: str) -> None:
     assert float((first - again).abs().max()) < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernels", ["edgec", "standard"])
 def test_sink_tokens_stay_visible_beyond_the_window(kernels: str) -> None:
     with_sinks = cached("float32", sink=2, kernels=kernels, **WINDOWED)

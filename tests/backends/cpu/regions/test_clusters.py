@@ -46,6 +46,7 @@ def test_every_linear_layer_is_in_exactly_one_cluster() -> None:
     assert {n for n in graph.graph.nodes if n.target is LINEAR} <= set(members)
 
 
+@pytest.mark.long
 def test_no_path_leaves_a_cluster_and_comes_back() -> None:
     constants = constants_of(traced().graph)
     for cluster in clusters(traced().graph):

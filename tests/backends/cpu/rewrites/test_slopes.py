@@ -43,6 +43,7 @@ def executed(module: nn.Module, x: Tensor, folder: Path) -> list[Tensor]:
     return list(TorchMethod(folder / "model.pte")((x,)))
 
 
+@pytest.mark.long
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("shape", [(1, 16), (1, 16, 12), (1, 16, 4, 5), (1, 16, 2, 3, 4)])
 @pytest.mark.parametrize("channels", [pytest.param(1, marks=pytest.mark.slow), 16])

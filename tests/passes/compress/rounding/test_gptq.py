@@ -121,6 +121,7 @@ def test_layers_with_too_few_inputs_get_nearest_values() -> None:
     assert algorithms["model.layers.0.mlp.down_proj.weight"] == "mse"  # 96 wide
 
 
+@pytest.mark.long
 def test_a_tied_table_shares_the_vocabulary_matrixs_integers() -> None:
     eight = WeightScheme(8, 0, activation_bits=0)
     program = run_pass(
