@@ -36,6 +36,7 @@ def _with_floats(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
     return written_model(held, len(content))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.long
 @pytest.mark.parametrize("recipe", ["4bit", "8bit"])
 def test_it_is_the_model_over_what_its_integers_stand_for(recipe: str, tmp_path: Path) -> None:
