@@ -8,7 +8,6 @@ which the model writes as many as are asked for.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cached_property
@@ -21,6 +20,7 @@ from edgec.bundle.folder import Bundle
 from edgec.devices.job import Job
 from edgec.errors import InputError, ToolError
 from edgec.installation import install_command
+from edgec.processor_share import available_cores
 from edgec.runtime_py.bench.lap import Lap
 from edgec.runtime_py.runners.litert_lm import NAME, is_installed, litert_lm_version
 
@@ -41,7 +41,7 @@ class LitertLmLaps:
             ToolError: E908, it is not installed, or does not open the file.
         """
         self.bundle, self.job = bundle, job
-        self.threads = job.threads or len(os.sched_getaffinity(0))
+        self.threads = job.threads or available_cores()
         self._engine = _opened(bundle, self.threads)
 
     @property
