@@ -100,7 +100,8 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
     try:
         engine = engine_for(bundle)
         at_once = engine in ("apple", "simulated")
-        checks = [] if at_once else in_another_process(bundle, engine, verify=True, threads=threads)["checks"]
+        executed = {} if at_once else in_another_process(bundle, engine, verify=True, threads=threads)
+        checks = executed.get("checks", [])
         model = load(bundle, threads)
     except EdgecError as error:
         status: CheckStatus = "unavailable" if isinstance(error, ToolError) else "failed"

@@ -319,7 +319,7 @@ def test_another_schema_version_keeps_its_advice(hub: HubServer, tmp_path: Path)
     (tmp_path / "tiny.edgec" / "manifest.json").write_text(json.dumps(manifest))
     publish(hub, tmp_path / "tiny.edgec")
     error = refused()
-    assert (error.code, error.where) == ("E133", f"{ADDRESS} (manifest.json)") and "upgrade" in error.fix
+    assert (error.code, error.where) == ("E133", f"{ADDRESS} (manifest.json)") and "a newer edgec" in error.fix
 
 
 def test_a_signature_comes_with_the_bundle(hub: HubServer, tmp_path: Path) -> None:

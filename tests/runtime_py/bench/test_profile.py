@@ -61,7 +61,7 @@ def test_a_job_profiles_both_phases(tiny_bundle: Path) -> None:
 
 
 def test_no_profile_without_the_engine(tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "choose_engine", lambda operators: "executorch")
+    monkeypatch.setattr(profile, "engine_for", lambda bundle: "executorch")
     bundle = open_bundle(tiny_bundle)
     with pytest.raises(ToolError, match="E350"):
         ProfiledDecoder(bundle, decoder_limits(bundle))
