@@ -51,9 +51,6 @@ def page(answered: Planned) -> Iterator[Text | WordTable | Table | Padding]:
     if several and answered.refusal is None:
         yield Text("")
         yield units_table(answered)
-    if answered.runtimes and answered.refusal is None:
-        yield Text("")
-        yield runtimes_table(answered)
     yield Text("")
     yield Text("next", "bold")
     yield from _next(answered)
@@ -181,20 +178,16 @@ def _next(answered: Planned) -> Iterator[Text | Padding]:
 
 
 def units_table(answered: Planned) -> WordTable:
-    """What each unit of the phone is expected to do in both phases, in tokens/s."""
+    """What each unit of the phone is expected to do in both phases, in tokens/s, and which runtime it should take.
+
+    Why that runtime, and the target that is exported for it, is in ``--json``.
+    """
     prefill, decode = ({each.unit: each.tokens_per_s for each in phase.speeds} for phase in answered.phases)
-    table = _plain_table("units, tokens/s", "prefill", "decode")
+    runtimes = {each.unit: each.runtime for each in answered.runtimes}
+    table = _plain_table("units, tokens/s", "prefill", "decode", *(["by"] if runtimes else []))
     for unit in prefill:
-        table.add_row(unit_name(answered.plan.target.os, unit), _speed(prefill[unit]), _speed(decode[unit]))
-    return table
-
-
-def runtimes_table(answered: Planned) -> WordTable:
-    """What should execute the model on each unit, what to export for, and why."""
-    table = _plain_table("runtime", "by", "--target", "why")
-    for each in answered.runtimes:
-        unit = unit_name(answered.plan.target.os, each.unit)
-        table.add_row(unit, each.runtime, each.target or "nothing is made", each.reason)
+        by = [runtimes.get(unit, "")] if runtimes else []
+        table.add_row(unit_name(answered.plan.target.os, unit), _speed(prefill[unit]), _speed(decode[unit]), *by)
     return table
 
 
