@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 EngineName = Literal["edgec", "executorch", "apple", "simulated"]
+BY_METHODS: frozenset[EngineName] = frozenset({"apple", "simulated"})
+"""Engines that execute the methods of a decoder, or one function, under edgec's own loop and torch's threads."""
 
 
 class Executor(Protocol):

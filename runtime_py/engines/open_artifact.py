@@ -12,7 +12,7 @@ from edgec.bundle.entry_points import FORWARD
 from edgec.runtime_py.engines.bound_method import BoundMethod
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import EngineModel
-from edgec.runtime_py.engines.executor import EngineName, Executor
+from edgec.runtime_py.engines.executor import BY_METHODS, EngineName, Executor
 from edgec.runtime_py.engines.executorch_binding import runtime
 from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
 from edgec.runtime_py.engines.simulated import open_simulated
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def open_artifact(bundle: Bundle, engine: EngineName, method: str = "") -> Executor:
     """Load a bundle's artifact. Raises as ``open_executor`` and ``open_simulated``."""
-    if engine in ("apple", "simulated"):
+    if engine in BY_METHODS:
         return open_simulated(bundle, method, on_mac=engine == "apple")
     return open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
 

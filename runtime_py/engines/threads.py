@@ -7,7 +7,7 @@ import sys
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import set_pool_threads
-from edgec.runtime_py.engines.executor import EngineName
+from edgec.runtime_py.engines.executor import BY_METHODS, EngineName
 from edgec.runtime_py.engines.executorch_binding import binding, captured_stderr, runtime
 
 MAX_THREADS = 1024
@@ -19,7 +19,7 @@ def use_threads(engine: EngineName, threads: int | None) -> int:
     Raises:
         InputError: E156, ``threads`` is below 1.
     """
-    return _torch_threads(threads) if engine in ("apple", "simulated") else set_threads(threads)
+    return _torch_threads(threads) if engine in BY_METHODS else set_threads(threads)
 
 
 def set_threads(threads: int | None) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from edgec.errors import EdgecError, InputError
 from edgec.installation import cache_root, run_worker
 from edgec.runtime_py.engines.engine_library import library
-from edgec.runtime_py.engines.executor import Array, EngineName
+from edgec.runtime_py.engines.executor import BY_METHODS, Array, EngineName
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def try_first(bundle: Bundle, engine: EngineName) -> None:
     Raises:
         InputError: E168, that process died; E169, it did not end.
     """
-    if engine in ("apple", "simulated") or was_executed(artifact_digest(bundle), engine):
+    if engine in BY_METHODS or was_executed(artifact_digest(bundle), engine):
         return
     if in_another_process(bundle, engine)["executed"]:
         note_executed(artifact_digest(bundle), engine)

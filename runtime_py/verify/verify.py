@@ -32,6 +32,7 @@ from edgec.runtime_py.audio_language.prompt import SoundPrompt
 from edgec.runtime_py.audio_language.session import AudioLanguageSession
 from edgec.runtime_py.decoding.text_stream import streamed_text
 from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.executor import BY_METHODS
 from edgec.runtime_py.engines.trial import in_another_process
 from edgec.runtime_py.verify.function_outputs import function_outputs
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
@@ -99,8 +100,7 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
 
     try:
         engine = engine_for(bundle)
-        at_once = engine in ("apple", "simulated")
-        executed = {} if at_once else in_another_process(bundle, engine, verify=True, threads=threads)
+        executed = {} if engine in BY_METHODS else in_another_process(bundle, engine, verify=True, threads=threads)
         checks = executed.get("checks", [])
         model = load(bundle, threads)
     except EdgecError as error:
