@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve import app
+from edgec.runtime_py.serve import app, preparing
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
+from edgec.runtime_py.serve.preparing import until_gone
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message
 from edgec.runtime_py.structured.patience import require_wanted
 from tests.runtime_py.serve.running import ASK, NAME, NOW, Running, running, script
@@ -80,12 +82,24 @@ def test_plain_requests_pass_those_with_structures(server: Running, model: Model
         assert {one.result()[0] for one in waiting} == {200}
 
 
-def test_a_client_that_goes_is_prepared_for_no_longer(server: Running, slow: Slow) -> None:
+def test_a_client_that_goes_is_prepared_for_no_longer(
+    server: Running, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[Request] = []
+
+    async def noted(request: Request, stop: Callable[[], Any]) -> None:
+        await until_gone(request, stop)
+        known.append(request)
+
+    monkeypatch.setattr(preparing, "until_gone", noted)
     begun = [server.sent({"response_format": {"type": "json_object"}}) for _ in range(2)]
     until(lambda: slow.began == 2)
     waiting = [server.sent({"response_format": {"type": "json_object"}}) for _ in range(2)]
     # The others first: one that waits would take the place of one that stops before its own client is known to go.
-    for client in (*waiting, *begun):
+    for client in waiting:
+        client.close()
+    until(lambda: len(known) == 2)
+    for client in begun:
         client.close()
     until(lambda: slow.stopped == 2)
     time.sleep(0.1)
