@@ -1,4 +1,4 @@
-"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plots, speed page.
+"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plots, pages.
 
 The README's picture is of the first class of processors alone.
 """
@@ -14,11 +14,13 @@ from pathlib import Path
 
 from benchmarks.harness.plots import context_plot, speed_plot
 from benchmarks.harness.processes import ROOT
-from benchmarks.harness.readme import inserted, plot_of, section
 from benchmarks.harness.results import FOLDER, PROCESSORS, Results, committed_runs, processor_of, read_results
+from benchmarks.harness.rows_page import rows_page
+from benchmarks.harness.speed_page import inserted, plot_of, section
 from benchmarks.harness.subjects import USUAL
 
 SPEED_PAGE = ROOT / "docs" / "speed.md"
+ROWS_PAGE = FOLDER / "README.md"
 README_PLOT = ROOT / "docs" / "images" / "speed.svg"
 _PLOTTED = ("edgec", "OpenVINO 4 bit", "ExecuTorch 8da4w", "llama.cpp Q4_0", "MNN 4 bit")
 
@@ -58,6 +60,11 @@ def _sections(processor: str) -> str:
     return "\n\n".join(section(run, None if index else shown) for index, (_, run) in enumerate(runs))
 
 
+def newest_rows() -> str:
+    """The page of every row, of all committed runs that the speed page has."""
+    return rows_page({processor: [run for _, run in committed_runs(processor)] for processor in PROCESSORS})
+
+
 def readme_plot(results: Results) -> str:
     """The README's picture: the usual model with one thread, a line for each runtime."""
     return speed_plot(results, USUAL[0], _PLOTTED, 1)
@@ -72,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if processor_of(results.machine) == PROCESSORS[0]:
         README_PLOT.write_text(readme_plot(results))
     SPEED_PAGE.write_text(with_newest_sections(SPEED_PAGE.read_text()))
+    ROWS_PAGE.write_text(newest_rows())
     return 0
 
 

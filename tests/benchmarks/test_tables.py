@@ -11,10 +11,19 @@ import pytest
 
 from benchmarks.harness.cost_tables import export_grid, memory_grid
 from benchmarks.harness.grid import Grid
-from benchmarks.harness.publish import README_PLOT, SPEED_PAGE, publish, readme_plot, with_newest_sections
-from benchmarks.harness.readme import inserted, markers, section
+from benchmarks.harness.publish import (
+    README_PLOT,
+    ROWS_PAGE,
+    SPEED_PAGE,
+    newest_rows,
+    publish,
+    readme_plot,
+    with_newest_sections,
+)
 from benchmarks.harness.report import grids, markdown, print_report, save_report
 from benchmarks.harness.results import PROCESSORS, TIME, Failure, Results, committed_runs, processor_of, read_results
+from benchmarks.harness.rows_page import rows_page
+from benchmarks.harness.speed_page import inserted, markers, section
 from benchmarks.harness.speed_tables import ratio_grid, speed_grid
 from tests.benchmarks.made_up import RESULTS
 
@@ -36,7 +45,7 @@ def test_the_page_says_ratios_once_and_what_holds_for_several_models_once() -> N
     assert ratio_grid(RESULTS, ["q8L"]).heads == ("", "q8L")
     assert row(ratio_grid(RESULTS, ["q8L"]), "prefill of 100") == ("prefill of 100 tokens", "2.00x / 4.00x")
     assert speed_grid(RESULTS, "q8L", judged=False).heads == ("wall, median", "edgec", "peer")
-    page = SPEED_PAGE.read_text()
+    page = ROWS_PAGE.read_text()
     assert page.count("positions are dropped by copying") == 2, "once for each class of processors"
 
 
@@ -95,9 +104,10 @@ def test_nothing_is_written_for_what_was_not_measured() -> None:
     assert "where the time goes" not in titles
 
 
-def test_the_speed_page_is_what_the_committed_results_make() -> None:
+def test_the_pages_are_what_the_committed_results_make() -> None:
     page = SPEED_PAGE.read_text()
     assert with_newest_sections(page) == page
+    assert ROWS_PAGE.read_text() == newest_rows()
 
 
 def test_the_section_names_machine_date_and_losses() -> None:
@@ -112,6 +122,14 @@ def test_the_section_names_machine_date_and_losses() -> None:
     assert inserted(page, "avx2", text) == f"before {begin}\n{text}\n{end} after"
     with pytest.raises(ValueError, match="markers of the section of avx512_vnni"):
         inserted(page, "avx512_vnni", text)
+
+
+def test_the_page_of_rows_has_the_figures_and_what_is_missing() -> None:
+    failed = Failure(part="q8L: fourth", what="out of memory")
+    text = rows_page({"avx2": [RESULTS.model_copy(update={"failures": [failed]})], "avx512_vnni": []})
+    assert "| prefill of 100 tokens, ms | 1,000 / 500 | 2,000 / 2,000 |" in text
+    assert "**Compiling, files and memory**" in text and "Not measured: q8L: fourth." in text
+    assert text.index("## avx2") < text.index("## avx512_vnni")
 
 
 def test_the_readmes_picture_is_of_the_committed_results() -> None:
