@@ -269,15 +269,33 @@ def test_what_is_no_bundle_with_a_report_is_not_drawn(tmp_path: Path) -> None:
     assert report_of([str(tmp_path)]) == tmp_path / "report.html"
 
 
+def _drawn_answer(picture: str) -> str:
+    """What the model writes in a picture of a sample: the lines at the left margin but the prompt and a button."""
+    return " ".join(
+        line for line in re.findall(r'<text x="24" [^>]*>([^<>]+)</text>', picture) if line[:3] not in ("Unl", "You")
+    )
+
+
 def test_the_picture_of_the_sample_has_the_labels_of_its_source() -> None:
     drawing = run_path(str(ROOT / "docs" / "images" / "draw.py"))
     source = drawing["SCREEN"].read_text()
     buttons, field = drawing["labels_of"](source)
     assert {"Unload", "New conversation", "Send"} <= set(buttons) and field == "Message"
     kept = (ROOT / "docs" / "images" / "sample.svg").read_text()
-    answer = " ".join(re.findall(r">([^<>]+)</text>", kept)[3:-2])
+    answer = _drawn_answer(kept)
     assert len(answer.split()) > 20 and drawing["sample_picture"](source, answer) == kept
     assert drawing["sample_picture"](source.replace('"Send"', '"Send it"'), answer) != kept
+
+
+def test_the_picture_of_the_sample_for_android_has_the_labels_of_its_source() -> None:
+    drawing = run_path(str(ROOT / "docs" / "images" / "draw.py"))
+    source = drawing["ANDROID_SCREEN"].read_text()
+    assert {"Unload", "New conversation", "Send"} <= set(drawing["android_labels_of"](source))
+    kept = (ROOT / "docs" / "images" / "sample-android.svg").read_text()
+    answer = _drawn_answer(kept)
+    assert answer == _drawn_answer((ROOT / "docs" / "images" / "sample.svg").read_text())
+    assert drawing["android_picture"](source, answer) == kept
+    assert drawing["android_picture"](source.replace('"Send"', '"Send it"'), answer) != kept
 
 
 def test_the_readme_quotes_measured_figures() -> None:
