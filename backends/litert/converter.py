@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from edgec.backends.litert.factors import keep_factors_apart
 from edgec.backends.litert.network import NetworkSignature
 from edgec.backends.litert.operators import Integers, LitertOperators
 from edgec.backends.litert.signature import LitertSignature
@@ -16,13 +15,13 @@ from edgec.errors import InputError
 from edgec.ir.program import Program
 from edgec.passes.contract import clone, run_pass
 
-Converted = tuple[bytes, Mapping[float, Integers]]
+Converted = tuple[bytes, Mapping[str, Integers]]
 
 
 def converted(
     programs: Sequence[Program], by_products: bool, kind: type[LitertSignature | NetworkSignature] = LitertSignature
 ) -> Converted:
-    """A ``.tflite`` in float with stand-ins, and the integers that belong in their places, by their values.
+    """A ``.tflite`` whose rounded matrices are inputs, and the integers that belong in their places, by name.
 
     Args:
         programs: a decoder's methods, or one network.
@@ -37,7 +36,6 @@ def converted(
     for program in programs:
         written = run_pass(program, WrittenNorms(rms=True))
         graph = clone(written.graph)
-        keep_factors_apart(graph)
         operators.rewrite(graph)
         signature = kind(written, graph).eval()
         converter.add_signature(signature.name, signature, sample_kwargs=signature.example(written))

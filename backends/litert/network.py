@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from edgec.backends.litert.matrix_inputs import empty_matrices
 from edgec.backends.litert.toolkit import runtime_module
 from edgec.backends.litert.weights import read_model, written_model
 from edgec.errors import InputError
@@ -26,13 +27,13 @@ class NetworkSignature(torch.nn.Module):
     def __init__(self, program: Program, graph: GraphModule) -> None:
         """``graph``: that of the program, in LiteRT's operators."""
         super().__init__()
-        self.network = graph
+        self.network, self.matrices = graph, empty_matrices(graph)
         self.order = [tensor.name for tensor in program.interface.inputs]
         self.results = [tensor.name for tensor in program.interface.outputs]
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
         """Call the network; its outputs by their names."""
-        made: Sequence[Tensor] = self.network(*(inputs[name] for name in self.order))
+        made: Sequence[Tensor] = self.network(*(inputs[name] for name in (*self.order, *self.matrices)))
         return dict(zip(self.results, made, strict=True))
 
     def example(self, program: Program) -> dict[str, Tensor]:
@@ -40,7 +41,7 @@ class NetworkSignature(torch.nn.Module):
         return {
             tensor.name: torch.zeros(tensor.shape, dtype=tensor.dtype)  # type: ignore[arg-type]
             for tensor in program.interface.inputs
-        }
+        } | dict(self.matrices)
 
 
 def in_order(content: bytes, program: Program) -> bytes:

@@ -1,4 +1,4 @@
-"""A static method in operators that LiteRT's converter has, with stand-ins in the place of rounded matrices.
+"""A static method in operators that LiteRT's converter has, with rounded matrices as inputs.
 
     linear(x rounded, dequantize_affine(w, s))    ==>   linear(x, W)     LiteRT's kernel rounds x as the graph does
     embedding(dequantize_affine(w, s), ids)       ==>   embedding(W, ids)
@@ -11,7 +11,7 @@
 LiteRT's delegate for GPUs looks up rows of rounded tables alone. A row of ones and zeros times the table is the same
 number, also in float16, which has every whole number up to 2,048.
 
-W is a stand-in (stand_in.py); its value says afterwards which integers belong in its place (weights.py).
+W is an input (matrix_inputs.py); its name says afterwards which integers belong in its place (weights.py).
 Legality: integers around 0, inputs rounded for each token or not at all.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.backends.litert.stand_in import stand_in_value
+from edgec.backends.litert.matrix_inputs import MATRIX, matrix_input
 from edgec.backends.onnx.onnx_form import constant, quantized_parts
 from edgec.ir.attributes import attribute
 from edgec.ir.operators import UPDATE_SLOTS
@@ -54,12 +54,12 @@ class LitertOperators:
 
     Attributes:
         by_products: rows of float tables are read by products, for GPUs.
-        matrices: the rounded ones, by the values of their stand-ins.
+        matrices: the rounded ones, by the names of their inputs.
     """
 
     by_products: bool = False
-    matrices: dict[float, Integers] = field(default_factory=dict)
-    _values: dict[str, float] = field(default_factory=dict)
+    matrices: dict[str, Integers] = field(default_factory=dict)
+    _inputs: dict[str, str] = field(default_factory=dict)
 
     def rewrite(self, graph: GraphModule) -> None:
         """Rewrite a graph in place."""
@@ -79,12 +79,11 @@ class LitertOperators:
     def _matrix(self, graph: GraphModule, node: Node) -> Node:
         integers, scale, bits = quantized_parts(node)
         name = str(integers.target)
-        if name not in self._values:
+        if name not in self._inputs:
             value, scales = attribute(graph, name).detach(), attribute(graph, str(scale.target)).detach().float()
-            self._values[name] = stand_in_value(len(self._values))
-            self.matrices[self._values[name]] = Integers(name, value.numpy(), scales.numpy(), bits)
-        rows, columns = map(int, node.meta["val"].shape)
-        return Emitter(graph.graph)(torch.ops.edgec.stand_in.default, self._values[name], rows, columns)
+            self._inputs[name] = f"{MATRIX}{len(self._inputs)}"
+            self.matrices[self._inputs[name]] = Integers(name, value.numpy(), scales.numpy(), bits)
+        return matrix_input(graph, self._inputs[name], node.meta["val"])
 
 
 def _update(graph: GraphModule, node: Node, by_products: bool) -> Node:

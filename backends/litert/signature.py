@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from edgec.backends.litert.matrix_inputs import empty_matrices
 from edgec.backends.litert.names import LOGITS, POSITIONS, TOKENS, cache_names, signature_name
 from edgec.ir.program import Interface, Program, TensorType
 from edgec.ir.static_methods import NEW_STATE
@@ -31,19 +32,19 @@ class LitertSignature(torch.nn.Module):
         """``graph``: that of the program, in LiteRT's operators."""
         super().__init__()
         self.method, self.names = graph, cache_names(program.interface.states)
+        self.matrices = empty_matrices(graph)
         self.tokens = tokens_of(program)
         self.name = signature_name(self.tokens)
         self.order = [tensor.name for tensor in program.interface.inputs]
         self.results = [tensor.name for tensor in program.interface.outputs]
         self.register_buffer("last", torch.tensor([self.tokens - 1], dtype=torch.int32))
 
-    def forward(self, tokens: Tensor, input_pos: Tensor, **caches: Tensor) -> dict[str, Tensor]:
-        """Call the method; its outputs by LiteRT-LM's names."""
-        held = {own: caches[name] for own, name in self.names.items()}
+    def forward(self, tokens: Tensor, input_pos: Tensor, **others: Tensor) -> dict[str, Tensor]:
+        """Call the method with caches and matrices; its outputs by LiteRT-LM's names."""
+        held = {own: others[name] for own, name in self.names.items()}
         given = {"tokens": tokens, "start": input_pos[:1], "last": self.last, **held}
-        made: Mapping[str, Any] = dict(
-            zip(self.results, self.method(*(given[name] for name in self.order)), strict=True)
-        )
+        inputs = [*(given[name] for name in self.order), *(others[name] for name in self.matrices)]
+        made: Mapping[str, Any] = dict(zip(self.results, self.method(*inputs), strict=True))
         outputs = {name: made[f"{NEW_STATE}{own}"] for own, name in self.names.items()}
         return {**outputs, LOGITS: made["logits"]} if self.tokens == 1 else outputs
 
@@ -52,7 +53,7 @@ class LitertSignature(torch.nn.Module):
         return {
             tensor.name: torch.zeros(tensor.shape, dtype=tensor.dtype)  # type: ignore[arg-type]
             for tensor in signature_interface(program).inputs
-        }
+        } | dict(self.matrices)
 
 
 def tokens_of(program: Program) -> int:

@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from edgec.backends.litert.stand_in import register_lowering
 from edgec.errors import ToolError
 from edgec.installation import cache_root, install_command
 
@@ -63,7 +62,7 @@ def prepare_converter(say: Callable[[str], None]) -> None:
 
 @cache
 def load_converter() -> Any:
-    """The module ``litert_torch``, with its operator for caches and edgec's own registered.
+    """The module ``litert_torch``, with its operator for caches registered.
 
     ``prepare_converter`` ran before.
     """
@@ -71,7 +70,6 @@ def load_converter() -> Any:
     # It tells every step of its own, beside edgec's.
     import_module("litert_torch._config").config.show_progress = False
     import_module("litert_torch.generative.custom_ops.dynamic_update_slice")
-    register_lowering()
     return converter
 
 

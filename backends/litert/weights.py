@@ -1,18 +1,18 @@
 """Integers and scales written into the constants of a ``.tflite``, through the flatbuffer's own object API.
 
-    constant float32 [N, K], all of the value that stands for a rounded matrix
+    input edgec_matrix_3 float32 [N, K] of a signature
     ==>
-    INT8, INT4 or INT2 [N, K], the first value in the low bits of a byte, zero points 0, and
+    constant INT8, INT4 or INT2 [N, K], the first value in the low bits of a byte, zero points 0, and
     scale float32 [N] along dimension 0, or a block size g and FLOAT16 scales [N, K / g]
 
-Signatures share buffers, and each has a tensor of its own for every constant: all that point to a buffer are changed.
+Signatures share buffers, and each has a tensor of its own for every constant.
 LiteRT's kernels round the scales of blocks to bfloat16, as which edgec's schemes of 16 bits hold them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +20,8 @@ import numpy as np
 from edgec.backends.litert.operators import IntegerArray, Integers
 from edgec.errors import BudgetError
 
-_SMALLEST: Final = 4
-"""Bytes of the smallest constant that can be a matrix."""
 _VERSIONS: Final = {"FULLY_CONNECTED": 14, "EMBEDDING_LOOKUP": 4}
-"""The versions of operators from which on they read all of these forms."""
+"""The operators that read a matrix, their second input, and the versions from which on they read all of these forms."""
 
 
 def packed(values: IntegerArray, bits: int) -> IntegerArray:
@@ -39,26 +37,40 @@ def packed(values: IntegerArray, bits: int) -> IntegerArray:
     return result
 
 
-def write_integers(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
-    """The model with integers in the place of their stand-ins.
+def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
+    """The model with integers in the place of its inputs for them.
 
     Args:
-        content: a ``.tflite`` with stand-ins.
-        matrices: by the values of their stand-ins.
+        content: a ``.tflite`` whose rounded matrices are inputs.
+        matrices: by the names of these.
 
     Raises:
-        BudgetError: E902, the converter changed the values of one, so that it was not found.
+        BudgetError: E902, one is no input, or something else than a layer or a table reads it.
     """
     schema, model = read_model(content)
-    found = dict(_Found(model, matrices).buffers())
-    _require(matrices, found)
-    _refuse_copies(schema, model, {each.values.size for each in matrices.values()}, found)
-    for graph in model.subgraphs:
-        held = {place: found[each.buffer] for place, each in enumerate(graph.tensors) if each.buffer in found}
+    writer = _Writer(schema, model)
+    for signature in model.signatureDefs:
+        graph = model.subgraphs[signature.subgraphIndex]
+        held = _taken_out(signature, graph, matrices)
+        writer.require_layers(graph, held)
         for place, integers in held.items():
-            _give(schema, model, graph, place, integers)
-        _round_inputs(schema, model, graph, held)
+            writer.give(graph, place, integers)
+        writer.round_inputs(graph, held)
+    lost = sorted({each.name for each in matrices.values()} - writer.buffers.keys())
+    if lost:
+        raise _changed(
+            f"{len(lost)} of {len(matrices)} were lost on the way, so that their integers have no place", lost[0]
+        )
     return written_model(model, sum(len(each.data) for each in model.buffers if each.data is not None))
+
+
+def _taken_out(signature: Any, graph: Any, matrices: Mapping[str, Integers]) -> dict[int, Integers]:
+    """Matrices by the places of their tensors, which are inputs no longer."""
+    named = {each.tensorIndex: each.name.decode() for each in signature.inputs}
+    held = {place: matrices[name] for place, name in named.items() if name in matrices}
+    signature.inputs = [each for each in signature.inputs if each.tensorIndex not in held]
+    graph.inputs = [place for place in graph.inputs if place not in held]
+    return held
 
 
 def read_model(content: bytes) -> tuple[Any, Any]:
@@ -85,33 +97,7 @@ def operator_count(content: bytes) -> int:
     return sum(model.Subgraphs(place).OperatorsLength() for place in range(model.SubgraphsLength()))
 
 
-@dataclass
-class _Found:
-    """Looks for matrices among a model's buffers."""
-
-    model: Any
-    matrices: Mapping[float, Integers]
-
-    def buffers(self) -> Iterator[tuple[int, Integers]]:
-        """The buffers that hold one."""
-        sizes = {each.values.size * 4 for each in self.matrices.values()}
-        for place, buffer in enumerate(self.model.buffers):
-            data = buffer.data
-            if data is not None and len(data) >= _SMALLEST and len(data) in sizes:
-                values = np.asarray(data, np.uint8).view(np.float32)
-                known = self.matrices.get(float(values[0]))
-                if known is not None and known.values.size == values.size and (values == values[0]).all():
-                    yield place, known
-
-
-def _require(matrices: Mapping[float, Integers], found: Mapping[int, Integers]) -> None:
-    lost = {each.name for each in matrices.values()} - {each.name for each in found.values()}
-    if lost:
-        changed = f"{len(lost)} of {len(matrices)} were changed on the way, so that their integers have no place"
-        raise _changed(changed, sorted(lost)[0])
-
-
-def _changed(why: str, where: str = "litert-torch") -> BudgetError:
+def _changed(why: str, where: str) -> BudgetError:
     return BudgetError(
         "A rounded matrix is not in the converted model.",
         where=where,
@@ -121,60 +107,74 @@ def _changed(why: str, where: str = "litert-torch") -> BudgetError:
     )
 
 
-def _refuse_copies(schema: Any, model: Any, sizes: Collection[int], found: Mapping[int, Integers]) -> None:
-    """Refuse a layer over a stand-in that was multiplied by something, which is a second copy in float."""
-    kind = schema.BuiltinOperator.FULLY_CONNECTED
-    for graph in model.subgraphs:
+@dataclass
+class _Writer:
+    """Writes matrices into a model; ``buffers`` has those of integers and scales by the names of the matrices."""
+
+    schema: Any
+    model: Any
+    buffers: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def require_layers(self, graph: Any, held: Mapping[int, Integers]) -> None:
+        """Refuse a matrix that something reads which does not read integers.
+
+        Raises:
+            BudgetError: E902.
+        """
         for operator in graph.operators:
-            place = graph.tensors[operator.inputs[1]].buffer if len(operator.inputs) > 1 else 0
-            if model.operatorCodes[operator.opcodeIndex].builtinCode != kind or place in found:
+            for position, place in enumerate(operator.inputs):
+                if place in held and not (position == 1 and self._reader(operator)):
+                    raise _changed(f"{self._name(operator)} reads it, which takes no integers", held[place].name)
+
+    def give(self, graph: Any, place: int, integers: Integers) -> None:
+        """Let a tensor hold integers."""
+        tensor, kinds = graph.tensors[place], self.schema.TensorType
+        rows = integers.scales.reshape(len(integers.values), -1)
+        whole = rows.shape[1] == 1
+        if integers.name not in self.buffers:
+            codes = self._buffer(packed(integers.values, integers.bits))
+            self.buffers[integers.name] = codes, 0 if whole else self._buffer(rows.astype(np.float16))
+        tensor.buffer, scales = self.buffers[integers.name]
+        tensor.type = {2: kinds.INT2, 4: kinds.INT4, 8: kinds.INT8}[integers.bits]
+        form = tensor.quantization = self.schema.QuantizationParametersT()
+        form.quantizedDimension = 0
+        if whole:
+            form.scale, form.zeroPoint = rows.reshape(-1).astype(np.float32), np.zeros(len(rows), np.int64)
+            return
+        blocks = self.schema.BlockwiseQuantizationT()
+        blocks.scales = self._scales(graph, tensor.name + b"_scales", rows.shape, scales)
+        blocks.zeroPoints, blocks.blockSize = -1, integers.values.shape[1] // rows.shape[1]
+        form.detailsType, form.details = self.schema.QuantizationDetails.BlockwiseQuantization, blocks
+
+    def round_inputs(self, graph: Any, held: Mapping[int, Integers]) -> None:
+        """Let layers over integers round each token's inputs around their own middle, as the graph does."""
+        for operator in graph.operators:
+            if not any(place in held for place in operator.inputs):
                 continue
-            data = model.buffers[place].data
-            values = np.zeros(0, np.float32) if data is None else np.asarray(data, np.uint8).view(np.float32)
-            if values.size in sizes and (values == values[0]).all():
-                raise _changed(f"a layer's matrix is {values[0]:g} throughout: a factor was multiplied into it")
+            code, name = self.model.operatorCodes[operator.opcodeIndex], self._reader(operator)
+            code.version = max(code.version, _VERSIONS[name])
+            if name == "FULLY_CONNECTED":
+                operator.builtinOptions.asymmetricQuantizeInputs = True
 
+    def _buffer(self, values: IntegerArray) -> int:
+        made = self.schema.BufferT()
+        made.data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self.model.buffers.append(made)
+        return len(self.model.buffers) - 1
 
-def _give(schema: Any, model: Any, graph: Any, place: int, integers: Integers) -> None:
-    """Let a tensor hold integers."""
-    tensor, kinds = graph.tensors[place], schema.TensorType
-    tensor.type = {2: kinds.INT2, 4: kinds.INT4, 8: kinds.INT8}[integers.bits]
-    model.buffers[tensor.buffer].data = packed(integers.values, integers.bits)
-    rows = integers.scales.reshape(len(integers.values), -1)
-    form = tensor.quantization = schema.QuantizationParametersT()
-    form.quantizedDimension = 0
-    if rows.shape[1] == 1:
-        form.scale, form.zeroPoint = rows.reshape(-1).astype(np.float32), np.zeros(len(rows), np.int64)
-        return
-    blocks = schema.BlockwiseQuantizationT()
-    blocks.scales = _constant(schema, model, graph, tensor.name + b"_scales", rows.astype(np.float16))
-    blocks.zeroPoints, blocks.blockSize = -1, integers.values.shape[1] // rows.shape[1]
-    form.detailsType, form.details = schema.QuantizationDetails.BlockwiseQuantization, blocks
+    def _scales(self, graph: Any, name: bytes, shape: tuple[int, ...], buffer: int) -> int:
+        """A float16 constant of a graph."""
+        tensor = self.schema.TensorT()
+        tensor.name, tensor.shape, tensor.buffer = name, list(shape), buffer
+        tensor.type = self.schema.TensorType.FLOAT16
+        graph.tensors.append(tensor)
+        return len(graph.tensors) - 1
 
+    def _reader(self, operator: Any) -> str:
+        """The name of an operator that reads matrices; empty for others."""
+        name = self._name(operator)
+        return name if name in _VERSIONS else ""
 
-def _constant(schema: Any, model: Any, graph: Any, name: bytes, values: IntegerArray) -> int:
-    """A float16 constant of a graph; buffers of one content are shared."""
-    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    alike = (place for place, each in enumerate(model.buffers) if each.data is not None and len(each.data) == len(data))
-    buffer = next((place for place in alike if np.array_equal(model.buffers[place].data, data)), None)
-    if buffer is None:
-        made = schema.BufferT()
-        made.data = data
-        model.buffers.append(made)
-        buffer = len(model.buffers) - 1
-    tensor = schema.TensorT()
-    tensor.name, tensor.shape, tensor.type, tensor.buffer = name, list(values.shape), schema.TensorType.FLOAT16, buffer
-    graph.tensors.append(tensor)
-    return len(graph.tensors) - 1
-
-
-def _round_inputs(schema: Any, model: Any, graph: Any, held: Mapping[int, Integers]) -> None:
-    """Let layers over integers round each token's inputs around their own middle, as the graph does."""
-    for operator in graph.operators:
-        code = model.operatorCodes[operator.opcodeIndex]
-        name = next((each for each in _VERSIONS if getattr(schema.BuiltinOperator, each) == code.builtinCode), None)
-        if name is None or not any(place in held for place in operator.inputs):
-            continue
-        code.version = max(code.version, _VERSIONS[name])
-        if name == "FULLY_CONNECTED":
-            operator.builtinOptions.asymmetricQuantizeInputs = True
+    def _name(self, operator: Any) -> str:
+        code = self.model.operatorCodes[operator.opcodeIndex].builtinCode
+        return next(name for name, value in vars(self.schema.BuiltinOperator).items() if value == code)

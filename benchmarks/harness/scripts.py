@@ -30,6 +30,7 @@ SCRIPTS = (
     Script("prefix", ("--json",), 130),
     Script("several_sessions", ("--json",), 60),
     Script("plan_accuracy", ("--json",), 40),
+    Script("litert", ("--json",), 240),
 )
 _PATIENCE = 3
 

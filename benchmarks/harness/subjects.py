@@ -143,7 +143,7 @@ def _held_to_avx2(model: Model) -> tuple[Subject, ...]:
 # Peers that nothing here drives, and why; the tables say so.
 NOT_RUN = {
     "LiteRT-LM": "a session (litert-lm-api 0.18.1) takes strings and gives no logits, and its own Benchmark reports "
-    "tokens per second by its own clock, so that no case here is a call of it"
+    "tokens per second by its own clock, so that no case here is a call of it; benchmarks/litert.py times it by texts"
 }
 SHARED = {"shared_kv": "reuse"}
 SPEED = {

@@ -100,8 +100,9 @@ class SessionLaps:
 
 
 def _opened(bundle: Bundle, job: Job) -> Laps:
-    opens = litert_lm.LitertLmLaps if bundle.manifest.format == litert_lm.FORMAT else SessionLaps
-    return opens(bundle, job)
+    if bundle.manifest.format == litert_lm.FORMAT:
+        return litert_lm.LitertLmLaps(bundle.artifact_path, job, bundle.manifest.name)
+    return SessionLaps(bundle, job)
 
 
 def _load(job: Job) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
@@ -33,16 +34,16 @@ _TRIES: Final = 8
 class LitertLmLaps:
     """Generations by LiteRT-LM's engine, each in a session of its own."""
 
-    def __init__(self, bundle: Bundle, job: Job) -> None:
-        """Open the bundle.
+    def __init__(self, artifact: Path, job: Job, name: str = "") -> None:
+        """Open a ``.litertlm``, which errors call by ``name``, or else by its file's.
 
         Raises:
             InputError: E156, threads out of range.
             ToolError: E908, it is not installed, or does not open the file.
         """
-        self.bundle, self.job = bundle, job
+        self.job, self.name = job, name or artifact.name
         self.threads = job.threads or available_cores()
-        self._engine = _opened(bundle, self.threads)
+        self._engine = _opened(artifact, self.name, self.threads)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class LitertLmLaps:
         job = self.job
         return InputError(
             f"{NAME} cannot be measured with {job.prompt_tokens} tokens and {job.new_tokens} after them.",
-            where=self.bundle.manifest.name,
+            where=self.name,
             why=f"it takes texts and ends them, and {why}",
             fix="ask for fewer tokens after the prompt (--new-tokens), or another --prompt-tokens",
             code="E962",
@@ -121,24 +122,24 @@ def repeated(part: str, tokens: int, count: Callable[[str], int]) -> str:
     return part * times if times > 0 and found == tokens else ""
 
 
-def _opened(bundle: Bundle, threads: int) -> Any:
+def _opened(artifact: Path, name: str, threads: int) -> Any:
     if threads < 1:
         raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
     if not is_installed():
-        raise _closed(bundle, "litert-lm-api is not installed", install_command("litert"))
+        raise _closed(name, "litert-lm-api is not installed", install_command("litert"))
     litert_lm = import_module("litert_lm")
     litert_lm.set_min_log_severity(litert_lm.LogSeverity.ERROR)
     try:
         return litert_lm.Engine(
-            str(bundle.artifact_path.resolve()),
+            str(artifact.resolve()),
             backend=litert_lm.Backend.CPU(thread_count=threads),
             enable_benchmark=True,
             # Weights as its kernels read them are not written beside the artifact.
             cache_dir=":nocache",
         )
     except RuntimeError as error:
-        raise _closed(bundle, str(error), "check the version of litert-lm-api") from error
+        raise _closed(name, str(error), "check the version of litert-lm-api") from error
 
 
-def _closed(bundle: Bundle, why: str, fix: str) -> ToolError:
-    return ToolError(f"{NAME} did not open this model.", where=bundle.manifest.name, why=why, fix=fix, code="E908")
+def _closed(name: str, why: str, fix: str) -> ToolError:
+    return ToolError(f"{NAME} did not open this model.", where=name, why=why, fix=fix, code="E908")

@@ -23,16 +23,20 @@ from edgec.backends.litert.weights import packed, read_model, write_integers, wr
 from tests.backends.litert.test_litert_model import signatures
 
 
-def _with_floats(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
-    """A model whose stand-ins are what the integers stand for."""
-    _, held = read_model(content)
-    for buffer in held.buffers:
-        values = np.zeros(0, np.float32) if buffer.data is None else np.asarray(buffer.data, np.uint8)
-        known = matrices.get(float(values.view(np.float32)[0])) if len(values) >= 16 and not len(values) % 4 else None
-        if known is not None and known.values.size * 4 == len(values):
+def _with_floats(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
+    """A model whose inputs for matrices are constants, what the integers stand for."""
+    schema, held = read_model(content)
+    for signature in held.signatureDefs:
+        graph = held.subgraphs[signature.subgraphIndex]
+        for given in [each for each in signature.inputs if each.name.decode() in matrices]:
+            known, buffer = matrices[given.name.decode()], schema.BufferT()
             groups = known.scales.reshape(len(known.values), -1, 1)
             floats = known.values.reshape(*groups.shape[:2], -1).astype(np.float32) * groups
             buffer.data = floats.reshape(-1).view(np.uint8)
+            held.buffers.append(buffer)
+            graph.tensors[given.tensorIndex].buffer = len(held.buffers) - 1
+            signature.inputs.remove(given)
+            graph.inputs = [place for place in graph.inputs if place != given.tensorIndex]
     return written_model(held, len(content))
 
 
@@ -40,8 +44,8 @@ def _with_floats(content: bytes, matrices: Mapping[float, Integers]) -> bytes:
 @pytest.mark.long
 @pytest.mark.parametrize("recipe", ["4bit", "8bit"])
 def test_it_is_the_model_over_what_its_integers_stand_for(recipe: str, tmp_path: Path) -> None:
-    standing, matrices = converted(list(signatures("llama", recipe).values()), by_products=False)
-    before, written = _with_floats(standing, matrices), write_integers(standing, matrices)
+    asking, matrices = converted(list(signatures("llama", recipe).values()), by_products=False)
+    before, written = _with_floats(asking, matrices), write_integers(asking, matrices)
     wanted, made, rounded = (
         run_static(LitertMethods(each), tokens(CONTEXT), PLAN) for each in (before, in_floats(written), written)
     )

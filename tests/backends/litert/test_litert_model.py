@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +41,7 @@ pytest.importorskip("litert_torch")
 from edgec.backends.litert import gpu_model, model
 from edgec.backends.litert.converter import converted
 from edgec.backends.litert.methods import LitertMethods
+from edgec.backends.litert.operators import Integers
 from edgec.backends.litert.weights import packed, read_model, write_integers, written_model
 
 pytestmark = pytest.mark.long
@@ -119,9 +121,9 @@ class _OffByOne:
         return self.methods.call(method, {**inputs, "start": inputs["start"] + (method == "decode")})
 
 
-def _changed(path: Path, change: Callable[[Any, Any], None]) -> bytes:
+def _changed(content: bytes, change: Callable[[Any, Any], None]) -> bytes:
     """The model after a change of its flatbuffer."""
-    schema, held = read_model(path.read_bytes())
+    schema, held = read_model(content)
     change(schema, held)
     return written_model(held, 1 << 16)
 
@@ -144,7 +146,7 @@ def _lost_scales(schema: Any, held: Any) -> None:
 
 @pytest.mark.parametrize("fault", [_swapped_caches, _lost_scales])
 def test_planted_faults_are_caught(fault: Callable[[Any, Any], None]) -> None:
-    executed = run_static(LitertMethods(_changed(artifact("llama"), fault)), tokens(CONTEXT), PLAN)
+    executed = run_static(LitertMethods(_changed(artifact("llama").read_bytes(), fault)), tokens(CONTEXT), PLAN)
     assert not same(executed, graph_logits("llama", "4bit", "chunks"))
 
 
@@ -153,12 +155,31 @@ def test_positions_off_by_one_are_caught() -> None:
     assert not same(executed, graph_logits("llama", "4bit", "chunks"))
 
 
-@pytest.mark.slow
+@lru_cache(maxsize=1)
+def asking() -> tuple[bytes, Mapping[str, Integers]]:
+    """The method of one token, whose matrices are inputs still."""
+    return converted([signatures("llama")["decode"]], by_products=False)
+
+
 def test_a_matrix_that_was_lost_on_the_way_ends_the_export() -> None:
-    content, matrices = converted([signatures("llama")["decode"]], by_products=False)
-    lost, *others = matrices
-    with pytest.raises(BudgetError, match="E902"):
-        write_integers(content, {**{each: matrices[each] for each in others}, 0.0: matrices[lost]})
+    content, matrices = asking()
+    lost = replace(next(iter(matrices.values())), name="lost.weight")
+    with pytest.raises(BudgetError, match="E902") as caught:
+        write_integers(content, {**matrices, "edgec_matrix_none": lost})
+    assert caught.value.where == "lost.weight"
+
+
+def test_a_matrix_that_no_layer_reads_as_one_ends_the_export() -> None:
+    content, matrices = asking()
+
+    def multiplied(schema: Any, held: Any) -> None:
+        """The first operator reads a matrix, as a folded factor would."""
+        place = next(each.tensorIndex for each in held.signatureDefs[0].inputs if each.name.decode() in matrices)
+        held.subgraphs[0].operators[0].inputs = [place]
+
+    with pytest.raises(BudgetError, match=r"E902") as caught:
+        write_integers(_changed(content, multiplied), matrices)
+    assert "takes no integers" in caught.value.why
 
 
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: b"no model", lambda raw: b"LITERTLM" + raw[:64]])

@@ -61,7 +61,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _laps(folder: Path, **asked: Any) -> LitertLmLaps:
     bundle: Bundle = android_bundle(folder, LITERT_LM)
-    return LitertLmLaps(bundle, Job(**{"kind": "speed", "bundle": "x", "prompt_tokens": 9, "new_tokens": 4, **asked}))
+    job = Job(**{"kind": "speed", "bundle": "x", "prompt_tokens": 9, "new_tokens": 4, **asked})
+    return LitertLmLaps(bundle.artifact_path, job, bundle.manifest.name)
 
 
 def _code(folder: Path, **asked: Any) -> str:
