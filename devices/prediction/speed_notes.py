@@ -61,7 +61,7 @@ def _published(work: Workload) -> Iterator[str]:
     """How near the published speeds are that the estimate rests on: why a newer chip may get less than an older one."""
     here, chip = (known_speeds(work, field) for field in ("device", "chip"))
     of_chip = f"{chip} of its chip's {work.unit}" if chip else f"none of its chip's {work.unit}"
-    yield f"published speeds that this rests on: {here or 'none'} of this phone, {of_chip}"
+    yield f"rests on published speeds: {here or 'none'} of this phone, {of_chip}"
 
 
 def _limits(work: Workload, target: Target) -> Iterator[str]:

@@ -104,7 +104,6 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     loras = read_loras(options.adapters)
     source = found or _find_source(options)
     check_layout(source, recipe, form_of(asked))
-    check_litert(source, form_of(asked), options.context or recipe.context or 0, progress or Progress())
     if form_of(asked).written:
         check_written(source, recipe)
     check_modules(loras, source)
@@ -118,6 +117,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     loops = False
     noted = check_requantise(options, recipe, source, form_of(asked))
     check_executable(source, recipe, form_of(asked), options)
+    check_litert(source, form_of(asked), options.context or recipe.context or 0, progress or Progress())
     if source.kind == "module":
         own = asked.name == DEFAULT_TARGET
         # An app has ExecuTorch's kernels, so that on phones edgec's are called where they are asked for.
