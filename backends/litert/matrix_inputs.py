@@ -23,11 +23,11 @@ MATRIX: Final = "edgec_matrix_"
 def matrix_input(graph: GraphModule, name: str, value: Tensor) -> Node:
     """The input of a name, behind all others of the graph; ``value`` has its shape and dtype."""
     inputs = graph.graph.find_nodes(op="placeholder")
-    known = next((node for node in inputs if node.target == name), None)
+    known: Node | None = next((node for node in inputs if node.target == name), None)
     if known is not None:
         return known
     with graph.graph.inserting_after(inputs[-1]):
-        made = graph.graph.placeholder(name)
+        made: Node = graph.graph.placeholder(name)
     made.meta["val"] = value
     return made
 

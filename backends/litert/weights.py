@@ -177,4 +177,4 @@ class _Writer:
 
     def _name(self, operator: Any) -> str:
         code = self.model.operatorCodes[operator.opcodeIndex].builtinCode
-        return next(name for name, value in vars(self.schema.BuiltinOperator).items() if value == code)
+        return next(str(name) for name, value in vars(self.schema.BuiltinOperator).items() if value == code)

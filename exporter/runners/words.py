@@ -49,7 +49,7 @@ def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequenc
         epsilon: how far two logits of right executions may differ.
     """
     for place, token in enumerate(own.tokens[: len(pieces)]):
-        said = "".join(pieces[: place + 1]).strip()
+        said = _spaced(tokenizer, "".join(pieces[: place + 1]))
         if token in ends and place == len(pieces) - 1:
             return Agreement(place + 1)
         before = own.tokens[:place]
@@ -115,4 +115,10 @@ def _whole(text: str) -> str:
 
 
 def _text(tokenizer: Any, tokens: Sequence[int]) -> str:
-    return decode_tokens(tokenizer, tokens, special=True).strip()
+    return _spaced(tokenizer, decode_tokens(tokenizer, tokens, special=True))
+
+
+def _spaced(tokenizer: Any, text: str) -> str:
+    """A text as it is compared: where a tokenizer has no decoder, transformers alone puts spaces between tokens."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return text.replace(" ", "") if backend is not None and backend.decoder is None else text.strip()

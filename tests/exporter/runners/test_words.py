@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from edgec.exporter.runners.words import Agreement, OwnText, agreement, text_agreement
 
@@ -62,3 +65,11 @@ def test_a_text_is_compared_up_to_a_difference(text: OwnText, pieces: Sequence[s
 )
 def test_a_whole_text_is_compared_up_to_a_difference(text: OwnText, said: str, found: Agreement) -> None:
     assert text_agreement(Letters(), text, said, (END,), epsilon=0.5) == found
+
+
+def test_spaces_that_transformers_alone_puts_between_tokens_are_no_fault() -> None:
+    backend = Tokenizer(WordLevel({word: place for place, word in enumerate(WORDS)}, WORDS[END]))
+    undecoded = PreTrainedTokenizerFast(tokenizer_object=backend)
+    assert undecoded.decode([0, 1, 2]) == "a b c"
+    assert agreement(undecoded, own([0, 1, 2]), ["a", "b", "c"], (), epsilon=0.5) == Agreement(3)
+    assert agreement(undecoded, own([0, 1, 2]), ["a", "c", "d"], (), epsilon=0.5) == Agreement(2, faults=1)
