@@ -4,10 +4,10 @@
                -> litert-torch: 8 bits a channel, 4 bits in blocks      -> LiteRT-LM's engine
                -> edgec, host (the default)                             -> edgec's engine
 
-Each is exported in a process of its own, and timed in processes of its own, in turns, with prompts of ``PROMPT`` tokens
-and ``NEW`` tokens after them. LiteRT-LM takes texts and gives no logits, so what rounding costs is told by words: how
-many characters come out as the float model writes them, the likeliest token each time, before the first that differs.
-All figures are measured.
+Each is exported in a process of its own (once for a folder ``--build``), and timed in processes of its own, in turns,
+with prompts of ``PROMPT`` tokens and ``NEW`` tokens after them. LiteRT-LM takes texts and gives no logits, so what
+rounding costs is told by words: how many characters come out as the float model writes them, the likeliest token each
+time, before the first that differs. All figures are measured.
 """
 
 from __future__ import annotations
@@ -98,15 +98,14 @@ def measure(folder: Path, build: Path, ways: Sequence[Way] = WAYS) -> list[Row]:
 
 
 def _exported(way: Way, folder: Path, build: Path) -> tuple[float, int]:
-    """CPU seconds and peak of an export."""
-    job = {
-        "folder": str(folder),
-        "out": str(build / f"{_slug(way)}{way.ending}"),
-        "context": CONTEXT,
-        **dict([way.asked]),
-    }
-    done = run([sys.executable, "-m", _EXPORT], stdin=job, environment=QUIET)
-    return done.cost.cpu_s, done.json()["peak_bytes"]
+    """CPU seconds and peak of an export, which is not made again where it lies beside what it cost."""
+    out, cost = build / f"{_slug(way)}{way.ending}", build / f"{_slug(way)}.cost.json"
+    if not (out.exists() and cost.exists()):
+        job = {"folder": str(folder), "out": str(out), "context": CONTEXT, **dict([way.asked])}
+        done = run([sys.executable, "-m", _EXPORT], stdin=job, environment=QUIET)
+        cost.write_text(json.dumps([done.cost.cpu_s, done.json()["peak_bytes"]]))
+    spent, peak = json.loads(cost.read_text())
+    return float(spent), int(peak)
 
 
 def artifact(out: Path) -> Path:
