@@ -6,8 +6,8 @@
 
 Each is exported in a process of its own (once for a folder ``--build``), and timed in processes of its own, in turns,
 with prompts of ``PROMPT`` tokens and ``NEW`` tokens after them. LiteRT-LM takes texts and gives no logits, so what
-rounding costs is told by words: how many characters come out as the float model writes them, the likeliest token each
-time, before the first that differs. All figures are measured.
+rounding costs is told by words: how many characters of its answers to four questions are those of the float model, the
+likeliest token each time, before the first that differs. All figures are measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -25,14 +25,17 @@ from typing import Any
 from benchmarks.harness.processes import QUIET, run, run_worker
 from benchmarks.session_models import EXAMPLE
 
-PROMPT, NEW, CONTEXT = 126, 48, 256
+PROMPT, NEW, CONTEXT = 126, 24, 256
+_WORDS = 48
+"""Tokens of each answer; fewer are timed, since LiteRT-LM ends where the model does."""
 _ROUNDS, _LAPS, _THREADS = 3, 5, (1, 2)
-_TEXTS = (
-    "Once upon a time, there was a little girl who",
-    "One day, Tom and his mother went to the park. They",
-    "The sun was warm, and",
-    '"Can I help you?" asked the',
+_QUESTIONS = (
+    "What is the capital of France?",
+    "Write two sentences about the sea.",
+    "Why is the sky blue?",
+    "Tell me a short story about a cat.",
 )
+Spread = tuple[float, float, float]
 _EXPORT, _RUN = "benchmarks.peers.litert_export", "benchmarks.peers.litert_lm"
 
 
@@ -62,15 +65,15 @@ class Row:
         peak_bytes: of the same.
         ttft_ms: the median of all laps, by threads, with the extremes.
         tokens_per_s: the same.
-        same_characters: the mean over the texts, of as many as the float model wrote.
+        same_characters: the mean over the answers, of as many as the float model wrote; 0 of one that fails.
     """
 
     way: str
     export_cpu_s: float
     peak_bytes: int
     file_bytes: int
-    ttft_ms: Mapping[int, tuple[float, float, float]]
-    tokens_per_s: Mapping[int, tuple[float, float, float]]
+    ttft_ms: Mapping[int, Spread | None]
+    tokens_per_s: Mapping[int, Spread | None]
     same_characters: float
     float_characters: float
 
@@ -80,8 +83,11 @@ def measure(folder: Path, build: Path, ways: Sequence[Way] = WAYS) -> list[Row]:
     build.mkdir(parents=True, exist_ok=True)
     costs = {way: _exported(way, folder, build) for way in ways}
     files = {way: artifact(build / f"{_slug(way)}{way.ending}") for way in ways}
-    wanted = float_texts(folder)
-    written = {way: run_worker(_RUN, {"file": str(files[way]), "texts": _TEXTS, "new": NEW})["written"] for way in ways}
+    wanted = float_answers(folder)
+    written = {
+        way: run_worker(_RUN, {"file": str(files[way]), "questions": _QUESTIONS, "new": _WORDS})["written"]
+        for way in ways
+    }
     laps = _laps(files)
     return [
         Row(
@@ -90,7 +96,7 @@ def measure(folder: Path, build: Path, ways: Sequence[Way] = WAYS) -> list[Row]:
             _bytes(files[way]),
             {threads: spread(laps[way, threads]["ttft_ms"]) for threads in _THREADS},
             {threads: spread(laps[way, threads]["tokens_per_s"]) for threads in _THREADS},
-            mean(map(same_start, written[way], wanted)),
+            mean(same_start(*pair) for pair in zip_longest(written[way], wanted, fillvalue="")),
             mean(map(len, wanted)),
         )
         for way in ways
@@ -123,19 +129,20 @@ def _slug(way: Way) -> str:
     return way.name.replace(", ", "-").replace(" ", "-")
 
 
-def float_texts(folder: Path) -> list[str]:
-    """What the float model writes after each text, the likeliest token each time, by transformers."""
+def float_answers(folder: Path) -> list[str]:
+    """What the float model answers to each question, the likeliest token each time, by transformers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    texts = []
-    for text in _TEXTS:
-        ids = tokenizer(text, return_tensors="pt")["input_ids"]
-        made = model.generate(ids, max_new_tokens=NEW, do_sample=False)[0, ids.shape[1] :]
-        texts.append(tokenizer.decode(made, skip_special_tokens=True))
-    return texts
+    answers = []
+    for question in _QUESTIONS:
+        asked = [{"role": "user", "content": question}]
+        given = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+        made = model.generate(**given, max_new_tokens=_WORDS, do_sample=False)[0, given["input_ids"].shape[1] :]
+        answers.append(tokenizer.decode(made, skip_special_tokens=True))
+    return answers
 
 
 def same_start(made: str, wanted: str) -> int:
@@ -156,10 +163,14 @@ def _laps(files: Mapping[Way, Path]) -> dict[tuple[Way, int], dict[str, list[flo
     return made
 
 
-def spread(values: Iterable[float]) -> tuple[float, float, float]:
-    """Median, least and most."""
+def spread(values: Iterable[float]) -> Spread | None:
+    """Median, least and most; None of no values, where the engine ends every text too early to be timed."""
     held = sorted(values)
-    return median(held), held[0], held[-1]
+    return (median(held), held[0], held[-1]) if held else None
+
+
+def _cells(spreads: Mapping[int, Spread | None]) -> str:
+    return " / ".join("unavailable" if each is None else f"{each[0]:.3g}" for each in spreads.values())
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -172,8 +183,8 @@ def table(rows: Sequence[Row]) -> str:
             f"{row.file_bytes / 1e6:.1f}",
             f"{row.export_cpu_s:.0f}",
             f"{row.peak_bytes / 1e6:,.0f}",
-            " / ".join(f"{middle:.3g}" for middle, _, _ in row.ttft_ms.values()),
-            " / ".join(f"{middle:.3g}" for middle, _, _ in row.tokens_per_s.values()),
+            _cells(row.ttft_ms),
+            _cells(row.tokens_per_s),
             f"{row.same_characters:.0f} of {row.float_characters:.0f}",
         )
         lines.append(f"| {' | '.join(cells)} |")

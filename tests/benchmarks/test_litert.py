@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import litert
 from benchmarks.harness.processes import Cost, Done
-from benchmarks.litert import WAYS, Row, Way, artifact, measure, same_start, spread, table
+from benchmarks.litert import WAYS, Row, Spread, Way, artifact, measure, same_start, spread, table
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,7 @@ def test_characters_count_up_to_the_first_that_differs(made: str, same: int) -> 
 
 def test_a_spread_is_the_median_between_the_extremes() -> None:
     assert spread([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0)
+    assert spread([]) is None
 
 
 def test_of_a_bundle_for_litert_the_file_is_run(tmp_path: Path) -> None:
@@ -40,14 +41,14 @@ def test_the_ways_take_turns_and_their_figures_stay_apart(tmp_path: Path, monkey
         return Done('{"peak_bytes": 5}', Cost(1.0, 2.0))
 
     def worker(module: str, job: dict[str, Any]) -> dict[str, Any]:
-        if "texts" in job:
-            return {"written": ["ab"] * len(job["texts"])}
+        if "questions" in job:
+            return {"written": ["ab"] * 2}
         asked.append((Path(job["file"]).name, job["threads"]))
         return {"ttft_ms": [float(len(asked))], "tokens_per_s": [1.0]}
 
     monkeypatch.setattr(litert, "run", export)
     monkeypatch.setattr(litert, "run_worker", worker)
-    monkeypatch.setattr(litert, "float_texts", lambda folder: ["abcd"] * 4)
+    monkeypatch.setattr(litert, "float_answers", lambda folder: ["abcd"] * 4)
     ways = [Way("one", ("recipe", "r"), ".litertlm"), Way("two", ("target", "t"), ".litertlm")]
     rows = measure(tmp_path, tmp_path / "build", ways)
     turn = [("one.litertlm", 1), ("one.litertlm", 2), ("two.litertlm", 1), ("two.litertlm", 2)]
@@ -57,11 +58,11 @@ def test_the_ways_take_turns_and_their_figures_stay_apart(tmp_path: Path, monkey
         ("two", 9, 5, 2.0),
     ]
     assert rows[0].ttft_ms == {1: (5.0, 1.0, 9.0), 2: (6.0, 2.0, 10.0)}
-    assert (rows[0].same_characters, rows[0].float_characters) == (2, 4)
+    assert (rows[0].same_characters, rows[0].float_characters) == (1, 4), "two of four answers came"
 
 
 def test_the_table_has_a_row_for_each_way() -> None:
-    times = {1: (20.0, 10.0, 30.0), 2: (11.5, 10.0, 30.0)}
+    times: dict[int, Spread | None] = {1: (20.0, 10.0, 30.0), 2: None}
     shown = table([Row(way.name, 120.4, 10**9, 4_400_000, times, times, 31.5, 190.0) for way in WAYS])
-    assert "| edgec, host | 4.4 | 120 | 1,000 | 20 / 11.5 | 20 / 11.5 | 32 of 190 |" in shown
+    assert "| edgec, host | 4.4 | 120 | 1,000 | 20 / unavailable | 20 / unavailable | 32 of 190 |" in shown
     assert len(shown.splitlines()) == 2 + len(WAYS)
