@@ -45,7 +45,7 @@ def write_integers(content: bytes, matrices: Mapping[str, Integers]) -> bytes:
         matrices: by the names of these.
 
     Raises:
-        BudgetError: E902, one is no input, or something else than a layer or a table reads it.
+        BudgetError: E902, one was lost, or something else than a layer or a table reads it.
     """
     schema, model = read_model(content)
     writer = _Writer(schema, model)

@@ -168,6 +168,8 @@ class StaticDecoderStages:
             final = Stage(rewrite.final, logits[final_name(name)])
             under = Stage("artifact", artifact_logits(methods, name, self.request), Effect.EXACT)
             rungs.append(of_adapter(self._lowering(final, under, final.logits, None), name))
+        # Each execution begins with empty caches, and a second one's weights would lie beside these.
+        del methods
         for name, calls in self.further_calls().items():
             after = Stage(name, run_static(self.backend.execute(artifact), *calls), Effect.EXACT)
             rungs.append(
