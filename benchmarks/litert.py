@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from benchmarks.harness.grid import Grid, megabytes, number
 from benchmarks.harness.processes import QUIET, run, run_worker
 from benchmarks.session_models import EXAMPLE
 
@@ -170,25 +171,25 @@ def spread(values: Iterable[float]) -> Spread | None:
 
 
 def _cells(spreads: Mapping[int, Spread | None]) -> str:
-    return " / ".join("unavailable" if each is None else f"{each[0]:.3g}" for each in spreads.values())
+    return " / ".join(number(each and each[0]) for each in spreads.values())
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows in Markdown; cells of 1 / 2 threads."""
     heads = ("", "file MB", "export CPU s", "export peak MB", f"TTFT of {PROMPT}, ms", "tokens/s", "same characters")
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for row in rows:
-        cells = (
-            row.way,
-            f"{row.file_bytes / 1e6:.1f}",
-            f"{row.export_cpu_s:.0f}",
-            f"{row.peak_bytes / 1e6:,.0f}",
-            _cells(row.ttft_ms),
-            _cells(row.tokens_per_s),
-            f"{row.same_characters:.0f} of {row.float_characters:.0f}",
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return Grid("LiteRT-LM", heads, tuple(map(_shown, rows))).markdown(0)
+
+
+def _shown(row: Row) -> tuple[str, ...]:
+    return (
+        row.way,
+        f"{row.file_bytes / 1e6:.1f}",
+        f"{row.export_cpu_s:.0f}",
+        megabytes(row.peak_bytes),
+        _cells(row.ttft_ms),
+        _cells(row.tokens_per_s),
+        f"{row.same_characters:.0f} of {row.float_characters:.0f}",
+    )
 
 
 def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = print) -> None:

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
+from benchmarks.harness.jobs import status_bytes
 from edgec.backends.litert.toolkit import prepare_converter, runtime_module
-from edgec.memory_use import peak_bytes
 
 _CALLS = [128, 32]
 """Tokens of its signatures for prompts, as edgec's."""
@@ -26,7 +26,7 @@ def main() -> None:
     """Export as the job on stdin says; print the peak of memory."""
     job: Mapping[str, Any] = json.load(sys.stdin)
     (_by_edgec if "target" in job else _by_litert_torch)(job)
-    print(json.dumps({"peak_bytes": peak_bytes()}))
+    print(json.dumps({"peak_bytes": status_bytes("VmHWM")}))
 
 
 def _by_edgec(job: Mapping[str, Any]) -> None:
