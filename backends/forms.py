@@ -32,6 +32,7 @@ class Form:
         executed: something here can execute the artifact; without it the ladder ends with its graphs.
         half: static methods compute and hold floats in float16; without it in float32.
         plain_weights: integers and tables lie in its files as the graph has them, or turned.
+        half_runtime: the artifact holds floats in float32, and what executes it on phones computes them in float16.
         half_sums: what executes it here sums products in float16, too.
         caches: what a recipe may ask of static states.
         apple_unit: which of Apple's units the artifact is for, whose rules are checked before lowering: ``npu`` (Neural
@@ -74,6 +75,7 @@ class Form:
     executed: bool = True
     half: bool = True
     plain_weights: bool = False
+    half_runtime: bool = False
     half_sums: bool = False
     caches: tuple[str, ...] = ("float16", "float32")
     apple_unit: str = "npu"
@@ -95,6 +97,11 @@ class Form:
     encoders: bool = False
     described: bool = False
     stateful: str = ""
+
+    @property
+    def computed_in_half(self) -> bool:
+        """Whether float16 must hold every value."""
+        return self.half or self.half_runtime
 
     @property
     def route(self) -> str:
@@ -134,7 +141,6 @@ _gpu_form = partial(
     encoders=True,
     plain_weights=True,
 )
-_LITERT_GPU = f"{_BACKENDS}.litert.gpu_model"
 _litert_form = partial(
     _caller_form,
     static=True,
@@ -149,6 +155,9 @@ _litert_form = partial(
     unheld="LiteRT-LM's caches are keys and values of each token",
     unadapted="LiteRT-LM reads adapters from files of its own kind",
     plain_weights=True,
+)
+_litert_gpu_form = partial(
+    _litert_form, module=f"{_BACKENDS}.litert.gpu_model", half_runtime=True, longest=2048, context=2048
 )
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
@@ -251,12 +260,8 @@ FORMS: Mapping[tuple[str, str], Form] = {
         plain_weights=True,
     ),
     ("litert", "litertlm"): _litert_form("model.litertlm", backends=("LiteRTLM",), packed=True),
-    ("litert_gpu", "litertlm"): _litert_form(
-        "model.litertlm", module=_LITERT_GPU, backends=("LiteRTLMGPU",), packed=True, longest=2048, context=2048
-    ),
-    ("litert_gpu", "tflite"): _litert_form(
-        "model.tflite", module=_LITERT_GPU, backends=("LiteRTGPU",), longest=2048, context=2048
-    ),
+    ("litert_gpu", "litertlm"): _litert_gpu_form("model.litertlm", backends=("LiteRTLMGPU",), packed=True),
+    ("litert_gpu", "tflite"): _litert_gpu_form("model.tflite", backends=("LiteRTGPU",)),
     ("litert", "tflite"): _litert_form("model.tflite", backends=("LiteRT",)),
     ("gguf", "gguf"): _caller_form(
         *("model.gguf", True, "gguf", f"{_BACKENDS}.gguf.file", ("llama.cpp",), ("gguf",)),

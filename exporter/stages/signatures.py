@@ -23,7 +23,7 @@ from edgec.exporter.stages.static_lowering import MethodCalls
 from edgec.ir.call_plan import Call
 from edgec.ir.program import Program
 from edgec.ir.row_tensor import fill_integers
-from edgec.ir.static_methods import DECODE, PREFILL
+from edgec.ir.static_methods import DECODE, PREFILL, first_chunk
 from edgec.passes.contract import Pass, run_passes
 
 SHORT: Final = "prefill_short"
@@ -60,8 +60,10 @@ class SignatureStages(StaticDecoderStages):
         return rounded_same(self.request, done, after)
 
     def first_calls(self, methods: Mapping[str, Program]) -> MethodCalls:
-        """None: the methods compute in float32."""
-        return {}
+        """A prompt's first chunk, where what executes the methods computes in float16."""
+        if not self.request.form.computed_in_half:
+            return {}
+        return {PREFILL: [first_chunk(methods[PREFILL], self.request.probe.tokens)]}
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the methods, and pack the model where the format is LiteRT-LM's."""

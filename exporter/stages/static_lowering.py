@@ -56,9 +56,9 @@ def lower_methods(
     progress.enter("lower")
     held = {name: static_weight_facts(group, form.half, form.index_bits) for name, group in groups.items()}
     weights = [fact for facts in held.values() for fact in facts]
-    ranges = measured_ranges(methods, calls) if form.apple_unit or form.half else {}
+    ranges = measured_ranges(methods, calls) if form.apple_unit or form.computed_in_half else {}
     lint = lint_findings(methods, weights, ranges, form.apple_unit) if form.apple_unit else []
-    largest = largest_value(methods, ranges) if form.half else None
+    largest = largest_value(methods, ranges) if form.computed_in_half else None
     if largest is not None:
         refuse_overflow(largest)
     artifact = lower_artifact(request, methods, folder / form.artifact, progress, examples)
