@@ -22,7 +22,7 @@ def bench(
     new_tokens: Annotated[int, typer.Option(help="Tokens generated after it.")] = 64,
     repetitions: Annotated[int, typer.Option(help="Measured generations, at least 5.")] = 5,
     warmups: Annotated[int, typer.Option(help="Generations before them, not counted.")] = 3,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the cores that shorten a step.")] = None,
     cores: Annotated[str | None, typer.Option(metavar="LIST", help="CPU cores to stay on, like 4-7.")] = None,
     cool_down: Annotated[float, typer.Option(metavar="SECONDS", help="Pause before each repetition.")] = 0.0,
     max_temperature: Annotated[float, typer.Option(metavar="CELSIUS", help="Phones: hottest start of a job.")] = 37.0,

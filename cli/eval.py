@@ -24,7 +24,7 @@ def eval(  # the command's name
     task_folder: Annotated[Path | None, typer.Option(help="A folder with more lm-eval tasks (YAML).")] = None,
     limit: Annotated[int | None, typer.Option(help="The most examples per task.")] = None,
     adapter: Annotated[Path | None, typer.Option(help="A file that edgec adapter made for this bundle.")] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the cores that shorten a step.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the results as JSON here, and a plot next to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

@@ -62,7 +62,7 @@ def run(
     public_key: Annotated[
         Path | None, typer.Option(help="PEM file: refuse a bundle that its key did not sign.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the cores that shorten a step.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
     """Generate text from a bundle: greedy unless a temperature is given.

@@ -23,7 +23,7 @@ def serve(
     api_key: Annotated[
         str | None, typer.Option(help="Requests must have it; default: EDGEC_API_KEY, else none.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the cores that shorten a step.")] = None,
     max_body_mb: Annotated[int, typer.Option(min=1, help="The largest request, MiB.")] = 4,
     max_upload_mb: Annotated[int, typer.Option(min=1, help="The same where it may bring images or sounds, MiB.")] = 25,
     answer_seconds: Annotated[float, typer.Option(min=0.001, help="The longest computation of an answer.")] = 600.0,

@@ -17,7 +17,7 @@ def verify(
     *,
     public_key: Annotated[Path | None, typer.Option(help="PEM file: check the signature of edgec sign.")] = None,
     device: Annotated[str, typer.Option(help="host, or qemu: the phone's arm64 runner, emulated.")] = "host",
-    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the cores that shorten a step.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Check a bundle and execute it against its golden vectors.

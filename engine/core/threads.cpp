@@ -5,12 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#if defined(__APPLE__)
-#include <TargetConditionals.h>
-#endif
-
-#include "kernels/apple_system.h"
 #include "kernels/parallel.h"
+#include "shared_cores.h"
 
 struct pthreadpool;
 
@@ -26,16 +22,6 @@ std::condition_variable gate_moved;
 int users = 0;
 int waiting_to_change = 0;
 uint64_t changes = 0;
-
-// The pool's size until somebody chooses one; 0: as ExecuTorch makes it. A step waits for its slowest thread, and on a
-// Mac that would be one on an efficiency core.
-int first_size() {
-#if defined(__APPLE__) && TARGET_OS_OSX
-  return system_number("hw.perflevel0.physicalcpu");
-#else
-  return 0;
-#endif
-}
 
 bool chosen(int size) {
   return size >= 1 && size <= kMostThreads;
@@ -61,7 +47,7 @@ int pool_threads(int wanted) {
   if (pool == nullptr) {
     return 1;
   }
-  static int sized = first_size();
+  static int sized = shared_cores();
   const int size = chosen(wanted) ? wanted : std::exchange(sized, 0);
   sized = 0;
   if (chosen(size) && static_cast<size_t>(size) != pool->get_thread_count()) {

@@ -24,6 +24,7 @@
 #undef __aarch64__
 #define __APPLE__ 1
 #define __aarch64__ 1
+#include "core/shared_cores.cpp"
 #include "core/threads.cpp"
 #include "kernels/linear/choose.cpp"
 

@@ -111,6 +111,15 @@ def test_rows_of_tables_are_the_same_by_products() -> None:
     assert same(executed, graph_logits("llama", "4bit", "chunks"))
 
 
+@pytest.mark.slow
+def test_two_balanced_bits_lie_in_four() -> None:
+    made = artifact("llama", "balanced2")
+    schema, held = read_model(made.read_bytes())
+    kinds = {tensor.type for graph in held.subgraphs for tensor in graph.tensors}
+    assert schema.TensorType.INT4 in kinds and schema.TensorType.INT2 not in kinds
+    assert same(run_static(model.execute(made), tokens(CONTEXT), PLAN), graph_logits("llama", "balanced2", "chunks"))
+
+
 class _OffByOne:
     """Methods whose caller counts positions of single tokens from 1, and those of chunks from 0."""
 
