@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgec.devices.prediction.app_limit import AppLimit, memory_that_fits
 from edgec.devices.prediction.memory_fit import Verdict
+from edgec.devices.prediction.thread_count import thread_words
 from edgec.exporter.resolve.planned_commands import made_elsewhere, proposed_commands
 from edgec.exporter.resolve.planned_figures import gigabytes, megabytes, rounded, unit_name
 from edgec.exporter.resolve.planned_words import recipe_words
@@ -215,6 +216,9 @@ def _assumed(answered: Planned) -> Iterator[tuple[str, str]]:
     yield "memory", f"{', '.join(parts)} MB"
     if forecast.limit is not None and forecast.limit.basis:
         yield "limit", forecast.limit.basis
+    target = forecast.target
+    if target.backend == "xnnpack" and target.core_clocks_hz:
+        yield "threads", thread_words(target.core_clocks_hz)
     if any(speed.tokens_per_s for phase in answered.phases for speed in phase.speeds):
         yield "speed", "; ".join(_speed_words(answered))
     yield from (("note", note) for note in answered.notes)

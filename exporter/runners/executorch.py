@@ -83,7 +83,8 @@ def runner_rung(
         return told(name, odd, gated=False)
     pairs = zip(asked.own(), written.texts, strict=True)
     found = [agreement(request.tokenizer, text, other.pieces, facts.ends, epsilon) for text, other in pairs]
-    return agreed(name, f"executorch {runner_version()} and its tokenizer", " in words", found, epsilon)
+    unit = " in words, which it writes without spaces" if any(each.unspaced for each in found) else " in words"
+    return agreed(name, f"executorch {runner_version()} and its tokenizer", unit, found, epsilon)
 
 
 def _written(artifact: Path, operators: Sequence[str], request: ExportRequest, asked: Continued) -> RunnerAnswer:

@@ -7,8 +7,9 @@ that text, which then goes on otherwise, is not compared. Any other token is a f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -30,12 +31,14 @@ class OwnText:
 class Agreement:
     """How far a text is the same: over ``compared`` tokens, of which ``faults`` (0 or 1) are wrong.
 
-    ``near_tie``: it ends before the other's does, at two tokens of nearly one logit.
+    ``near_tie``: it ends before the other's does, at two tokens of nearly one logit. ``unspaced``: the other writes no
+    spaces between words.
     """
 
     compared: int
     faults: int = 0
     near_tie: bool = False
+    unspaced: bool = False
 
 
 def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequence[int], epsilon: float) -> Agreement:
@@ -48,14 +51,28 @@ def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequenc
         ends: ids that end a text; their pieces may be anything.
         epsilon: how far two logits of right executions may differ.
     """
+    spaced = any(" " in piece for piece in pieces)
+    unspaced = not spaced and " " in decode_tokens(tokenizer, own.tokens).strip()
+    found = _agreement(own, pieces, ends, epsilon, partial(_text, tokenizer, spaced=spaced), spaced)
+    return replace(found, unspaced=unspaced)
+
+
+def _agreement(
+    own: OwnText,
+    pieces: Sequence[str],
+    ends: Sequence[int],
+    epsilon: float,
+    text: Callable[[Sequence[int]], str],
+    spaced: bool,
+) -> Agreement:
     for place, token in enumerate(own.tokens[: len(pieces)]):
-        said = _spaced(tokenizer, "".join(pieces[: place + 1]))
+        said = _spaced("".join(pieces[: place + 1]), spaced)
         if token in ends and place == len(pieces) - 1:
             return Agreement(place + 1)
         before = own.tokens[:place]
-        if said != _text(tokenizer, [*before, token]):
+        if said != text([*before, token]):
             near = _near(own.rows[place], epsilon)
-            tie = any(said == _text(tokenizer, [*before, each]) or each in ends for each in near)
+            tie = any(said == text([*before, each]) or each in ends for each in near)
             return Agreement(place, near_tie=True) if tie else Agreement(place + 1, faults=1)
     if len(pieces) > len(own.tokens):
         return Agreement(len(own.tokens) + 1, faults=1)
@@ -114,11 +131,10 @@ def _whole(text: str) -> str:
     return text.rstrip("\ufffd").strip()
 
 
-def _text(tokenizer: Any, tokens: Sequence[int]) -> str:
-    return _spaced(tokenizer, decode_tokens(tokenizer, tokens, special=True))
+def _text(tokenizer: Any, tokens: Sequence[int], *, spaced: bool) -> str:
+    return _spaced(decode_tokens(tokenizer, tokens, special=True), spaced)
 
 
-def _spaced(tokenizer: Any, text: str) -> str:
-    """A text as it is compared: where a tokenizer has no decoder, transformers alone puts spaces between tokens."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    return text.replace(" ", "") if backend is not None and backend.decoder is None else text.strip()
+def _spaced(text: str, spaced: bool) -> str:
+    """A text as it is compared: without spaces where one of the two writes none between words."""
+    return text.strip() if spaced else text.replace(" ", "")

@@ -27,6 +27,7 @@ from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
 NAME = runner_name("TextLLMRunner")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+STORIES = Path(__file__).parents[4] / "shared" / "data" / "models" / "stories260K"
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +52,14 @@ def test_the_runner_writes_the_same_words(kernels: str, tmp_path: Path) -> None:
     # 24 tokens after a few words, and 24 after a text longer than a chunk.
     assert found.positions == 48 and found.top1_agreement == 1.0 and found.gated and found.in_words
     assert "48 tokens of 2 texts" in found.note and "TextLLMRunner" in (bundle / "report.html").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.shared_data
+@pytest.mark.skipif(not STORIES.is_dir(), reason="../shared/data is absent")
+def test_a_runner_that_writes_no_spaces_does_not_refuse_a_healthy_model(tmp_path: Path) -> None:
+    (found,) = rungs_of(edgec.export(STORIES, target="host", out=tmp_path / "x.edgec"))
+    assert found.passed and found.gated and "without spaces" in found.note
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tokenizers import Tokenizer
+from tokenizers.decoders import Decoder, WordPiece
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
@@ -67,9 +68,21 @@ def test_a_whole_text_is_compared_up_to_a_difference(text: OwnText, said: str, f
     assert text_agreement(Letters(), text, said, (END,), epsilon=0.5) == found
 
 
-def test_spaces_that_transformers_alone_puts_between_tokens_are_no_fault() -> None:
+def _words(decoder: Decoder | None) -> PreTrainedTokenizerFast:
     backend = Tokenizer(WordLevel({word: place for place, word in enumerate(WORDS)}, WORDS[END]))
-    undecoded = PreTrainedTokenizerFast(tokenizer_object=backend)
-    assert undecoded.decode([0, 1, 2]) == "a b c"
-    assert agreement(undecoded, own([0, 1, 2]), ["a", "b", "c"], (), epsilon=0.5) == Agreement(3)
-    assert agreement(undecoded, own([0, 1, 2]), ["a", "c", "d"], (), epsilon=0.5) == Agreement(2, faults=1)
+    if decoder is not None:
+        backend.decoder = decoder
+    return PreTrainedTokenizerFast(tokenizer_object=backend)
+
+
+@pytest.mark.parametrize("decoder", [None, WordPiece()], ids=["no decoder", "spaces between tokens"])
+def test_words_that_a_runtime_writes_without_spaces_are_no_fault(decoder: Decoder | None) -> None:
+    tokenizer = _words(decoder)
+    assert tokenizer.decode([0, 1, 2]) == "a b c"
+    assert agreement(tokenizer, own([0, 1, 2]), ["a", "b", "c"], (), 0.5) == Agreement(3, unspaced=True)
+    assert agreement(tokenizer, own([0, 1, 2]), ["a", "c", "d"], (), 0.5) == Agreement(2, faults=1, unspaced=True)
+
+
+def test_spaces_count_where_a_runtime_writes_them() -> None:
+    assert agreement(_words(WordPiece()), own([0, 1, 2]), ["a", " b", " c"], (), 0.5) == Agreement(3)
+    assert agreement(_words(WordPiece()), own([0, 1, 2]), ["a", " b", "c"], (), 0.5) == Agreement(3, faults=1)
