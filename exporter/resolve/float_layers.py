@@ -40,4 +40,4 @@ def check_kept_layers(recipe: Recipe, kind: str, form: Form) -> str:
             fix="leave --keep-float out, or export for a CPU, which computes in float32",
             code="E883",
         )
-    return "" if form.half else f"--keep-float {named}: this target computes in float32 throughout"
+    return "" if form.half else f"--keep-float {named}: this target's artifact holds every float in float32"
