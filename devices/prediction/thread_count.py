@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-CoreClocks = Sequence[tuple[int, float]]
+ClockClusters = Sequence[tuple[int, float]]
 """Cores and their highest clock in Hz, of each kind."""
 
 _OF_THE_HIGHEST = 0.75
 
 
-def thread_count(clocks: CoreClocks) -> int:
+def thread_count(clocks: ClockClusters) -> int:
     """The number of cores for which a step is shortest; of two as short, the fewer."""
     highest = max(clock for _, clock in clocks)
     kinds = sorted((kind for kind in clocks if kind[1] >= _OF_THE_HIGHEST * highest), key=lambda kind: -kind[1])
@@ -25,7 +25,7 @@ def thread_count(clocks: CoreClocks) -> int:
     return sum(cores for cores, _ in kinds[: best + 1])
 
 
-def thread_words(clocks: CoreClocks) -> str:
+def thread_words(clocks: ClockClusters) -> str:
     """The same with its reason, as ``edgec plan`` prints it."""
     cores, used = sum(count for count, _ in clocks), thread_count(clocks)
     if used == cores:
