@@ -30,4 +30,4 @@ def thread_words(clocks: ClockClusters) -> str:
     cores, used = sum(count for count, _ in clocks), thread_count(clocks)
     if used == cores:
         return f"{used}, one for each core"
-    return f"{used} of {cores} cores by their clocks: every step would wait for the slower ones (--threads chooses)"
+    return f"{used} of {cores} cores: a step would wait for the slower ones"

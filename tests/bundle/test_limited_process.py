@@ -22,7 +22,14 @@ def test_a_job_that_takes_more_than_it_may_is_ended(monkeypatch: pytest.MonkeyPa
     process = worker.process
     assert process is not None
     loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-    asks = {"template": loop, "messages": [], "tools": None, "answer": True, "variables": {}, "characters": 9}
+    asks: dict[str, object] = {
+        "template": loop,
+        "messages": [],
+        "tools": None,
+        "answer": True,
+        "variables": {},
+        "characters": 9,
+    }
     job = {**asks, "seconds": 5.0, "memory_bytes": 3 << 20}  # it is looked at while it runs
     assert worker.ask(job) == {"limit": "it needed more than 3 MiB of memory"}
     assert asked == [(process.pid, 3 << 20)] and worker.process is None and process.poll() is not None
