@@ -8,7 +8,6 @@ engine reads the capacities that the system states (``engine/core/shared_cores.c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 ClockClusters = Sequence[tuple[int, float]]
 """Cores and their highest clock in Hz, of each kind."""
@@ -18,11 +17,9 @@ _OF_THE_HIGHEST = 0.75
 
 def thread_count(clocks: ClockClusters) -> int:
     """The number of cores for which a step is shortest; of two as short, the fewer."""
-    highest = max(clock for _, clock in clocks)
-    kinds = sorted((kind for kind in clocks if kind[1] >= _OF_THE_HIGHEST * highest), key=lambda kind: -kind[1])
-    rates = [cores * clock for cores, (_, clock) in zip(accumulate(cores for cores, _ in kinds), kinds, strict=True)]
-    best = rates.index(max(rates))
-    return sum(cores for cores, _ in kinds[: best + 1])
+    each = sorted((clock for cores, clock in clocks for _ in range(cores)), reverse=True)
+    large = [clock for clock in each if clock >= _OF_THE_HIGHEST * each[0]]
+    return max(range(1, len(large) + 1), key=lambda threads: threads * large[threads - 1])
 
 
 def thread_words(clocks: ClockClusters) -> str:

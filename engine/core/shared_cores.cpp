@@ -5,10 +5,7 @@
 #include <fstream>
 #include <functional>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
+#include "allowed_cores.h"
 #include "kernels/apple_system.h"
 
 namespace edgec::engine {
@@ -22,24 +19,10 @@ double number_in(const std::string& file) {
   return stream >> value && value > 0 ? value : 0;
 }
 
-std::vector<int> allowed_cores() {
-  std::vector<int> cores;
-#if defined(__linux__)
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
-    }
-  }
-#endif
-  return cores;
-}
-
 // One number for each allowed core; empty where one of them has none.
 std::vector<double> each_core(const std::string& root, const std::string& file) {
   std::vector<double> found;
-  for (const int core : allowed_cores()) {
+  for (const int64_t core : allowed_cores()) {
     const double value = number_in(root + "/cpu" + std::to_string(core) + "/" + file);
     if (value == 0) return {};
     found.push_back(value);
@@ -47,6 +30,7 @@ std::vector<double> each_core(const std::string& root, const std::string& file) 
   return found;
 }
 
+#if defined(__linux__)
 // This process's control group below the folder where they are mounted; empty in the first one, or without any.
 std::string own_group() {
   std::ifstream stream("/proc/self/cgroup");
@@ -55,6 +39,7 @@ std::string own_group() {
   }
   return "";
 }
+#endif
 
 }  // namespace
 

@@ -27,30 +27,12 @@ void stay_on(const std::vector<int64_t>& cpus) {
   }
 }
 
-std::vector<int64_t> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int64_t> cpus;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int64_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(static_cast<size_t>(cpu), &set)) {
-        cpus.push_back(cpu);
-      }
-    }
-  }
-  return cpus;
-}
-
 #else
 
 void stay_on(const std::vector<int64_t>& cpus) {
   if (!cpus.empty()) {
     throw std::runtime_error("--cpus needs Linux or Android");
   }
-}
-
-std::vector<int64_t> allowed_cpus() {
-  return {};
 }
 
 #endif

@@ -1,4 +1,4 @@
-// The CPUs that this process may use.
+// The CPUs that this process stays on.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,5 @@ namespace edgec::runner {
 
 // Keep this thread, and all that it starts later, on these CPUs; empty leaves it. Throws std::runtime_error.
 void stay_on(const std::vector<int64_t>& cpus);
-// The CPUs allowed now, ascending; empty where the system does not say.
-std::vector<int64_t> allowed_cpus();
 
 }  // namespace edgec::runner

@@ -26,6 +26,7 @@
 #include "audio/audio_model.h"
 #include "audio/sound_file.h"
 #include "audio/transcription.h"
+#include "core/allowed_cores.h"
 
 // Registers edgec's kernels (engine/kernels) as the operators of ExecuTorch's LLM library.
 extern "C" void edgec_register_standard_operators();
@@ -118,7 +119,7 @@ ModelHandle opened(const Options& options) {
             << ",\"state_bytes\":" << info.state_bytes << ",\"scratch_bytes\":" << info.scratch_bytes
             << ",\"resident_share\":" << share_text(share) << ",\"baseline_rss_bytes\":" << baseline
             << ",\"linear_kernel\":\"" << edgec_linear_kernel() << "\",\"linear_kernels\":\"" << edgec_linear_kernels()
-            << "\",\"threads\":" << threads << ",\"cpus\":" << list(allowed_cpus())
+            << "\",\"threads\":" << threads << ",\"cpus\":" << list(edgec::engine::allowed_cores())
             << ",\"peak_rss_bytes\":" << peak_rss_bytes()
             << ",\"anonymous_bytes\":" << anonymous_bytes() << "}" << std::endl;
   return model;

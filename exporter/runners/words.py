@@ -7,8 +7,8 @@ that text, which then goes on otherwise, is not compared. Any other token is a f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -53,30 +53,19 @@ def agreement(tokenizer: Any, own: OwnText, pieces: Sequence[str], ends: Sequenc
     """
     spaced = any(" " in piece for piece in pieces)
     unspaced = not spaced and " " in decode_tokens(tokenizer, own.tokens).strip()
-    found = _agreement(own, pieces, ends, epsilon, partial(_text, tokenizer, spaced=spaced), spaced)
-    return replace(found, unspaced=unspaced)
-
-
-def _agreement(
-    own: OwnText,
-    pieces: Sequence[str],
-    ends: Sequence[int],
-    epsilon: float,
-    text: Callable[[Sequence[int]], str],
-    spaced: bool,
-) -> Agreement:
+    found = partial(Agreement, unspaced=unspaced)
     for place, token in enumerate(own.tokens[: len(pieces)]):
         said = _spaced("".join(pieces[: place + 1]), spaced)
         if token in ends and place == len(pieces) - 1:
-            return Agreement(place + 1)
+            return found(place + 1)
         before = own.tokens[:place]
-        if said != text([*before, token]):
+        if said != _text(tokenizer, [*before, token], spaced):
             near = _near(own.rows[place], epsilon)
-            tie = any(said == text([*before, each]) or each in ends for each in near)
-            return Agreement(place, near_tie=True) if tie else Agreement(place + 1, faults=1)
+            tie = any(said == _text(tokenizer, [*before, each], spaced) or each in ends for each in near)
+            return found(place, near_tie=True) if tie else found(place + 1, faults=1)
     if len(pieces) > len(own.tokens):
-        return Agreement(len(own.tokens) + 1, faults=1)
-    return Agreement(len(pieces))
+        return found(len(own.tokens) + 1, faults=1)
+    return found(len(pieces))
 
 
 def token_agreement(own: OwnText, tokens: Sequence[int], epsilon: float) -> Agreement:
@@ -131,7 +120,7 @@ def _whole(text: str) -> str:
     return text.rstrip("\ufffd").strip()
 
 
-def _text(tokenizer: Any, tokens: Sequence[int], *, spaced: bool) -> str:
+def _text(tokenizer: Any, tokens: Sequence[int], spaced: bool) -> str:
     return _spaced(decode_tokens(tokenizer, tokens, special=True), spaced)
 
 
