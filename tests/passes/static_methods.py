@@ -71,9 +71,9 @@ def methods(program: Program, passes: Sequence[Pass]) -> dict[str, Program]:
     }
 
 
-def tokens(length: int = 49) -> list[int]:
+def tokens(length: int = 49, seed: int = 3) -> list[int]:
     """Seeded token ids."""
-    return torch.randint(0, 128, (length,), generator=torch.Generator().manual_seed(3)).tolist()
+    return torch.randint(0, 128, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
 def reference(name: str) -> Tensor:
