@@ -169,7 +169,11 @@ def _usage_error(error: Any) -> Exception:
 
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "edgec"
-    return InputError(error.format_message(), where=command, fix=f"see {command} --help", code="E100")
+    message, fix = error.format_message(), f"see {command} --help"
+    asks = context is not None and any("--prompt" in parameter.opts for parameter in context.command.params)
+    if asks and "unexpected extra argument" in message:
+        fix = f'give text with -p, as {command} NAME.edgec -p "Once upon a time"; {fix}'
+    return InputError(message, where=command, fix=fix, code="E100")
 
 
 def _report(error: Exception, given: list[str]) -> int:

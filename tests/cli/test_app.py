@@ -43,6 +43,13 @@ def test_usage_errors_name_the_parameter(capsys: pytest.CaptureFixture[str], arg
     assert named.lower() in err.splitlines()[0].lower() and "[E100]" in err and "--help" in err
 
 
+def test_a_text_without_its_option_is_told_where_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = called(capsys, "run", "x.edgec", "Once upon a time")
+    assert code == 1 and "(Once upon a time)" in err and "fix: give text with -p, as edgec run NAME.edgec -p" in err
+    _, _, other = called(capsys, "plan", "x.edgec", "more")
+    assert "extra argument" in other and "-p" not in other.split("fix:")[1]
+
+
 def test_usage_errors_are_json_where_json_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = called(capsys, "run", "x.edgec", "--max-new-tokens", "abc", "--json")
     assert (code, err) == (1, "")
