@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgec.devices.prediction.thread_count import thread_count
 from tests.engine.compiled import compiled
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -55,6 +56,15 @@ def test_capacities_are_read_and_come_before_clocks(tmp_path: Path) -> None:
 def test_cores_of_low_clocks_are_small_ones(tmp_path: Path) -> None:
     clocks = [3_000_000, *[2_000_000] * (len(CORES) - 1)]
     assert said("capacities", _stated(tmp_path, "cpufreq/cpuinfo_max_freq", clocks)).split() == ["3e+06"]
+
+
+@pytest.mark.parametrize("slow_khz", [2_900_000, 2_999_000, 3_000_000, 3_100_000])
+def test_a_forecast_leaves_out_cores_from_the_same_clock_on(slow_khz: int, tmp_path: Path) -> None:
+    clocks = [4_000_000, *[slow_khz] * (len(CORES) - 1)]
+    kept = said("capacities", _stated(tmp_path, "cpufreq/cpuinfo_max_freq", clocks)).split()
+    forecast = thread_count(((1, clocks[0] * 1e3), *((1, clock * 1e3) for clock in clocks[1:])))
+    assert said("gaining", *kept) == str(forecast)
+    assert len(kept) == (len(CORES) if slow_khz >= 3_000_000 else 1)
 
 
 def test_a_core_that_states_nothing_leaves_all_unknown(tmp_path: Path) -> None:
