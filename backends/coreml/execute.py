@@ -17,6 +17,9 @@ from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 _GIVEN = ("tokens", "start", "last", HIDDEN, *ROW_INPUTS)
 
+LoadPackage = Callable[[Path], Package]
+"""Opens a package: ``load_package``, or on a Mac what ``on_mac`` makes."""
+
 
 @dataclass
 class PackageMethods:
@@ -78,7 +81,7 @@ class PartedMethods:
         return join_logits(outputs)
 
 
-def package_methods(path: Path, load: Callable[[Path], Package] = load_package) -> PackageMethods:
+def package_methods(path: Path, load: LoadPackage = load_package) -> PackageMethods:
     """Load a package of several functions.
 
     Args:

@@ -7,12 +7,12 @@ image encoder) is a function beside the decoder's, in a package of its own where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package_methods
-from edgec.backends.coreml.interpreter import MilFunction, Package, load_package
+from edgec.backends.coreml.execute import LoadPackage, PackageMethods, PartedMethods, package_methods
+from edgec.backends.coreml.interpreter import MilFunction, load_package
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.backends.coreml.metadata import PackageCard, describe_package
@@ -29,7 +29,6 @@ from edgec.passes.static.add_adapter import is_added
 from edgec.passes.static.half_precision import half_interface
 from edgec.passes.static.parts.cut_model import cut_model, held_names, stored_sizes
 
-LoadPackage = Callable[[Path], Package]
 EXECUTED_BY = "executed by edgec's interpreter of Core ML programs (simulated)"
 # The Neural Engine's compiler fails on larger files (Anemll/Anemll#28).
 PART_BYTES = 1_000_000_000

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from edgec.backends.coreml.execute import LoadPackage
 from edgec.backends.coreml.interpreter import Package, load_package
 from edgec.backends.coreml.interpreter.function import MilFunction, MilState
 from edgec.backends.coreml.mac import MacModel, Tools
@@ -56,7 +57,7 @@ class MacFunction(MilFunction):
         return {each.name: torch.from_numpy(np.array(arrays[each.name])).to(each.dtype) for each in self.outputs}
 
 
-def on_mac(tools: Tools) -> Callable[[Path], Package]:
+def on_mac(tools: Tools) -> LoadPackage:
     """What loads a package as ``load_package`` does, to be executed by Core ML.
 
     Args:
