@@ -15,18 +15,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from edgec.backends.qnn.context import execute_on_cpu
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.findings import Rung
 from edgec.bundle.golden_texts import TEXTS, ChatVector, chat_vectors
 from edgec.errors import ToolError
 from edgec.exporter.assemble.genai import genai_files
+from edgec.exporter.assemble.genai_pipeline import vocabulary
 from edgec.exporter.bundled_tokenizer import tokenizer_contents
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.runners.genai_pipeline import ON_CPU, on_this_cpu
 from edgec.exporter.runners.texts import TOKENS, RunnerText, agreed, ends_of, greedy_text, runner_texts, told
 from edgec.exporter.runners.words import token_agreement
 from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.compiled import Facts
 from edgec.installation import install_command
+from edgec.ir.call_plan import DecoderStep
+from edgec.ir.static_methods import methods_step
 from edgec.runtime_py.runners import genai
 from edgec.runtime_py.runners.genai import (
     NAME,
@@ -66,21 +71,28 @@ def genai_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: f
         prompts=[each.ids for each in prompts],
         tokens=TOKENS,
         ends=[*ends_of(request)[:_MOST_ENDS]],
-        size=int(facts.methods[0].outputs[0].shape[-1]),
+        size=vocabulary(facts) + request.form.piped,
     )
     with TemporaryDirectory() as folder:
         _lay_out(Path(folder), artifact, facts, request)
+        if request.form.piped:
+            on_this_cpu(Path(folder), artifact)
         try:
             said = asked_genai(Path(folder), question)
         except ToolError as error:
             return [told(NAME, error.why, gated=True)]
     if wrong := said.failed or _wrong_facts(said, request):
         return [told(NAME, wrong, gated=True)]
-    step, ends = step_of(artifact, request.form), ends_of(request)
+    step, ends = _step(artifact, request), ends_of(request)
     own = [greedy_text(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
     found = [token_agreement(text, other, epsilon) for text, other in zip(own, said.texts, strict=True)]
-    written = agreed(NAME, f"{NAME} {genai_version()}", "", found, epsilon)
+    written = agreed(NAME, f"{NAME} {genai_version()}", ON_CPU if request.form.piped else "", found, epsilon)
     return [written, *([_read(said, texts, chats)] if texts else [])]
+
+
+def _step(artifact: Path, request: ExportRequest) -> DecoderStep:
+    """The artifact as a function; for one of contexts, the fixed-point models that stand for them in its rung, too."""
+    return methods_step(execute_on_cpu(artifact)) if request.form.piped else step_of(artifact, request.form)
 
 
 def _texts(request: ExportRequest) -> list[RunnerText]:
@@ -101,7 +113,7 @@ def _lay_out(folder: Path, artifact: Path, facts: Facts, request: ExportRequest)
     (folder / artifact.name).symlink_to(artifact.resolve(), target_is_directory=True)
     tokenizer = request.tokenizer
     files = tokenizer_contents(request.source.tokenizer_files, tokenizer) if tokenizer is not None else {}
-    for name, content in {**files, **genai_files(request, facts)}.items():
+    for name, content in {**files, **genai_files(request, facts, artifact)}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content.read_bytes() if isinstance(content, Path) else content)
 

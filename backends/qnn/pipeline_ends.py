@@ -1,0 +1,194 @@
+"""What lies between onnxruntime-genai and an artifact of the format ``qnn``: two small ONNX models for each method.
+
+    input_ids [1,S], past_sequence_length        -> tokens, start, last         what host_METHOD.onnx takes   begin_METHOD
+    past_key_values.N.key uint8 [1,G,L,D], ...   -> key_cache_N [1,G,C,D], ...  what METHOD.onnx takes
+    past, start, new_key_cache_N [1,G,S,D], ...  -> present.N.key, ...          rows written in place         end_METHOD
+    logits_0, logits_1, ...                      -> next_logits [1,1,V+1]
+
+Its caches have room for L tokens, as many as an app asks for (``max_length``), and a context binary takes C, the whole
+context: so they are copied into a longer buffer before each call, which nothing reads behind the first L. New rows go
+into its own buffer, which is input and output at once. The lengths that it gives count so: in a prompt's window they
+end at the window's last place, whether a token stands there or padding; afterwards at the one token of the call.
+
+It also counts a prompt up to the first id of padding, so that no prompt may hold that id. Padding is therefore id V, one
+more than the model has: the model reads another token there, and its logit is so low that it is never chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from edgec.bundle.entry_points import StateInfo
+from edgec.ir.growing_cache import INPUT_IDS, PAST, PRESENT
+from edgec.ir.static_methods import NEW_ROWS
+
+PAST_LENGTH, TOTAL_LENGTH = "past_sequence_length", "total_sequence_length"
+NEXT_LOGITS: Final = "next_logits"
+_OPSET, _IR = 21, 10
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+_FLOAT, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
+_SLOTS = 2
+_NEVER = -1e30
+Shape = Sequence[int | str]
+
+
+@dataclass(frozen=True)
+class PipelineForm:
+    """What the two models must know of an artifact.
+
+    Attributes:
+        context: positions of its caches.
+        caches: keys and values in turn, layer by layer.
+        logits: the widths of the last part's outputs, by name.
+    """
+
+    context: int
+    caches: Sequence[StateInfo]
+    logits: Mapping[str, int]
+
+    @property
+    def padding(self) -> int:
+        """The id that fills a prompt's last window up: the first that the model does not have."""
+        return sum(self.logits.values())
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """onnxruntime-genai's names of each cache before and after a call."""
+        pairs = [(str(place // 2), ("key", "value")[place % 2]) for place in range(len(self.caches))]
+        return [(PAST % pair, PRESENT % pair) for pair in pairs]
+
+
+def begin_model(form: PipelineForm, tokens: int) -> bytes:
+    """The model before a method that takes so many tokens."""
+    graph = _Graph()
+    ids = graph.given(INPUT_IDS, _INT32, [1, tokens])
+    past = graph.given(PAST_LENGTH, _INT32, [1, 1])
+    # onnxruntime-genai counts where a session has both lengths.
+    graph.given(TOTAL_LENGTH, _INT32, [1])
+    _counted(graph, ids, past, form.padding, tokens)
+    held = [_held(graph, cache, name) for cache, (name, _) in zip(form.caches, form.names, strict=True)]
+    missing = graph.node("Sub", [graph.constant(form.context), _length(graph, held[0])])
+    room = graph.node("Concat", [graph.constant(*[0] * 6), missing, graph.constant(0)], axis=0)
+    for cache, name in zip(form.caches, held, strict=True):
+        graph.node("Pad", [name, room], graph.gives(cache.name, _BYTES, cache.shape))
+    return graph.model("begin")
+
+
+def _counted(graph: _Graph, ids: str, past: str, padding: int, tokens: int) -> None:
+    """The method's own inputs: tokens, where they begin, and the last that is none of padding."""
+    known = graph.constant(padding - 1, kind=_INT32)
+    graph.node("Min", [ids, known], graph.gives("tokens", _INT32, [1, tokens]))
+    first = graph.node("Sub", [past, graph.constant(tokens - 1, kind=_INT32)])
+    graph.node("Reshape", [first, graph.constant(1)], graph.gives("start", _INT32, [1]))
+    last = graph.gives("last", _INT32, [1])
+    none = graph.constant(0, kind=_INT32)
+    if tokens == 1:
+        graph.node("Identity", [none], last)
+        return
+    other = graph.node("Not", [graph.node("Equal", [ids, graph.constant(padding, kind=_INT32)])])
+    count = graph.node("ReduceSum", [graph.node("Cast", [other], to=graph.type_of(_INT32)), graph.constant(1)], keepdims=0)
+    graph.node("Max", [graph.node("Sub", [count, graph.constant(1, kind=_INT32)]), none], last)
+
+
+def end_model(form: PipelineForm, tokens: int) -> bytes:
+    """The model after a method that takes so many tokens."""
+    graph = _Graph()
+    start = graph.node("Cast", [graph.given("start", _INT32, [1])], to=graph.type_of(_INT64))
+    slots = graph.node("Add", [start, graph.constant(*range(tokens))])
+    held = [_held(graph, cache, name) for cache, (name, _) in zip(form.caches, form.names, strict=True)]
+    # What lies behind an app's last place is padding.
+    last = graph.node("Sub", [_length(graph, held[0]), graph.constant(1)])
+    places = graph.node("Reshape", [graph.node("Min", [slots, last]), graph.constant(1, 1, tokens, 1)])
+    for cache, name, (_, after) in zip(form.caches, held, form.names, strict=True):
+        _write(graph, cache, [name, places, after], tokens)
+    parts = [graph.given(name, _FLOAT, [1, 1, width]) for name, width in form.logits.items()]
+    never = graph.constant(_NEVER, kind=_FLOAT, shape=[1, 1, 1])
+    graph.node("Concat", [*parts, never], graph.gives(NEXT_LOGITS, _FLOAT, [1, 1, form.padding + 1]), axis=2)
+    return graph.model("end")
+
+
+def _write(graph: _Graph, cache: StateInfo, names: Sequence[str], tokens: int) -> None:
+    """Write a cache's new rows to their places."""
+    held, places, after = names
+    _, groups, _, width = cache.shape
+    shape = [1, groups, tokens, width]
+    new = graph.given(f"{NEW_ROWS}{cache.name}", _BYTES, shape)
+    spread = graph.node("Expand", [places, graph.constant(*shape)])
+    graph.node("ScatterElements", [held, spread, new], graph.gives(after, _BYTES, _open(cache)), axis=_SLOTS)
+
+
+def _held(graph: _Graph, cache: StateInfo, name: str) -> str:
+    return graph.given(name, _BYTES, _open(cache))
+
+
+def _open(cache: StateInfo) -> Shape:
+    """A cache's shape with room for as many tokens as an app asks for."""
+    return [*cache.shape[:_SLOTS], "L", *cache.shape[_SLOTS + 1 :]]
+
+
+def _length(graph: _Graph, held: str) -> str:
+    return graph.node("Shape", [held], start=_SLOTS, end=_SLOTS + 1)
+
+
+@dataclass
+class _Graph:
+    """An ONNX graph as it is written, node by node; the same constant or value is computed once."""
+
+    inputs: list[Any] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+    nodes: list[Any] = field(default_factory=list)
+    constants: dict[tuple[str, bytes], Any] = field(default_factory=dict)
+    made: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    def type_of(self, kind: np.dtype[Any]) -> int:
+        """ONNX's number of a type."""
+        import onnx
+
+        return int(onnx.helper.np_dtype_to_tensor_dtype(kind))
+
+    def given(self, name: str, kind: np.dtype[Any], shape: Shape) -> str:
+        """An input."""
+        return self._value(self.inputs, name, kind, shape)
+
+    def gives(self, name: str, kind: np.dtype[Any], shape: Shape) -> str:
+        """An output."""
+        return self._value(self.outputs, name, kind, shape)
+
+    def _value(self, values: list[Any], name: str, kind: np.dtype[Any], shape: Shape) -> str:
+        import onnx
+
+        values.append(onnx.helper.make_tensor_value_info(name, self.type_of(kind), list(shape)))
+        return name
+
+    def constant(self, *values: float, kind: np.dtype[Any] = _INT64, shape: Sequence[int] = (-1,)) -> str:
+        """A constant, of one dimension unless ``shape`` says otherwise."""
+        import onnx
+
+        array = np.array(values, kind).reshape(shape)
+        key = (kind.name, array.tobytes())
+        if key not in self.constants:
+            self.constants[key] = onnx.numpy_helper.from_array(array, f"constant_{len(self.constants)}")
+        return str(self.constants[key].name)
+
+    def node(self, operator: str, inputs: Sequence[str], output: str = "", **attributes: int) -> str:
+        """The value of an operator; ``output``: its name, where it is one of the graph's."""
+        import onnx
+
+        key = (operator, *inputs, *sorted(attributes.items()))
+        if output or key not in self.made:
+            name = output or f"value_{len(self.nodes)}"
+            self.nodes.append(onnx.helper.make_node(operator, list(inputs), [name], **attributes))
+            self.made[key] = name
+        return self.made[key]
+
+    def model(self, name: str) -> bytes:
+        """The graph as a file's bytes."""
+        import onnx
+
+        graph = onnx.helper.make_graph(self.nodes, name, self.inputs, self.outputs, list(self.constants.values()))
+        opset = onnx.helper.make_opsetid("", _OPSET)
+        return bytes(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=_IR).SerializeToString())
