@@ -1,17 +1,17 @@
 """What lies between onnxruntime-genai and an artifact of the format ``qnn``: two small ONNX models for each method.
 
-    input_ids [1,S], past_sequence_length        -> tokens, start, last         what host_METHOD.onnx takes   begin_METHOD
-    past_key_values.N.key uint8 [1,G,L,D], ...   -> key_cache_N [1,G,C,D], ...  what METHOD.onnx takes
-    past, start, new_key_cache_N [1,G,S,D], ...  -> present.N.key, ...          rows written in place         end_METHOD
-    logits_0, logits_1, ...                      -> next_logits [1,1,V+1]
+    begin_METHOD  input_ids [1,S], past_sequence_length        -> tokens, start, last         host_METHOD's inputs
+                  past_key_values.N.key uint8 [1,G,L,D], ...   -> key_cache_N [1,G,C,D], ...  METHOD's inputs
+    end_METHOD    past, start, new_key_cache_N [1,G,S,D], ...  -> present.N.key, ...          rows written in place
+                  logits_0, logits_1, ...                      -> next_logits [1,1,V+1]
 
 Its caches have room for L tokens, as many as an app asks for (``max_length``), and a context binary takes C, the whole
 context: so they are copied into a longer buffer before each call, which nothing reads behind the first L. New rows go
 into its own buffer, which is input and output at once. The lengths that it gives count so: in a prompt's window they
 end at the window's last place, whether a token stands there or padding; afterwards at the one token of the call.
 
-It also counts a prompt up to the first id of padding, so that no prompt may hold that id. Padding is therefore id V, one
-more than the model has: the model reads another token there, and its logit is so low that it is never chosen.
+It also counts a prompt up to the first id of padding, so that no prompt may hold that id. Padding is therefore id V,
+one more than the model has: the model reads another token there, and its logit is so low that it is never chosen.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PipelineForm:
 
 def begin_model(form: PipelineForm, tokens: int) -> bytes:
     """The model before a method that takes so many tokens."""
-    graph = _Graph()
+    graph = _EndGraph()
     ids = graph.given(INPUT_IDS, _INT32, [1, tokens])
     past = graph.given(PAST_LENGTH, _INT32, [1, 1])
     # onnxruntime-genai counts where a session has both lengths.
@@ -78,7 +78,7 @@ def begin_model(form: PipelineForm, tokens: int) -> bytes:
     return graph.model("begin")
 
 
-def _counted(graph: _Graph, ids: str, past: str, padding: int, tokens: int) -> None:
+def _counted(graph: _EndGraph, ids: str, past: str, padding: int, tokens: int) -> None:
     """The method's own inputs: tokens, where they begin, and the last that is none of padding."""
     known = graph.constant(padding - 1, kind=_INT32)
     graph.node("Min", [ids, known], graph.gives("tokens", _INT32, [1, tokens]))
@@ -90,13 +90,15 @@ def _counted(graph: _Graph, ids: str, past: str, padding: int, tokens: int) -> N
         graph.node("Identity", [none], last)
         return
     other = graph.node("Not", [graph.node("Equal", [ids, graph.constant(padding, kind=_INT32)])])
-    count = graph.node("ReduceSum", [graph.node("Cast", [other], to=graph.type_of(_INT32)), graph.constant(1)], keepdims=0)
+    count = graph.node(
+        "ReduceSum", [graph.node("Cast", [other], to=graph.type_of(_INT32)), graph.constant(1)], keepdims=0
+    )
     graph.node("Max", [graph.node("Sub", [count, graph.constant(1, kind=_INT32)]), none], last)
 
 
 def end_model(form: PipelineForm, tokens: int) -> bytes:
     """The model after a method that takes so many tokens."""
-    graph = _Graph()
+    graph = _EndGraph()
     start = graph.node("Cast", [graph.given("start", _INT32, [1])], to=graph.type_of(_INT64))
     slots = graph.node("Add", [start, graph.constant(*range(tokens))])
     held = [_held(graph, cache, name) for cache, (name, _) in zip(form.caches, form.names, strict=True)]
@@ -111,7 +113,7 @@ def end_model(form: PipelineForm, tokens: int) -> bytes:
     return graph.model("end")
 
 
-def _write(graph: _Graph, cache: StateInfo, names: Sequence[str], tokens: int) -> None:
+def _write(graph: _EndGraph, cache: StateInfo, names: Sequence[str], tokens: int) -> None:
     """Write a cache's new rows to their places."""
     held, places, after = names
     _, groups, _, width = cache.shape
@@ -121,7 +123,7 @@ def _write(graph: _Graph, cache: StateInfo, names: Sequence[str], tokens: int) -
     graph.node("ScatterElements", [held, spread, new], graph.gives(after, _BYTES, _open(cache)), axis=_SLOTS)
 
 
-def _held(graph: _Graph, cache: StateInfo, name: str) -> str:
+def _held(graph: _EndGraph, cache: StateInfo, name: str) -> str:
     return graph.given(name, _BYTES, _open(cache))
 
 
@@ -130,12 +132,12 @@ def _open(cache: StateInfo) -> Shape:
     return [*cache.shape[:_SLOTS], "L", *cache.shape[_SLOTS + 1 :]]
 
 
-def _length(graph: _Graph, held: str) -> str:
+def _length(graph: _EndGraph, held: str) -> str:
     return graph.node("Shape", [held], start=_SLOTS, end=_SLOTS + 1)
 
 
 @dataclass
-class _Graph:
+class _EndGraph:
     """An ONNX graph as it is written, node by node; the same constant or value is computed once."""
 
     inputs: list[Any] = field(default_factory=list)

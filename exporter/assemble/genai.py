@@ -75,7 +75,10 @@ def _model(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, An
         "context_length": request.limits.context,
         **_ids(request, facts),
         **({"tokenizer_dir": "tokenizer"} if request.tokenizer is not None else {}),
-        "decoder": {**shape, **(pipeline_decoder(request, facts, artifact) if piped else _whole_decoder(request, facts))},
+        "decoder": {
+            **shape,
+            **(pipeline_decoder(request, facts, artifact) if piped else _whole_decoder(request, facts)),
+        },
     }
 
 
