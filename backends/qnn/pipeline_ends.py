@@ -2,7 +2,7 @@
 
     begin_METHOD  input_ids [1,S], past_sequence_length        -> tokens, start, last         host_METHOD's inputs
                   past_key_values.N.key uint8 [1,G,L,D], ...   -> key_cache_N [1,G,C,D], ...  METHOD's inputs
-    end_METHOD    past, start, new_key_cache_N [1,G,S,D], ...  -> present.N.key, ...          rows written in place
+    end_METHOD    past, start, last, new_key_cache_N [1,G,S,D] -> present.N.key, ...          rows written in place
                   logits_0, logits_1, ...                      -> next_logits [1,1,V+1]
 
 Its caches have room for L tokens, as many as an app asks for (``max_length``), and a context binary takes C, the whole
@@ -99,18 +99,28 @@ def _counted(graph: _EndGraph, ids: str, past: str, padding: int, tokens: int) -
 def end_model(form: PipelineForm, tokens: int) -> bytes:
     """The model after a method that takes so many tokens."""
     graph = _EndGraph()
-    start = graph.node("Cast", [graph.given("start", _INT32, [1])], to=graph.type_of(_INT64))
-    slots = graph.node("Add", [start, graph.constant(*range(tokens))])
     held = [_held(graph, cache, name) for cache, (name, _) in zip(form.caches, form.names, strict=True)]
-    # What lies behind an app's last place is padding.
-    last = graph.node("Sub", [_length(graph, held[0]), graph.constant(1)])
-    places = graph.node("Reshape", [graph.node("Min", [slots, last]), graph.constant(1, 1, tokens, 1)])
+    places = graph.node("Reshape", [_places(graph, held[0], tokens), graph.constant(1, 1, tokens, 1)])
     for cache, name, (_, after) in zip(form.caches, held, form.names, strict=True):
         _write(graph, cache, [name, places, after], tokens)
     parts = [graph.given(name, _FLOAT, [1, 1, width]) for name, width in form.logits.items()]
     never = graph.constant(_NEVER, kind=_FLOAT, shape=[1, 1, 1])
     graph.node("Concat", [*parts, never], graph.gives(NEXT_LOGITS, _FLOAT, [1, 1, form.padding + 1]), axis=2)
     return graph.model("end")
+
+
+def _places(graph: _EndGraph, held: str, tokens: int) -> str:
+    """Where the rows of a call go.
+
+    Padding that has no place goes to the last one. A token that has none, because the caches are shorter than the text,
+    keeps its number, at which ONNX Runtime fails: otherwise the model would go on without having read it.
+    """
+    start, last = (
+        graph.node("Cast", [graph.given(name, _INT32, [1])], to=graph.type_of(_INT64)) for name in ("start", "last")
+    )
+    end = graph.node("Sub", [_length(graph, held), graph.constant(1)])
+    most = graph.node("Max", [end, graph.node("Add", [start, last])])
+    return graph.node("Min", [graph.node("Add", [start, graph.constant(*range(tokens))]), most])
 
 
 def _write(graph: _EndGraph, cache: StateInfo, names: Sequence[str], tokens: int) -> None:

@@ -37,12 +37,13 @@ def check_windows(request: ExportRequest) -> None:
     if not request.form.piped:
         return
     context, window = request.limits.context, request.limits.prefill_chunk
-    if context % window:
+    if context % window or context == window:
         raise InputError(
-            f"A context of {context} tokens cannot be read in windows of {window}.",
+            f"A context of {context} tokens has no room for windows of {window}.",
             where="--context",
-            why="onnxruntime-genai fills a prompt's last window up, and a long prompt's would end behind the context",
-            fix=f"use --context {context // window * window}",
+            why="onnxruntime-genai fills a prompt's last window up and counts what it fills up with: no prompt of more "
+            "than whole windows fits, and with a single window no token after it",
+            fix=f"use --context {max(2, context // window) * window}",
             code="E967",
         )
 

@@ -29,6 +29,7 @@ from edgec.exporter.runners.genai_pipeline import (
     BRIEF,
     HEXAGON_STAGE,
     ON_CPU,
+    has_room,
     on_emulated_hexagon,
     on_hexagon,
     on_this_cpu,
@@ -85,7 +86,7 @@ def genai_rungs(artifact: Path, facts: Facts, request: ExportRequest, epsilon: f
     own = [greedy_text(step, prompt.ids, request.limits.prefill_chunk, ends) for prompt in prompts]
     found = [token_agreement(text, other, epsilon) for text, other in zip(own, said.texts, strict=True)]
     written = agreed(NAME, f"{NAME} {genai_version()}", ON_CPU if request.form.piped else "", found, epsilon)
-    emulated = _emulated(artifact, facts, request, question, own[0], epsilon) if request.form.piped else []
+    emulated = _emulated(artifact, facts, request, question, own[0], epsilon) if request.form.piped and own else []
     return [written, *emulated, *([_read(said, texts, chats)] if texts else [])]
 
 
@@ -149,7 +150,7 @@ def _texts(request: ExportRequest) -> list[RunnerText]:
 
 def _prompts(request: ExportRequest) -> list[RunnerText]:
     if request.tokenizer is not None:
-        return runner_texts(request)
+        return [each for each in runner_texts(request) if not request.form.piped or has_room(each.ids, request.limits)]
     room = max(1, request.limits.context - TOKENS)
     return [RunnerText("", tuple(request.probe.tokens[: min(TOKENS, room)]))]
 

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from edgec.backends.qnn.context import FIXED_POINT, SOC, folders
 from edgec.backends.qnn.htp import compile_contexts
+from edgec.bundle.entry_points import Limits
 from edgec.bundle.findings import Rung
 from edgec.exporter.assemble.genai import CONFIG
-from edgec.exporter.runners.texts import agreed
+from edgec.exporter.runners.texts import TOKENS, agreed
 from edgec.exporter.runners.words import OwnText, token_agreement
 from edgec.ir.static_methods import STATIC_METHODS
 from edgec.runtime_py.runners.genai import NAME
@@ -34,6 +35,16 @@ _ON_HEXAGON: Final = (
 )
 _ALONE, _OPTIONS = "alone", "session_options"
 _Fields = dict[str, Any]
+
+
+def has_room(prompt: Sequence[int], limits: Limits) -> bool:
+    """Whether a prompt and the tokens after it fit into the context: what fills its last window up counts, too.
+
+    One with a single token in its last window has none either: the pipeline reads that by ``prefill``, and edgec by
+    ``decode``, whose fixed point has ranges of its own.
+    """
+    windows = -(-len(prompt) // limits.prefill_chunk)
+    return windows * limits.prefill_chunk + TOKENS <= limits.context and len(prompt) % limits.prefill_chunk != 1
 
 
 def on_this_cpu(folder: Path, artifact: Path) -> None:
