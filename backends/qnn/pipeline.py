@@ -1,6 +1,6 @@
 """The stages in which onnxruntime-genai's decoder pipeline executes an artifact of the format ``qnn``.
 
-    begin_METHOD.onnx        onnxruntime-genai's inputs and caches -> the method's own      CPU  (``pipeline_ends.py``)
+    begin_METHOD.onnx        onnxruntime-genai's inputs -> the method's own                 CPU  (``pipeline_ends.py``)
     part_0/host_METHOD.onnx  embedding, masks, rotary rows                                  CPU
     part_0/METHOD.onnx       layers                                                         Hexagon
     part_1/...               where one context is too small for the model
@@ -51,12 +51,12 @@ class PipelineStage:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
 
-def pipeline_form(artifact: Path, states: Sequence[StateInfo], context: int) -> PipelineForm:
+def pipeline_form(artifact: Path, states: Sequence[StateInfo]) -> PipelineForm:
     """What the first and the last stages must know; arguments as the attributes of ``PipelineForm``."""
     last = _model(folders(artifact)[-1] / f"{DECODE}.onnx").graph.output
     widths = {each.name: each.type.tensor_type.shape.dim[2].dim_value for each in last}
     logits = {name: width for name, width in widths.items() if name.startswith(_LOGITS)}
-    return PipelineForm(context, states, logits)
+    return PipelineForm(states, logits)
 
 
 def pipeline_ends(form: PipelineForm, chunk: int) -> dict[str, bytes]:

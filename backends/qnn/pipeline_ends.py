@@ -1,14 +1,13 @@
 """What lies between onnxruntime-genai and an artifact of the format ``qnn``: two small ONNX models for each method.
 
-    begin_METHOD  input_ids [1,S], past_sequence_length        -> tokens, start, last         host_METHOD's inputs
-                  past_key_values.N.key uint8 [1,G,L,D], ...   -> key_cache_N [1,G,C,D], ...  METHOD's inputs
-    end_METHOD    past, start, last, new_key_cache_N [1,G,S,D] -> present.N.key, ...          rows written in place
-                  logits_0, logits_1, ...                      -> next_logits [1,1,V+1]
+    begin_METHOD  input_ids [1,S], past_sequence_length          -> tokens, start, last   what host_METHOD.onnx takes
+    end_METHOD    key_cache_N [1,G,C,D], new_key_cache_N [1,G,S,D], ...
+                  start, last                                    -> present.N.key, ...    rows written in place
+                  logits_0, logits_1, ...                        -> next_logits [1,1,V+1]
 
-Its caches have room for L tokens, as many as an app asks for (``max_length``), and a context binary takes C, the whole
-context: so they are copied into a longer buffer before each call, which nothing reads behind the first L. New rows go
-into its own buffer, which is input and output at once. The lengths that it gives count so: in a prompt's window they
-end at the window's last place, whether a token stands there or padding; afterwards at the one token of the call.
+Its caches are those that a context binary takes, since it allocates the sizes that it finds in the models, and gives
+one buffer as input and output. Its lengths count so: in a prompt's window they end at the window's last place, whether
+a token stands there or padding; afterwards at the one token of the call.
 
 It also counts a prompt up to the first id of padding, so that no prompt may hold that id. Padding is therefore id V,
 one more than the model has: the model reads another token there, and its logit is so low that it is never chosen.
@@ -23,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from edgec.bundle.entry_points import StateInfo
-from edgec.ir.growing_cache import INPUT_IDS, PAST, PRESENT
+from edgec.ir.growing_cache import INPUT_IDS, PRESENT
 from edgec.ir.static_methods import NEW_ROWS
 
 PAST_LENGTH, TOTAL_LENGTH = "past_sequence_length", "total_sequence_length"
@@ -33,7 +32,6 @@ _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _FLOAT, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
 _SLOTS = 2
 _NEVER = -1e30
-Shape = Sequence[int | str]
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,10 @@ class PipelineForm:
     """What the two models must know of an artifact.
 
     Attributes:
-        context: positions of its caches.
         caches: keys and values in turn, layer by layer.
         logits: the widths of the last part's outputs, by name.
     """
 
-    context: int
     caches: Sequence[StateInfo]
     logits: Mapping[str, int]
 
@@ -54,12 +50,6 @@ class PipelineForm:
     def padding(self) -> int:
         """The id that fills a prompt's last window up: the first that the model does not have."""
         return sum(self.logits.values())
-
-    @property
-    def names(self) -> list[tuple[str, str]]:
-        """onnxruntime-genai's names of each cache before and after a call."""
-        pairs = [(str(place // 2), ("key", "value")[place % 2]) for place in range(len(self.caches))]
-        return [(PAST % pair, PRESENT % pair) for pair in pairs]
 
 
 def begin_model(form: PipelineForm, tokens: int) -> bytes:
@@ -70,11 +60,6 @@ def begin_model(form: PipelineForm, tokens: int) -> bytes:
     # onnxruntime-genai counts where a session has both lengths.
     graph.given(TOTAL_LENGTH, _INT32, [1])
     _counted(graph, ids, past, form.padding, tokens)
-    held = [_held(graph, cache, name) for cache, (name, _) in zip(form.caches, form.names, strict=True)]
-    missing = graph.node("Sub", [graph.constant(form.context), _length(graph, held[0])])
-    room = graph.node("Concat", [graph.constant(*[0] * 6), missing, graph.constant(0)], axis=0)
-    for cache, name in zip(form.caches, held, strict=True):
-        graph.node("Pad", [name, room], graph.gives(cache.name, _BYTES, cache.shape))
     return graph.model("begin")
 
 
@@ -99,51 +84,42 @@ def _counted(graph: _EndGraph, ids: str, past: str, padding: int, tokens: int) -
 def end_model(form: PipelineForm, tokens: int) -> bytes:
     """The model after a method that takes so many tokens."""
     graph = _EndGraph()
-    held = [_held(graph, cache, name) for cache, (name, _) in zip(form.caches, form.names, strict=True)]
-    places = graph.node("Reshape", [_places(graph, held[0], tokens), graph.constant(1, 1, tokens, 1)])
-    for cache, name, (_, after) in zip(form.caches, held, form.names, strict=True):
-        _write(graph, cache, [name, places, after], tokens)
+    slots = form.caches[0].shape[_SLOTS]
+    places = graph.node("Reshape", [_places(graph, slots, tokens), graph.constant(1, 1, tokens, 1)])
+    for cache in form.caches:
+        _write(graph, cache, places, tokens)
     parts = [graph.given(name, _FLOAT, [1, 1, width]) for name, width in form.logits.items()]
     never = graph.constant(_NEVER, kind=_FLOAT, shape=[1, 1, 1])
     graph.node("Concat", [*parts, never], graph.gives(NEXT_LOGITS, _FLOAT, [1, 1, form.padding + 1]), axis=2)
     return graph.model("end")
 
 
-def _places(graph: _EndGraph, held: str, tokens: int) -> str:
+def _places(graph: _EndGraph, slots: int, tokens: int) -> str:
     """Where the rows of a call go.
 
-    Padding that has no place goes to the last one. A token that has none, because the caches are shorter than the text,
+    Padding that has no place goes to the last one. A token that has none, since the text is longer than the context,
     keeps its number, at which ONNX Runtime fails: otherwise the model would go on without having read it.
     """
     start, last = (
         graph.node("Cast", [graph.given(name, _INT32, [1])], to=graph.type_of(_INT64)) for name in ("start", "last")
     )
-    end = graph.node("Sub", [_length(graph, held), graph.constant(1)])
-    most = graph.node("Max", [end, graph.node("Add", [start, last])])
+    most = graph.node("Max", [graph.constant(slots - 1), graph.node("Add", [start, last])])
     return graph.node("Min", [graph.node("Add", [start, graph.constant(*range(tokens))]), most])
 
 
-def _write(graph: _EndGraph, cache: StateInfo, names: Sequence[str], tokens: int) -> None:
+def _write(graph: _EndGraph, cache: StateInfo, places: str, tokens: int) -> None:
     """Write a cache's new rows to their places."""
-    held, places, after = names
-    _, groups, _, width = cache.shape
-    shape = [1, groups, tokens, width]
-    new = graph.given(f"{NEW_ROWS}{cache.name}", _BYTES, shape)
-    spread = graph.node("Expand", [places, graph.constant(*shape)])
-    graph.node("ScatterElements", [held, spread, new], graph.gives(after, _BYTES, _open(cache)), axis=_SLOTS)
+    rows = [*cache.shape[:_SLOTS], tokens, *cache.shape[_SLOTS + 1 :]]
+    held = graph.given(cache.name, _BYTES, cache.shape)
+    new = graph.given(f"{NEW_ROWS}{cache.name}", _BYTES, rows)
+    spread = graph.node("Expand", [places, graph.constant(*rows)])
+    written = graph.gives(written_name(cache), _BYTES, cache.shape)
+    graph.node("ScatterElements", [held, spread, new], written, axis=_SLOTS)
 
 
-def _held(graph: _EndGraph, cache: StateInfo, name: str) -> str:
-    return graph.given(name, _BYTES, _open(cache))
-
-
-def _open(cache: StateInfo) -> Shape:
-    """A cache's shape with room for as many tokens as an app asks for."""
-    return [*cache.shape[:_SLOTS], "L", *cache.shape[_SLOTS + 1 :]]
-
-
-def _length(graph: _EndGraph, held: str) -> str:
-    return graph.node("Shape", [held], start=_SLOTS, end=_SLOTS + 1)
+def written_name(cache: StateInfo) -> str:
+    """What a cache is called after a call."""
+    return PRESENT % (cache.name.rpartition("_")[2], cache.role)
 
 
 @dataclass
@@ -162,15 +138,15 @@ class _EndGraph:
 
         return int(onnx.helper.np_dtype_to_tensor_dtype(kind))
 
-    def given(self, name: str, kind: np.dtype[Any], shape: Shape) -> str:
+    def given(self, name: str, kind: np.dtype[Any], shape: Sequence[int]) -> str:
         """An input."""
         return self._value(self.inputs, name, kind, shape)
 
-    def gives(self, name: str, kind: np.dtype[Any], shape: Shape) -> str:
+    def gives(self, name: str, kind: np.dtype[Any], shape: Sequence[int]) -> str:
         """An output."""
         return self._value(self.outputs, name, kind, shape)
 
-    def _value(self, values: list[Any], name: str, kind: np.dtype[Any], shape: Shape) -> str:
+    def _value(self, values: list[Any], name: str, kind: np.dtype[Any], shape: Sequence[int]) -> str:
         import onnx
 
         values.append(onnx.helper.make_tensor_value_info(name, self.type_of(kind), list(shape)))

@@ -4,8 +4,8 @@
     after it one token at a time                             -> begin_decode, host_decode, decode, ..., end_decode
 
 Windows are filled up behind the text (``alignment`` left), as edgec's own runtimes do, and caches stay where they are
-(``slide_key_value_cache`` off). Without ``layers`` onnxruntime-genai would take all layers for such as forget what lies
-before a window, and give their caches no more room; a number that no layer has says that none does.
+(``slide_key_value_cache`` off). ``layers`` names those that forget what lies before a window; without it some versions
+give all of them caches of a window's size. A number that no layer has says that none does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from edgec.backends.qnn.pipeline import PipelineStage, pipeline_ends, pipeline_form, pipeline_stages
 from edgec.backends.qnn.pipeline_ends import NEXT_LOGITS, PAST_LENGTH, TOTAL_LENGTH
+from edgec.bundle.entry_points import StateInfo
 from edgec.errors import InputError
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts
-from edgec.ir.growing_cache import INPUT_IDS, PAST, PRESENT
+from edgec.ir.growing_cache import INPUT_IDS, PRESENT
 from edgec.ir.static_methods import PREFILL
 
 _HEXAGON: Final = {
@@ -51,7 +52,7 @@ def ends_files(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str
             fix="leave --layout out: edgec's own layout has it",
             code="E855",
         )
-    form = pipeline_form(artifact, facts.states, request.limits.context)
+    form = pipeline_form(artifact, facts.states)
     return pipeline_ends(form, request.limits.prefill_chunk)
 
 
@@ -63,8 +64,8 @@ def pipeline_decoder(request: ExportRequest, facts: Facts, artifact: Path) -> di
             "input_ids": INPUT_IDS,
             "past_sequence_length": PAST_LENGTH,
             "total_sequence_length": TOTAL_LENGTH,
-            "past_key_names": PAST % ("%d", "key"),
-            "past_value_names": PAST % ("%d", "value"),
+            "past_key_names": _numbered(facts.states[0]),
+            "past_value_names": _numbered(facts.states[1]),
         },
         "outputs": {
             "logits": NEXT_LOGITS,
@@ -80,6 +81,11 @@ def pipeline_decoder(request: ExportRequest, facts: Facts, artifact: Path) -> di
         },
         "pipeline": [{stage.name: _stage(stage)} for stage in stages],
     }
+
+
+def _numbered(cache: StateInfo) -> str:
+    """The names of all caches like this one, with a place for the layer's number."""
+    return f"{cache.name.rpartition('_')[0]}_%d"
 
 
 def _stage(stage: PipelineStage) -> Mapping[str, Any]:

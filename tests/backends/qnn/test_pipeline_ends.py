@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.backends.qnn.pipeline_ends import PipelineForm, begin_model, end_model
+from edgec.backends.qnn.pipeline_ends import PipelineForm, begin_model, end_model, written_name
 from edgec.bundle.entry_points import StateInfo
 
-CONTEXT, CHUNK, ROOM = 8, 4, 6
+CONTEXT, CHUNK = 6, 4
 LOGITS = {"logits_0": 3, "logits_1": 2}
 PADDING = 5
 
@@ -24,7 +24,7 @@ def cache(name: str, groups: int = 2) -> StateInfo:
 
 # Layers may have different numbers of heads.
 CACHES = [cache("key_cache_0"), cache("value_cache_0"), cache("key_cache_1", 1), cache("value_cache_1", 1)]
-FORM = PipelineForm(CONTEXT, CACHES, LOGITS)
+FORM = PipelineForm(CACHES, LOGITS)
 
 
 def session(model: bytes) -> Any:
@@ -40,14 +40,13 @@ def called(model: bytes, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def pasts() -> dict[str, Any]:
     random = np.random.default_rng(0)
-    shapes = zip(FORM.names, CACHES, strict=True)
-    return {name: random.integers(1, 256, [1, each.shape[1], ROOM, 3]).astype(np.uint8) for (name, _), each in shapes}
+    return {each.name: random.integers(1, 256, each.shape).astype(np.uint8) for each in CACHES}
 
 
 def lengths(past: int) -> dict[str, Any]:
     return {
         "past_sequence_length": np.array([[past]], np.int32),
-        "total_sequence_length": np.array([ROOM], np.int32),
+        "total_sequence_length": np.array([CONTEXT], np.int32),
     }
 
 
@@ -62,13 +61,8 @@ def lengths(past: int) -> dict[str, Any]:
     ],
 )
 def test_a_call_is_what_the_method_takes(ids: list[int], past: int, tokens: list[int], start: int, last: int) -> None:
-    held = pasts()
-    model = begin_model(FORM, len(ids))
-    found = called(model, {"input_ids": np.array([ids], np.int32), **lengths(past), **held})
+    found = called(begin_model(FORM, len(ids)), {"input_ids": np.array([ids], np.int32), **lengths(past)})
     assert (found["tokens"].tolist(), found["start"].tolist(), found["last"].tolist()) == ([tokens], [start], [last])
-    for each, (name, _) in zip(CACHES, FORM.names, strict=True):
-        assert list(found[each.name].shape) == each.shape
-        assert np.array_equal(found[each.name][:, :, :ROOM], held[name])
 
 
 def ended(tokens: int, start: int, last: int, held: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -85,10 +79,10 @@ def ended(tokens: int, start: int, last: int, held: Mapping[str, Any]) -> tuple[
 def test_new_rows_go_to_their_places_and_the_others_stay(tokens: int, start: int) -> None:
     held = pasts()
     found, new = ended(tokens, start, tokens - 1, held)
-    for each, (before, after) in zip(CACHES, FORM.names, strict=True):
-        wanted = held[before].copy()
+    for each in CACHES:
+        wanted = held[each.name].copy()
         wanted[:, :, start : start + tokens] = new[f"new_{each.name}"]
-        assert np.array_equal(found[after], wanted)
+        assert np.array_equal(found[written_name(each)], wanted)
 
 
 def test_logits_lie_side_by_side_and_padding_is_never_chosen() -> None:
@@ -98,14 +92,15 @@ def test_logits_lie_side_by_side_and_padding_is_never_chosen() -> None:
     assert found["next_logits"][0, 0, PADDING] < -1e29
 
 
-def test_padding_behind_the_caches_is_dropped_and_a_token_there_fails() -> None:
+def test_padding_behind_the_context_is_dropped_and_a_token_there_fails() -> None:
     held = pasts()
-    found, new = ended(CHUNK, ROOM - 2, 0, held)
-    for each, (before, after) in zip(CACHES, FORM.names, strict=True):
-        assert np.array_equal(found[after][:, :, : ROOM - 2], held[before][:, :, : ROOM - 2])
-        assert np.array_equal(found[after][:, :, ROOM - 2], new[f"new_{each.name}"][:, :, 0])
+    found, new = ended(CHUNK, CONTEXT - 2, 0, held)
+    for each in CACHES:
+        after = found[written_name(each)]
+        assert np.array_equal(after[:, :, : CONTEXT - 2], held[each.name][:, :, : CONTEXT - 2])
+        assert np.array_equal(after[:, :, CONTEXT - 2], new[f"new_{each.name}"][:, :, 0])
     with pytest.raises(Exception, match="indices element out of data bounds"):
-        ended(CHUNK, ROOM - 2, CHUNK - 1, held)
+        ended(CHUNK, CONTEXT - 2, CHUNK - 1, held)
 
 
 def test_rows_are_written_into_the_buffer_that_was_read() -> None:
@@ -114,10 +109,10 @@ def test_rows_are_written_into_the_buffer_that_was_read() -> None:
     held, opened = pasts(), session(end_model(FORM, 1))
     wanted, new = ended(1, 3, 0, held)
     binding = opened.io_binding()
-    buffers = {after: runtime.OrtValue.ortvalue_from_numpy(held[before]) for before, after in FORM.names}
-    for before, after in FORM.names:
-        binding.bind_ortvalue_input(before, buffers[after])
-        binding.bind_ortvalue_output(after, buffers[after])
+    buffers = {written_name(each): runtime.OrtValue.ortvalue_from_numpy(held[each.name]) for each in CACHES}
+    for each in CACHES:
+        binding.bind_ortvalue_input(each.name, buffers[written_name(each)])
+        binding.bind_ortvalue_output(written_name(each), buffers[written_name(each)])
     logits = {name: np.zeros((1, 1, width), np.float32) for name, width in LOGITS.items()}
     small = {"start": np.array([3], np.int32), "last": np.array([0], np.int32)}
     for name, array in {**new, **logits, **small}.items():

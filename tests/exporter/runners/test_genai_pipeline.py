@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_what_lies_beside_the_artifact_is_three_kinds_of_stages(piped: Piped) ->
 
 
 def test_an_app_that_asks_for_fewer_tokens_gets_the_same_ones(piped: Piped, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its caches are then shorter than those that a context binary takes."""
+    """Its caches have the sizes that a context binary takes all the same."""
     right = config.genai_config
 
     def shorter(*given: Any) -> Config:
@@ -131,10 +131,6 @@ def _other_alignment(made: Config) -> None:
     made["decoder"]["sliding_window"]["alignment"] = "right"
 
 
-def _forgetting_layers(made: Config) -> None:
-    del made["decoder"]["sliding_window"]["layers"]
-
-
 def _padding_of_the_model(made: Config) -> None:
     """A token that stands in prompts, as a tokenizer's own padding may."""
     made["pad_token_id"] = 1
@@ -145,8 +141,12 @@ def _swapped_caches(made: Config) -> None:
     names["present_key_names"], names["present_value_names"] = names["present_value_names"], names["present_key_names"]
 
 
+def _one_too_few(made: Config) -> None:
+    made["context_length"] -= 1
+
+
 @pytest.mark.parametrize(
-    "change", [_another_end, _other_alignment, _forgetting_layers, _padding_of_the_model, _swapped_caches]
+    "change", [_another_end, _other_alignment, _padding_of_the_model, _swapped_caches, _one_too_few]
 )
 def test_what_the_config_says_wrong_is_found(
     change: Callable[[Config], None], piped: Piped, monkeypatch: pytest.MonkeyPatch
@@ -168,19 +168,21 @@ def test_what_the_config_says_wrong_is_found(
 def test_what_the_stages_at_both_ends_do_wrong_is_found(
     fault: str, piped: Piped, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = pipeline_ends._counted, pipeline_ends._write
+    right = pipeline_ends._counted, pipeline_ends._write, pipeline_ends.written_name
 
     def counted(graph: Any, ids: str, past: str, padding: int, tokens: int) -> None:
         moved = graph.node("Add", [past, graph.constant(int(fault == "a position later"), kind=np.dtype(np.int32))])
         right[0](graph, ids, moved, padding, tokens)
 
-    def write(graph: Any, cache: Any, names: Sequence[str], tokens: int) -> None:
-        held, places, after = names
-        moved = graph.node("Add", [places, graph.constant(int(fault == "another row"), kind=np.dtype(np.int64))])
-        if fault == "keys for values":
-            cache = cache.model_copy(update={"name": cache.name.replace("value", "key")})
-        right[1](graph, cache, [held, moved, after], tokens)
+    def write(graph: Any, cache: Any, places: str, tokens: int) -> None:
+        moved = graph.node("Sub", [places, graph.constant(int(fault == "another row"), kind=np.dtype(np.int64))])
+        right[1](graph, cache, moved, tokens)
 
+    def written(cache: Any) -> str:
+        other = {"key": "value", "value": "key"} if fault == "keys for values" else {}
+        return right[2](cache.model_copy(update={"role": other.get(cache.role, cache.role)}))
+
+    monkeypatch.setattr(pipeline_ends, "written_name", written)
     monkeypatch.setattr(pipeline_ends, "_counted", counted)
     monkeypatch.setattr(pipeline_ends, "_write", write)
     monkeypatch.setattr(rungs, "LARGE_BYTES", 0)
