@@ -212,3 +212,10 @@ def test_a_context_without_room_for_windows_is_refused(tiny_folder: Path, tmp_pa
         with pytest.raises(InputError) as refused:
             edgec.export(tiny_folder, target="snapdragon-8-elite", layout="genai", context=context, out=tmp_path / "x")
         assert refused.value.code == "E967" and f"--context {fix}" in refused.value.fix
+
+
+def test_a_model_that_continues_no_text_is_refused(tmp_path: Path) -> None:
+    asked = {"target": "snapdragon-8-elite", "layout": "genai", "recipe": "8bit"}
+    with pytest.raises(InputError) as refused:
+        edgec.export(Path("tests.exporter.runners.test_genai:network"), out=tmp_path / "x.edgec", **asked)
+    assert refused.value.code == "E855"
