@@ -21,6 +21,7 @@ from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
 from edgec.exporter import pipeline
 from edgec.exporter.assemble import genai as config
+from edgec.exporter.assemble.genai_pipeline import ends_files
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners import genai as rungs
 from edgec.exporter.runners.genai import genai_rungs
@@ -218,4 +219,12 @@ def test_a_model_that_continues_no_text_is_refused(tmp_path: Path) -> None:
     asked = {"target": "snapdragon-8-elite", "layout": "genai", "recipe": "8bit"}
     with pytest.raises(InputError) as refused:
         edgec.export(Path("tests.exporter.runners.test_genai:network"), out=tmp_path / "x.edgec", **asked)
+    assert refused.value.code == "E855"
+
+
+def test_values_of_another_width_than_keys_are_refused(piped: Piped) -> None:
+    key, value, *others = piped.facts.states
+    wider = value.model_copy(update={"shape": [*value.shape[:3], 2 * value.shape[3]]})
+    with pytest.raises(InputError) as refused:
+        ends_files(piped.request, piped.facts.model_copy(update={"states": [key, wider, *others]}), piped.artifact)
     assert refused.value.code == "E855"
