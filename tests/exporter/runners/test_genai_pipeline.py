@@ -216,9 +216,9 @@ def test_a_context_without_room_for_windows_is_refused(tiny_folder: Path, tmp_pa
 
 
 def test_a_model_that_continues_no_text_is_refused(tmp_path: Path) -> None:
-    asked = {"target": "snapdragon-8-elite", "layout": "genai", "recipe": "8bit"}
+    network = Path("tests.exporter.runners.test_genai:network")
     with pytest.raises(InputError) as refused:
-        edgec.export(Path("tests.exporter.runners.test_genai:network"), out=tmp_path / "x.edgec", **asked)
+        edgec.export(network, target="snapdragon-8-elite", layout="genai", recipe="8bit", out=tmp_path / "x.edgec")
     assert refused.value.code == "E855"
 
 
