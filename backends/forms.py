@@ -55,6 +55,7 @@ class Form:
         packed: the artifact is one file with the model's tokenizer and chat template inside.
         encoders: models with vision and encoder-decoders have functions for their encoders beside the static methods.
         described: its files say author, licence and the like (``backends/coreml/metadata.py``).
+        piped: beside it lie the first and last stages of onnxruntime-genai's decoder pipeline.
         stateful: by whose names a decoder has one method of any length (``ir/stateful_call.py``); empty: none has.
     """
 
@@ -96,6 +97,7 @@ class Form:
     packed: bool = False
     encoders: bool = False
     described: bool = False
+    piped: bool = False
     stateful: str = ""
 
     @property
@@ -293,7 +295,7 @@ LAYOUT_FORMS: Mapping[tuple[str, str, str], Form] = {
         ("coreai", "aimodel", "coreai-models"),
     )
     for unit in ("", "_gpu")
-}
+} | {("qnn", "qnn", "genai"): replace(FORMS["qnn", "qnn"], piped=True)}
 
 
 def form_of(target: Target) -> Form:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DEFAULT_LAYOUT = "edgec"
 
@@ -15,19 +15,19 @@ class RuntimeLayout:
     Attributes:
         formats: those that can have it.
         reader: who reads it, for messages.
-        backend: what writes it, of the folders under ``backends``; empty for that of the format.
+        backends: what writes it, of the folders under ``backends``, by format; a format without one has its own.
     """
 
     formats: tuple[str, ...]
     reader: str
-    backend: str = ""
+    backends: Mapping[str, str] = field(default_factory=dict)
 
 
 LAYOUTS: Mapping[str, RuntimeLayout] = {
     DEFAULT_LAYOUT: RuntimeLayout(
         ("pte", "mlpackage", "aimodel", "onnx", "qnn", "gguf", "litertlm", "tflite"), "edgec's own runtimes and apps"
     ),
-    "genai": RuntimeLayout(("onnx",), "onnxruntime-genai", "genai"),
+    "genai": RuntimeLayout(("onnx", "qnn"), "onnxruntime-genai", {"onnx": "genai"}),
     "swift-transformers": RuntimeLayout(("mlpackage",), "Hugging Face's swift-transformers"),
     "coreai-models": RuntimeLayout(("aimodel",), "Apple's coreai-models"),
 }

@@ -117,7 +117,7 @@ def load_target(name: str) -> Target:
 
 def with_layout(target: Target, layout: str) -> Target:
     """The target with an artifact in a layout, which its format can have."""
-    return replace(target, layout=layout, backend=LAYOUTS[layout].backend or target.backend)
+    return replace(target, layout=layout, backend=LAYOUTS[layout].backends.get(target.format, target.backend))
 
 
 def known_name(name: str) -> str:

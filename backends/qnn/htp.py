@@ -47,8 +47,8 @@ def _options(soc_model: int, entries: Mapping[str, str]) -> Any:
     return options
 
 
-def compile_contexts(models: Mapping[Path, Path], soc_model: int) -> list[InferenceSession]:
-    """Compile models to context binaries that hold their common weights once.
+def compile_contexts(models: Mapping[Path, Path], soc_model: int, *, shared: bool = True) -> list[InferenceSession]:
+    """Compile models to context binaries that hold their common weights once, or each its own.
 
     Returns:
         The compiled models' sessions in the emulation, in order. A context of shared weights cannot be loaded into the
@@ -57,6 +57,7 @@ def compile_contexts(models: Mapping[Path, Path], soc_model: int) -> list[Infere
     Args:
         models: fixed-point model -> the ONNX wrapper to write, with the binary next to it.
         soc_model: Qualcomm's number of the chip.
+        shared: off for contexts that the emulation can load.
 
     Raises:
         InputError: E593, the compiler refuses a model.
@@ -66,20 +67,21 @@ def compile_contexts(models: Mapping[Path, Path], soc_model: int) -> list[Infere
 
     sessions = []
     for index, (source, target) in enumerate(models.items()):
-        entries = {
-            "ep.context_enable": "1",
-            "ep.context_file_path": str(target),
-            "ep.context_embed_mode": "0",
-            "ep.share_ep_contexts": "1",
-        }
-        if index == len(models) - 1:
-            entries["ep.stop_share_ep_contexts"] = "1"
+        entries = _entries(target, shared, index == len(models) - 1)
         options = _options(soc_model, entries)
         try:
             sessions.append(onnxruntime.InferenceSession(str(source), options))
         except Exception as error:  # ONNX Runtime's exceptions have no common class.
             raise _not_compiled(source, error) from error
     return sessions
+
+
+def _entries(target: Path, shared: bool, last: bool) -> dict[str, str]:
+    """The session's options of a context, the last of those that share weights or another."""
+    written = {"enable": "1", "file_path": str(target), "embed_mode": "0"}
+    entries = {f"ep.context_{name}": value for name, value in written.items()}
+    shares = {"ep.share_ep_contexts": "1"} if shared else {}
+    return {**entries, **shares, **({"ep.stop_share_ep_contexts": "1"} if shared and last else {})}
 
 
 def _not_compiled(source: Path, error: Exception) -> InputError:

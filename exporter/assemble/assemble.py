@@ -100,7 +100,7 @@ def bundle_contents(
         **_generation_config(request),
         **_adapter_targets(compiled),
         **language_bundle(request),
-        **genai_files(request, compiled.facts),
+        **genai_files(request, compiled.facts, compiled.artifact),
         **request.schemas,
         # A bit search's recipe, to repeat the export without searching.
         **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search or request.more_bits else {}),

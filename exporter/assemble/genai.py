@@ -6,44 +6,47 @@ The names of inputs and outputs are its defaults and stand there for readers; th
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 from edgec.bundle.generation_config import GenerationConfig
 from edgec.bundle.prefix import Files
+from edgec.exporter.assemble.genai_pipeline import ends_files, pipeline_decoder, vocabulary
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts
 from edgec.ir.growing_cache import INPUT_IDS, LOGITS, MASK, PAST, POSITION_IDS, PRESENT
 
 CONFIG: Final = "genai_config.json"
-_TYPE: Final = "decoder"
-"""Any model of text, to onnxruntime-genai; it has code of its own for some of the names of families."""
+_TYPE, _PIPELINE_TYPE = "decoder", "decoder-pipeline"
+"""Any model of text, to onnxruntime-genai, in one file or in stages; it also has code for some names of families."""
 # How a token is chosen: fields of generation_config.json that onnxruntime-genai has, by the same names.
 _CHOICE: Final = ("do_sample", "temperature", "top_k", "top_p", "repetition_penalty", "no_repeat_ngram_size")
 
 
-def genai_files(request: ExportRequest, facts: Facts) -> Files:
-    """The files that only this layout has; none in others."""
-    if not request.form.growing:
+def genai_files(request: ExportRequest, facts: Facts, artifact: Path) -> Files:
+    """The files that only this layout has, around an artifact; none in others."""
+    if not request.form.growing and not request.form.piped:
         return {}
-    return {CONFIG: json.dumps(genai_config(request, facts), indent=2, sort_keys=True).encode()}
+    made = json.dumps(genai_config(request, facts, artifact), indent=2, sort_keys=True).encode()
+    return {CONFIG: made, **(ends_files(request, facts, artifact) if request.form.piped else {})}
 
 
-def genai_config(request: ExportRequest, facts: Facts) -> dict[str, Any]:
+def genai_config(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, Any]:
     """The fields of genai_config.json.
 
     Args:
         request: gives tokens, lengths and the way a token is chosen.
         facts: of the lowered artifact.
+        artifact: the artifact.
     """
     limits = request.limits
-    search = {
-        "max_length": limits.context,
+    # Keys and values are written where they lie.
+    search = {"max_length": limits.context, "past_present_share_buffer": True}
+    if not request.form.piped:
         # Longer prompts are read in parts: scores of all tokens at once take memory.
-        "chunk_size": limits.prefill_chunk,
-        # Keys and values are written where they lie.
-        "past_present_share_buffer": True,
-    }
-    return {"model": {**_tokens(request), **_model(request, facts)}, "search": {**_choice(request), **search}}
+        search["chunk_size"] = limits.prefill_chunk
+    model = {**_tokens(request), **_model(request, facts, artifact)}
+    return {"model": model, "search": {**_choice(request), **search}}
 
 
 def _tokens(request: ExportRequest) -> dict[str, Any]:
@@ -56,34 +59,51 @@ def _tokens(request: ExportRequest) -> dict[str, Any]:
     return {name: value for name, value in ids.items() if value is not None}
 
 
-def _model(request: ExportRequest, facts: Facts) -> dict[str, Any]:
-    (method,) = facts.methods
+def _model(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, Any]:
     keys = [state for state in facts.states if state.role == "key"]
+    shape = {
+        "hidden_size": request.spec.hidden_size,
+        "num_attention_heads": request.spec.layers[0].heads,
+        "num_hidden_layers": len(keys),
+        "num_key_value_heads": keys[0].shape[1],
+        "head_size": keys[0].shape[3],
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+    }
+    piped = request.form.piped
     return {
-        "type": _TYPE,
+        "type": _PIPELINE_TYPE if piped else _TYPE,
         "context_length": request.limits.context,
-        "vocab_size": method.outputs[0].shape[-1],
+        **_ids(request, facts),
         **({"tokenizer_dir": "tokenizer"} if request.tokenizer is not None else {}),
         "decoder": {
-            "filename": f"{request.form.artifact}/{method.name}.onnx",
-            "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-            "hidden_size": request.spec.hidden_size,
-            "num_attention_heads": request.spec.layers[0].heads,
-            "num_hidden_layers": len(keys),
-            "num_key_value_heads": keys[0].shape[1],
-            "head_size": keys[0].shape[3],
-            "inputs": {
-                "input_ids": INPUT_IDS,
-                "attention_mask": MASK,
-                "position_ids": POSITION_IDS,
-                "past_key_names": PAST % ("%d", "key"),
-                "past_value_names": PAST % ("%d", "value"),
-            },
-            "outputs": {
-                "logits": LOGITS,
-                "present_key_names": PRESENT % ("%d", "key"),
-                "present_value_names": PRESENT % ("%d", "value"),
-            },
+            **shape,
+            **(pipeline_decoder(request, facts, artifact) if piped else _whole_decoder(request, facts)),
+        },
+    }
+
+
+def _ids(request: ExportRequest, facts: Facts) -> dict[str, int]:
+    """How many ids there are; a pipeline has one more than the model, for padding alone."""
+    known = vocabulary(facts)
+    return {"vocab_size": known + 1, "pad_token_id": known} if request.form.piped else {"vocab_size": known}
+
+
+def _whole_decoder(request: ExportRequest, facts: Facts) -> dict[str, Any]:
+    """The fields of a decoder in one file."""
+    (method,) = facts.methods
+    return {
+        "filename": f"{request.form.artifact}/{method.name}.onnx",
+        "inputs": {
+            "input_ids": INPUT_IDS,
+            "attention_mask": MASK,
+            "position_ids": POSITION_IDS,
+            "past_key_names": PAST % ("%d", "key"),
+            "past_value_names": PAST % ("%d", "value"),
+        },
+        "outputs": {
+            "logits": LOGITS,
+            "present_key_names": PRESENT % ("%d", "key"),
+            "present_value_names": PRESENT % ("%d", "value"),
         },
     }
 

@@ -27,7 +27,7 @@ from edgec.exporter.resolve.asked_context import check_context
 from edgec.exporter.resolve.calibration_text import calibration_tokens, text_of_file
 from edgec.exporter.resolve.emulation import choose_emulation
 from edgec.exporter.resolve.float_layers import check_kept_layers, with_kept_layers
-from edgec.exporter.resolve.layout_fit import check_layout
+from edgec.exporter.resolve.layout_fit import check_layout, check_windows
 from edgec.exporter.resolve.litert_fit import check_litert
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.predictor import asked_predictor, asks_predictor
@@ -205,6 +205,7 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
         compare_layers=options.compare_layers,
         schemas=schema_files(options.schemas or {}, options.regexes or {}, options.grammars or {}, source, tokenizer),
     )
+    check_windows(request)
     if prompt is not None:
         check_prompt(prompt, request.limits.context, request.spec.context)
     if source.kind == "module":

@@ -18,7 +18,7 @@ def other_runtime_rungs(artifact: Path, facts: Facts, request: ExportRequest, ep
 
     ``epsilon``: how far two logits of right executions may differ.
     """
-    if request.form.growing:
+    if request.form.growing or request.form.piped:
         return genai_rungs(artifact, facts, request, epsilon)
     if request.form.packed:
         return litert_lm_rungs(artifact, request, epsilon)

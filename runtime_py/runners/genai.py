@@ -73,6 +73,7 @@ class GenaiQuestion:
         tokens: the most that it writes after each.
         ends: tokens of which it says whether they end a text.
         size: of the vocabulary.
+        hexagon: with Qualcomm's plug-in, which then executes what the folder gives to it.
     """
 
     texts: Sequence[str]
@@ -81,6 +82,7 @@ class GenaiQuestion:
     tokens: int
     ends: Sequence[int]
     size: int
+    hexagon: bool = False
 
 
 def asked_genai(folder: Path, question: GenaiQuestion) -> GenaiAnswer:

@@ -26,6 +26,8 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
     # Nothing is told to anybody about what is tried here.
     runtime.disable_telemetry_events()
+    if job["hexagon"]:
+        _register(runtime)
     model = runtime.Model(job["folder"])
     longest = int(_params(runtime, model).get_search_options()["max_length"])
     answer: dict[str, Any] = {"longest": longest, "bos": None, "ids": [], "chats": [], "unreadable": ""}
@@ -45,6 +47,13 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # as above
         failed = str(error)
     return {**answer, "texts": texts, "ending": ending, "failed": failed}
+
+
+def _register(runtime: Any) -> None:
+    """Let sessions find Qualcomm's plug-in."""
+    import onnxruntime_qnn
+
+    runtime.register_execution_provider_library(onnxruntime_qnn.get_ep_name(), onnxruntime_qnn.get_library_path())
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any]) -> str:
