@@ -1,4 +1,4 @@
-"""What ExecuTorch's Seq2SeqRunner asks of a speech model's artifact: two methods, for a sound and for one token after it.
+"""What ExecuTorch's Seq2SeqRunner asks of a speech model's artifact: a method for sounds, one for tokens after them.
 
     features -> encode -> states -> cross -> keys, values;  tokens, positions, keys, values, logit_index -> forward
         ==>
@@ -34,7 +34,7 @@ _OF_CROSS = "cross_method"
 
 
 def with_speech_decoder(methods: Mapping[str, Method]) -> dict[str, Method]:
-    """Methods with delegates in them, and the runner's two beside those of a model that hears, where it can have them."""
+    """Methods with delegates in them, and the runner's two where a model hears and can have them."""
     if not _fits({name: interface for name, (_, interface) in methods.items()}):
         return dict(methods)
     decoder = _text_decoder(methods[_CROSS], last_logits(*methods[_FORWARD]))

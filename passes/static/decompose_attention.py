@@ -33,8 +33,13 @@ _Masks = dict[tuple[Node, int, bool, int, torch.dtype], Node]
 
 @dataclass(frozen=True)
 class DecomposeAttention:
-    """Rewrite ``edgec::attention`` to matrix products and softmax; exact."""
+    """Rewrite ``edgec::attention`` to matrix products and softmax; exact.
 
+    Attributes:
+        causal: whether causal attention is rewritten as well, which otherwise stays for a cache.
+    """
+
+    causal: bool = True
     name: str = "decompose_attention"
     effect: Effect = Effect.EXACT
 
@@ -42,9 +47,9 @@ class DecomposeAttention:
         """No requirement: legal on every attention node."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Rewrite every attention node."""
+        """Rewrite every attention node, or every one without causal order."""
         masks: _Masks = {}
-        for node in nodes_of(graph, OPERATOR):
+        for node in self._concerned(graph):
             attention = AttentionCall.of(node)
             with graph.graph.inserting_before(node):
                 result = _decomposed(Emitter(graph.graph), attention, masks)
@@ -53,8 +58,11 @@ class DecomposeAttention:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No attention node is left."""
-        assert not nodes_of(program.graph, OPERATOR)
+        """No such node is left."""
+        assert not self._concerned(program.graph)
+
+    def _concerned(self, graph: GraphModule) -> list[Node]:
+        return [node for node in nodes_of(graph, OPERATOR) if self.causal or not AttentionCall.of(node).causal]
 
 
 def _decomposed(emit: Emitter, a: AttentionCall, masks: _Masks) -> Node:
