@@ -296,7 +296,7 @@ def static_encoder_decoder_passes(
         # Biases by the places of tokens are constants, whose logarithms float16 would round to other places.
         "encode": [RemoveNoops(), FoldConstants(growth=_GROWTH), *module, FoldConstants(every=True)],
         "cross": module,
-        "forward": [first, free, *others],
+        "forward": [first, EncoderAttention(), *others],
     }
 
 
