@@ -25,7 +25,7 @@ from edgec.backends.cpu.text_runner import Method, last_logits
 from edgec.bundle.entry_points import ENCODER, ENCODER_DECODER_METHODS, TEXT_DECODER
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Interface
-from edgec.passes.contract import output_node, placeholder
+from edgec.passes.contract import clone, output_node, placeholder
 
 _TOKENS, _POSITIONS, _ROWS = "tokens", "positions", "logit_index"
 _ENCODE, _CROSS, _FORWARD = ENCODER_DECODER_METHODS
@@ -38,7 +38,7 @@ def with_speech_decoder(methods: Mapping[str, Method]) -> dict[str, Method]:
     if not _fits({name: interface for name, (_, interface) in methods.items()}):
         return dict(methods)
     decoder = _text_decoder(methods[_CROSS], last_logits(*methods[_FORWARD]))
-    return {**methods, ENCODER: methods[_ENCODE], TEXT_DECODER: decoder}
+    return {**methods, ENCODER: _encoder(methods[_ENCODE]), TEXT_DECODER: decoder}
 
 
 def _fits(interfaces: Mapping[str, Interface]) -> bool:
@@ -50,6 +50,12 @@ def _fits(interfaces: Mapping[str, Interface]) -> bool:
     read = {each.name for each in forward.inputs}
     made = {each.name for each in cross.outputs}
     return features and len(cross.inputs) == 1 and read == made | {_TOKENS, _POSITIONS, _ROWS}
+
+
+def _encoder(encode: Method) -> Method:
+    """A copy, since a graph is one method's."""
+    graph, interface = encode
+    return clone(graph), interface
 
 
 def _text_decoder(cross: Method, forward: Method) -> Method:
