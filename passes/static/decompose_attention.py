@@ -5,10 +5,11 @@
     scale*q -> reshape [B*G,H/G*S,D] -> bmm k^T -> softcap? -> + masks? -> softmax (with sink?) -> bmm v
       -> reshape [B,H,S,Dv] -> transpose -> [B,S,H,Dv]
 
-Legality: any attention node whose shapes are known. Query heads of one group lie side by side, so grouping them is a
-reshape of q and neither k nor v is repeated: for 16 query and 8 KV heads of 128 at 1024 tokens that saves two copies of
-8 MB. Causal and window masks come from positions, once for all layers that share them. Hidden scores get
-``HIDDEN`` rather than -inf, which softmax turns into the same exact zeros and which NPUs accept.
+Legality: any attention node whose shapes are known; with ``causal`` off, those without causal order alone. Query heads
+of one group lie side by side, so grouping them is a reshape of q and neither k nor v is repeated: for 16 query and 8 KV
+heads of 128 at 1024 tokens that saves two copies of 8 MB. Causal and window masks come from positions, once for all
+layers that share them. Hidden scores get ``HIDDEN`` rather than -inf, which softmax turns into the same exact zeros and
+which NPUs accept.
 Measured on a ViT of 2 layers: each attention node becomes 10, and ExecuTorch delegates all of them to XNNPACK.
 """
 

@@ -16,7 +16,7 @@ import numpy as np
 from edgec.bundle.entry_points import ENCODER, TEXT_DECODER
 from edgec.runtime_py.runners.executorch_llm_worker import constant_values
 
-Method = Callable[[Sequence[Any]], Sequence[Any]]
+_Call = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     return {"constants": constants, "texts": texts}
 
 
-def _written(encoder: Method, decoder: Method, features: Any, ends: Sequence[int], job: dict[str, Any]) -> list[int]:
+def _written(encoder: _Call, decoder: _Call, features: Any, ends: Sequence[int], job: dict[str, Any]) -> list[int]:
     """The likeliest tokens after a sound, one call for each; states of an earlier text stay, as in the runner."""
     import torch
 
