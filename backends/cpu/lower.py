@@ -127,8 +127,7 @@ def lower_methods(
         progress: told how far lowering is.
         block_rows: as in `lower`.
         shelf: a folder where large matrices lie until the artifact is written (shelf.py); None: in memory.
-        runner: what ExecuTorch's runners are told (text_runner.py, multimodal_runner.py, speech_runner.py); None: they
-            cannot run them.
+        runner: what ExecuTorch's runners are told (text_runner.py and the like); None: they cannot run them.
     """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
