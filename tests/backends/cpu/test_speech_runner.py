@@ -26,15 +26,15 @@ MOST_BYTES = 56 << 10
 
 
 @lru_cache(maxsize=4)
-def lowered(family: str, kernels: str = "edgec", told: bool = True) -> tuple[bytes, tuple[str, ...]]:
-    """An artifact, and the kernels that it needs."""
+def lowered(kernels: str, told: bool) -> tuple[bytes, tuple[str, ...]]:
+    """A Whisper's artifact, and the kernels that it needs."""
     rows = BlockRows.of(platform.machine()) if kernels == "edgec" else None
-    made = lower_methods(rewritten(family, kernels), block_rows=rows, runner=FACTS if told else None)
+    made = lower_methods(rewritten("whisper", kernels), block_rows=rows, runner=FACTS if told else None)
     return made.artifact, made.operators
 
 
 def written(folder: Path, kernels: str = "edgec", told: bool = True) -> Path:
-    (path := folder / f"{kernels}-{told}.pte").write_bytes(lowered("whisper", kernels, told)[0])
+    (path := folder / f"{kernels}-{told}.pte").write_bytes(lowered(kernels, told)[0])
     return path
 
 
@@ -77,7 +77,7 @@ def test_the_weights_lie_in_the_artifact_once(kernels: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kernels", KERNELS)
 def test_standard_kernels_need_no_operator_of_edgec(kernels: str) -> None:
-    operators = lowered("whisper", kernels)[1]
+    operators = lowered(kernels, True)[1]
     assert any(name.startswith("edgec::") for name in operators) == (kernels == "edgec")
 
 
