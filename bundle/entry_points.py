@@ -22,6 +22,8 @@ STATIC_ENCODER_DECODER_METHODS = ("encode", "cross", "prefill", "decode")
 VISION_ENCODER = "vision_encoder"
 TOKEN_EMBEDDING, TEXT_DECODER = "token_embedding", "text_decoder"
 """Further methods of a vision-language model, for ExecuTorch's own runner: see backends/cpu/multimodal_runner.py."""
+ENCODER = "encoder"
+"""Beside ``TEXT_DECODER`` a further method of a model that hears, likewise: see backends/cpu/speech_runner.py."""
 VISION_LANGUAGE_METHODS = (VISION_ENCODER, FORWARD)
 STATIC_VISION_LANGUAGE_METHODS = (VISION_ENCODER, "prefill", "decode")
 """Where shapes are fixed."""

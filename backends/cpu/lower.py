@@ -40,6 +40,7 @@ from edgec.backends.cpu.rewrites.recurrent_layers import read_recurrent_integers
 from edgec.backends.cpu.rewrites.slopes import write_out_slopes
 from edgec.backends.cpu.rewrites.static_ranges import write_out_channels
 from edgec.backends.cpu.rewrites.tanh_gelu import write_out_tanh_gelus
+from edgec.backends.cpu.speech_runner import with_speech_decoder
 from edgec.backends.cpu.text_runner import RunnerFacts, with_last_logits
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.bundle.findings import Delegation
@@ -126,8 +127,7 @@ def lower_methods(
         progress: told how far lowering is.
         block_rows: as in `lower`.
         shelf: a folder where large matrices lie until the artifact is written (shelf.py); None: in memory.
-        runner: what ExecuTorch's runners of language models are told (text_runner.py, multimodal_runner.py); None: they
-            cannot run them.
+        runner: what ExecuTorch's runners are told (text_runner.py and the like); None: they cannot run them.
     """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
@@ -138,7 +138,7 @@ def lower_methods(
     parts = {name: _with_delegates(program, own, where) for name, program in programs.items()}
     progress("emit", 0, 1)
     methods = {name: (part.graph, programs[name].interface) for name, part in parts.items()}
-    methods = with_text_decoder(with_last_logits(methods)) if runner else methods
+    methods = with_speech_decoder(with_text_decoder(with_last_logits(methods))) if runner else methods
     made, further = _emit(methods, runner.constants if runner else {})
     parts = {name: part.with_convolutions(further.get(name)) for name, part in parts.items()}
     emitted = {name: made.exported_program(name) for name in methods}

@@ -49,10 +49,16 @@ def _ahead(source: ModelSource) -> str:
     return "rows of its images see rows after them, which ExecuTorch's standard attention cannot" if sees else ""
 
 
+def _hears_features(source: ModelSource) -> bool:
+    return source.reads is not None and source.reads.sound is not None
+
+
 _KINDS = {
     ENCODER_DECODER: _Kind(
         "an encoder-decoder",
-        lambda _: "ExecuTorch's standard kernels do not attend to an encoder",
+        lambda source: (
+            "" if _hears_features(source) else "ExecuTorch's standard kernels do not attend to such an encoder"
+        ),
         {
             "--draft-heads": "draft heads need a decoder that continues a text",
             "--system-prompt": "the prompt is read by the encoder, which keeps no state",

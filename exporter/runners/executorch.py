@@ -77,7 +77,7 @@ def runner_rung(
         written = _written(artifact, operators, request, asked)
     except (InputError, ToolError) as error:
         return told(name, f"not run: {error.why}", gated=False)
-    if wrong := _wrong_constants(written.constants, facts):
+    if wrong := wrong_constants(written.constants, facts):
         return told(name, wrong, gated=True)
     if odd := written.failed or _wrong_counts(asked.counts, written.texts):
         return told(name, odd, gated=False)
@@ -95,7 +95,7 @@ def _written(artifact: Path, operators: Sequence[str], request: ExportRequest, a
         return LlmRunner(asked.kind, artifact, place, operators, asked.begins).write(asked.prompts, asked.tokens)
 
 
-def _wrong_constants(said: Mapping[str, Sequence[int]], facts: RunnerFacts) -> str:
+def wrong_constants(said: Mapping[str, Sequence[int]], facts: RunnerFacts) -> str:
     """Which constant of the artifact is not the model's, in words; empty where all are."""
     wanted = {name: value if isinstance(value, list) else [int(value)] for name, value in facts.constants.items()}
     wrong = [f"{name} says {said.get(name)}, not {value}" for name, value in wanted.items() if said.get(name) != value]

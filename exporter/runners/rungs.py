@@ -9,7 +9,9 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.runners.genai import genai_rungs
 from edgec.exporter.runners.litert_lm import litert_lm_rungs
 from edgec.exporter.runners.multimodal import multimodal_rung
+from edgec.exporter.runners.seq2seq import seq2seq_rung
 from edgec.exporter.runners.text_llm import text_runner_rung
+from edgec.exporter.sources.hf_config import ENCODER_DECODER
 from edgec.exporter.stages.compiled import Facts
 
 
@@ -26,6 +28,8 @@ def other_runtime_rungs(artifact: Path, facts: Facts, request: ExportRequest, ep
         return []
     if request.source.kind == "vision-language":
         rung = multimodal_rung(artifact, facts, request, epsilon)
+    elif request.source.kind == ENCODER_DECODER:
+        rung = seq2seq_rung(artifact, facts.operators, request, epsilon)
     else:
         rung = text_runner_rung(artifact, facts.operators, request, epsilon)
     return [] if rung is None else [rung]

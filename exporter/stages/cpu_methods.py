@@ -13,6 +13,7 @@ from edgec.bundle.predictor import DRAFT, PredictorInfo
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.drafts.predictor import is_predictors
+from edgec.exporter.sources.hf_config import ENCODER_DECODER
 from edgec.exporter.stages.adapter_targets import adapter_targets
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, passes_of, save_facts, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
@@ -63,10 +64,15 @@ def block_rows(request: ExportRequest) -> BlockRows | None:
 
 
 def runner_facts(request: ExportRequest) -> RunnerFacts | None:
-    """What ExecuTorch's runners of language models are told of a decoder of text, or of text and images; else None."""
+    """What ExecuTorch's runners are told of a decoder of text, or of text and images, or after features of sound.
+
+    None: no runner takes such a model.
+    """
     from edgec.backends.cpu.text_runner import RunnerFacts
 
-    if request.source.kind not in ("decoder", "vision-language"):
+    reads = request.source.reads
+    hears = request.source.kind == ENCODER_DECODER and reads is not None and reads.sound is not None
+    if not hears and request.source.kind not in ("decoder", "vision-language"):
         return None
     limits, begin = request.limits, getattr(request.tokenizer, "bos_token_id", None)
     ends = GenerationConfig.model_validate(request.source.generation_config).stop_tokens

@@ -133,17 +133,19 @@ def encoder_decoder_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
     """The passes of each method of an encoder-decoder on a CPU, in order."""
     first, *others = decoder_passes(recipe, limits)
     module = [*passes_for(recipe), FoldConstants()]
+    # ExecuTorch has no operator for attention of which nothing is hidden.
+    free: Pass = EncoderAttention() if recipe.kernels == "edgec" else DecomposeAttention(causal=False)
     return {
         "encode": [
             RemoveNoops(),
             ConvolutionToLinear(),
             SinkTransposes(),
-            EncoderAttention(),
+            free,
             FuseRmsNorm(heads=True),
             *module,
         ],
         "cross": [RemoveNoops(), SinkTransposes(), *module],
-        "forward": [first, EncoderAttention(), *others],
+        "forward": [first, free, *others],
     }
 
 

@@ -5,10 +5,11 @@
     scale*q -> reshape [B*G,H/G*S,D] -> bmm k^T -> softcap? -> + masks? -> softmax (with sink?) -> bmm v
       -> reshape [B,H,S,Dv] -> transpose -> [B,S,H,Dv]
 
-Legality: any attention node whose shapes are known. Query heads of one group lie side by side, so grouping them is a
-reshape of q and neither k nor v is repeated: for 16 query and 8 KV heads of 128 at 1024 tokens that saves two copies of
-8 MB. Causal and window masks come from positions, once for all layers that share them. Hidden scores get
-``HIDDEN`` rather than -inf, which softmax turns into the same exact zeros and which NPUs accept.
+Legality: any attention node whose shapes are known; with ``causal`` off, those without causal order alone. Query heads
+of one group lie side by side, so grouping them is a reshape of q and neither k nor v is repeated: for 16 query and 8 KV
+heads of 128 at 1024 tokens that saves two copies of 8 MB. Causal and window masks come from positions, once for all
+layers that share them. Hidden scores get ``HIDDEN`` rather than -inf, which softmax turns into the same exact zeros and
+which NPUs accept.
 Measured on a ViT of 2 layers: each attention node becomes 10, and ExecuTorch delegates all of them to XNNPACK.
 """
 
@@ -33,8 +34,13 @@ _Masks = dict[tuple[Node, int, bool, int, torch.dtype], Node]
 
 @dataclass(frozen=True)
 class DecomposeAttention:
-    """Rewrite ``edgec::attention`` to matrix products and softmax; exact."""
+    """Rewrite ``edgec::attention`` to matrix products and softmax; exact.
 
+    Attributes:
+        causal: whether causal attention is rewritten as well, which otherwise stays for a cache.
+    """
+
+    causal: bool = True
     name: str = "decompose_attention"
     effect: Effect = Effect.EXACT
 
@@ -42,9 +48,9 @@ class DecomposeAttention:
         """No requirement: legal on every attention node."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Rewrite every attention node."""
+        """Rewrite every attention node, or every one without causal order."""
         masks: _Masks = {}
-        for node in nodes_of(graph, OPERATOR):
+        for node in self._concerned(graph):
             attention = AttentionCall.of(node)
             with graph.graph.inserting_before(node):
                 result = _decomposed(Emitter(graph.graph), attention, masks)
@@ -53,8 +59,11 @@ class DecomposeAttention:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No attention node is left."""
-        assert not nodes_of(program.graph, OPERATOR)
+        """No such node is left."""
+        assert not self._concerned(program.graph)
+
+    def _concerned(self, graph: GraphModule) -> list[Node]:
+        return [node for node in nodes_of(graph, OPERATOR) if self.causal or not AttentionCall.of(node).causal]
 
 
 def _decomposed(emit: Emitter, a: AttentionCall, masks: _Masks) -> Node:

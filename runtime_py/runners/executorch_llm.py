@@ -95,7 +95,7 @@ class LlmRunner:
         try:
             said = runner_answer(_WORKER, job)
         except RunnerFailed as error:
-            raise self._failed(str(error)) from error
+            raise failed_runner(self.name, self.artifact, str(error)) from error
         if said["unreadable"]:
             raise self._unreadable(said["unreadable"])
         return RunnerAnswer(said["constants"], [Continuation(**each) for each in said["texts"]], said["failed"])
@@ -107,15 +107,6 @@ class LlmRunner:
             why=why,
             fix="use edgec's own runtime in the app, or a model whose tokenizer is a fast one of transformers",
             code="E849",
-        )
-
-    def _failed(self, why: str) -> ToolError:
-        return ToolError(
-            f"{self.name} did not run this artifact.",
-            where=str(self.artifact),
-            why=why,
-            fix="check this installation with 'edgec doctor'; apps with edgec's own runtime are not affected",
-            code="E848",
         )
 
 
@@ -131,3 +122,14 @@ def runner_version() -> str:
 
 def _piece(part: Sequence[int] | Path) -> list[int] | str:
     return str(part.resolve()) if isinstance(part, Path) else list(part)
+
+
+def failed_runner(name: str, artifact: Path, why: str) -> ToolError:
+    """E848: a runner of this name did not run an artifact."""
+    return ToolError(
+        f"{name} did not run this artifact.",
+        where=str(artifact),
+        why=why,
+        fix="check this installation with 'edgec doctor'; apps with edgec's own runtime are not affected",
+        code="E848",
+    )

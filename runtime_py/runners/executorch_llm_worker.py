@@ -26,7 +26,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 
     # Registers the operators that the artifact has, edgec's own where it has some.
     choose_engine(job["operators"], "executorch")
-    constants = _constants(job["artifact"])
+    constants = constant_values(job["artifact"])
     try:
         runner = getattr(_llm_runner, job["runner"])(job["artifact"], job["tokenizer"])
     except RuntimeError as error:
@@ -43,7 +43,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     return {"constants": constants, "texts": texts, "failed": failed, "unreadable": ""}
 
 
-def _constants(artifact: str) -> dict[str, list[int]]:
+def constant_values(artifact: str) -> dict[str, list[int]]:
     """What the methods without inputs say."""
     from executorch.extension.pybindings import portable_lib
 

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
-from edgec.ir.attention import OPERATOR, reference_attention
+from edgec.ir.attention import OPERATOR, AttentionCall, reference_attention
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.static.decompose_attention import DecomposeAttention
+from tests.encoder_decoders import captured_encoder_decoder
 from tests.example_counts import examples
 
 # The scale is applied to q instead of to the scores: rounding differs by a few units in the last place.
@@ -152,3 +153,12 @@ def test_layers_with_one_rule_share_one_mask_and_keys_are_not_repeated() -> None
     assert len(nodes_of(after.graph, torch.ops.aten.where.self)) == 2
     copies = (torch.ops.aten.repeat_interleave.self_int, torch.ops.aten.repeat.default)
     assert not nodes_of(after.graph, *copies)
+
+
+def test_causal_attention_stays_for_a_cache_where_it_is_asked_to() -> None:
+    captured = captured_encoder_decoder("whisper").forward
+    written = run_pass(captured, DecomposeAttention(causal=False))
+    kept = nodes_of(written.graph, OPERATOR)
+    assert len(nodes_of(captured.graph, OPERATOR)) == 2 * len(kept) == 6
+    assert all(AttentionCall.of(node).causal for node in kept)
+    assert len(nodes_of(written.graph, torch.ops.aten.bmm.default)) == 6
