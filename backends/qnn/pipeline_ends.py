@@ -129,7 +129,7 @@ class _EndGraph:
     inputs: list[Any] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
     nodes: list[Any] = field(default_factory=list)
-    constants: dict[tuple[str, bytes], Any] = field(default_factory=dict)
+    constants: dict[tuple[str, tuple[int, ...], bytes], Any] = field(default_factory=dict)
     made: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def type_of(self, kind: np.dtype[Any]) -> int:
@@ -157,7 +157,7 @@ class _EndGraph:
         import onnx
 
         array = np.array(values, kind).reshape(shape)
-        key = (kind.name, array.tobytes())
+        key = (kind.name, array.shape, array.tobytes())
         if key not in self.constants:
             self.constants[key] = onnx.numpy_helper.from_array(array, f"constant_{len(self.constants)}")
         return str(self.constants[key].name)

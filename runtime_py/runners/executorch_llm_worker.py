@@ -5,18 +5,11 @@ The job comes as JSON on stdin. The runner prints what it writes; the answer goe
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-
-def main() -> int:
-    """Do the job."""
-    job = json.load(sys.stdin)
-    Path(job["answer"]).write_text(json.dumps(_answer(job)))
-    return 0
+from edgec.runtime_py.runners.process import answer_job
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -83,4 +76,4 @@ def _written(runner: Any, prompt: Any, config: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer_job(_answer))

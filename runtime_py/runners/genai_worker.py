@@ -8,17 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-
-def main() -> int:
-    """Do the job."""
-    job = json.load(sys.stdin)
-    Path(job["answer"]).write_text(json.dumps(_answer(job)))
-    return 0
+from edgec.runtime_py.runners.process import answer_job
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -93,4 +87,4 @@ def _written(runtime: Any, model: Any, prompt: Sequence[int], tokens: int) -> li
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer_job(_answer))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -34,6 +35,13 @@ def runner_answer(worker: str, job: Mapping[str, Any]) -> dict[str, Any]:
             raise RunnerFailed(_ending(done))
         said: dict[str, Any] = json.loads(answer.read_text())
         return said
+
+
+def answer_job(answer: Callable[[dict[str, Any]], Mapping[str, Any]]) -> int:
+    """What such a worker does: read its job from stdin, and write the answer to the file that it names."""
+    job = json.load(sys.stdin)
+    Path(job["answer"]).write_text(json.dumps(answer(job)))
+    return 0
 
 
 def _ending(done: subprocess.CompletedProcess[str]) -> str:

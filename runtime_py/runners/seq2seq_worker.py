@@ -5,25 +5,17 @@ The job comes as JSON on stdin; the answer goes to the file that the job names.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from edgec.bundle.entry_points import ENCODER, TEXT_DECODER
 from edgec.runtime_py.runners.executorch_llm_worker import constant_values
+from edgec.runtime_py.runners.process import answer_job
 
 _Call = Callable[[Sequence[Any]], Sequence[Any]]
-
-
-def main() -> int:
-    """Do the job."""
-    job = json.load(sys.stdin)
-    Path(job["answer"]).write_text(json.dumps(_answer(job)))
-    return 0
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
@@ -57,4 +49,4 @@ def _written(encoder: _Call, decoder: _Call, features: Any, ends: Sequence[int],
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer_job(_answer))
