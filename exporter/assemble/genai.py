@@ -6,6 +6,7 @@ The names of inputs and outputs are its defaults and stand there for readers; th
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,17 +28,19 @@ def genai_files(request: ExportRequest, facts: Facts, artifact: Path) -> Files:
     """The files that only this layout has, around an artifact; none in others."""
     if not request.form.growing and not request.form.piped:
         return {}
-    made = json.dumps(genai_config(request, facts, artifact), indent=2, sort_keys=True).encode()
-    return {CONFIG: made, **(ends_files(request, facts, artifact) if request.form.piped else {})}
+    ends = ends_files(request, facts, artifact) if request.form.piped else {}
+    made = json.dumps(genai_config(request, facts, artifact, ends), indent=2, sort_keys=True).encode()
+    return {CONFIG: made, **ends}
 
 
-def genai_config(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, Any]:
+def genai_config(request: ExportRequest, facts: Facts, artifact: Path, ends: Mapping[str, bytes]) -> dict[str, Any]:
     """The fields of genai_config.json.
 
     Args:
         request: gives tokens, lengths and the way a token is chosen.
         facts: of the lowered artifact.
         artifact: the artifact.
+        ends: of a pipeline, the models of its first and last stages.
     """
     limits = request.limits
     # Keys and values are written where they lie.
@@ -45,7 +48,7 @@ def genai_config(request: ExportRequest, facts: Facts, artifact: Path) -> dict[s
     if not request.form.piped:
         # Longer prompts are read in parts: scores of all tokens at once take memory.
         search["chunk_size"] = limits.prefill_chunk
-    model = {**_tokens(request), **_model(request, facts, artifact)}
+    model = {**_tokens(request), **_model(request, facts, artifact, ends)}
     return {"model": model, "search": {**_choice(request), **search}}
 
 
@@ -59,7 +62,7 @@ def _tokens(request: ExportRequest) -> dict[str, Any]:
     return {name: value for name, value in ids.items() if value is not None}
 
 
-def _model(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, Any]:
+def _model(request: ExportRequest, facts: Facts, artifact: Path, ends: Mapping[str, bytes]) -> dict[str, Any]:
     keys = [state for state in facts.states if state.role == "key"]
     shape = {
         "hidden_size": request.spec.hidden_size,
@@ -77,7 +80,7 @@ def _model(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, An
         **({"tokenizer_dir": "tokenizer"} if request.tokenizer is not None else {}),
         "decoder": {
             **shape,
-            **(pipeline_decoder(request, facts, artifact) if piped else _whole_decoder(request, facts)),
+            **(pipeline_decoder(request, facts, artifact, ends) if piped else _whole_decoder(request, facts)),
         },
     }
 

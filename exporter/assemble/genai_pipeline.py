@@ -56,9 +56,9 @@ def ends_files(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str
     return pipeline_ends(form, request.limits.prefill_chunk)
 
 
-def pipeline_decoder(request: ExportRequest, facts: Facts, artifact: Path) -> dict[str, Any]:
-    """The fields of the decoder; raises as ``ends_files``."""
-    stages = pipeline_stages(artifact, ends_files(request, facts, artifact))
+def pipeline_decoder(request: ExportRequest, facts: Facts, artifact: Path, ends: Mapping[str, bytes]) -> dict[str, Any]:
+    """The fields of the decoder; ``ends``: the files that ``ends_files`` gives."""
+    stages = pipeline_stages(artifact, ends)
     return {
         "inputs": {
             "input_ids": INPUT_IDS,
