@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.module_speed import Refused, Subject, _coremltools, _tried, measured
+from benchmarks.module_engines import Job, Refused, Subject, files, subjects, tried
+from benchmarks.module_speed import measured
+from benchmarks.real_modules import NETWORKS
 from benchmarks.real_networks.network import Inputs, Made, Network
 
 
@@ -45,26 +47,33 @@ NETWORK = Network("none", "none", small, drawn, ("of one", largest), 0.1)
 
 
 @pytest.mark.long
-def test_an_engine_that_refuses_has_its_words_in_its_row(tmp_path: Path) -> None:
-    def refusing() -> Subject:
+def test_an_engine_that_refuses_has_its_words_in_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NETWORKS, "small", NETWORK)
+    generator = torch.Generator().manual_seed(1)
+    job = Job("small", "float", [drawn(generator)], tmp_path)
+
+    def refusing() -> Path:
         raise ValueError("no such\n operator")
 
-    module, first = small()
-
-    def broken(inputs: Inputs) -> Sequence[Tensor]:
-        raise RuntimeError("it stops while it runs")
-
-    found = [
-        _tried("peer", refusing, first),
-        _tried("other peer", lambda: Subject("", 1, broken), first),
-        _tried("eager", lambda: Subject("", 144, lambda x: [module(*x)]), first),
-        _tried("coremltools", lambda: _coremltools(NETWORK, module, first, tmp_path), first),
-    ]
+    (tmp_path / "peer.onnx").write_text("not an ONNX model")
+    made = {"peer": tried("peer", refusing), "other peer": tmp_path / "peer.onnx"}
+    made |= {name: file for name, file in files(job) if name.startswith(("ExecuTorch", "coremltools"))}
+    found = list(subjects(job, made, threads=1))
     assert [type(each) for each in found] == [Refused, Refused, Subject, Subject]
-    generator = torch.Generator().manual_seed(1)
     rows = list(measured(found, NETWORK, [drawn(generator) for _ in range(3)]))
-    assert [row[0] for row in rows] == ["peer", "other peer", "eager", "coremltools"]
-    assert rows[0][-1] == "ValueError: no such operator" and rows[1][-1].endswith("it stops while it runs")
-    assert rows[2][1] == "144" and float(rows[2][2]) > 0 and rows[2][-1] == "0 / 0 of one"
+    assert [row[0] for row in rows] == ["peer", "other peer", "ExecuTorch, XNNPACK", "coremltools, float16 (simulated)"]
+    assert rows[0][-1] == "ValueError: no such operator" and rows[1][-1].startswith("InvalidProtobuf")
+    # Kernels of two libraries: the order of sums, in float32.
+    assert int(rows[2][1].replace(",", "")) > 144 and float(rows[2][2]) > 0 and float(rows[2][-1].split()[2]) < 1e-6
     # float16 of probabilities: their last digit; an interpreter's time says nothing.
     assert rows[3][2] == "" and 0 < float(rows[3][-1].split()[2]) < 1e-3
+
+
+def test_what_lies_in_the_folder_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NETWORKS, "small", NETWORK)
+    names = ("host.edgec/model.pte", "android.edgec/model.pte", "peer.pte", "peer.onnx")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"made before")
+    found = dict(files(Job("small", "8bit", [], tmp_path)))
+    assert [*found.values()] == [tmp_path / name for name in names]
