@@ -1,5 +1,6 @@
 # make demo: set-up, then float and few bits side by side, three phones, report. make test: the tests. make check: style and types.
 # make test-long: those that take seconds each. make test-all: slow tests too, and properties on four times the examples.
+# make test-versions: the tests in Python 3.12 and 3.13, as make test-all runs them at its end.
 # make wheels: edgec's wheels for macOS and Linux, each with the engine inside, in build/wheels (docs/install.md).
 # make docs-check: links, paths and names in the documents.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
@@ -7,6 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VERSIONS ?= python3.12 python3.13
 WEIGHTS := $(VENV)/.weights
 CONVERTER := $(VENV)/.converter
 MODEL ?= examples/tiny-stories
@@ -18,7 +20,7 @@ COREAI := $(if $(filter Darwin,$(shell uname -s)),,$(shell echo ,coreai))
 # Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-all check wheels docs-check bench bench-all clean
+.PHONY: demo test test-long test-all test-versions check wheels docs-check bench bench-all clean
 
 # Compiling every module that is installed takes minutes; those that are imported are compiled then.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --no-compile
@@ -61,6 +63,14 @@ test-long: $(WEIGHTS) $(CONVERTER)
 
 test-all: $(WEIGHTS) $(CONVERTER)
 	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
+	@$(MAKE) --no-print-directory test-versions
+
+# The other versions of Python that edgec takes, each in an environment of its own; VERSIONS="/path/to/python3.13".
+test-versions:
+	@for python in $(VERSIONS); do \
+		$$python --version > /dev/null 2>&1 || { echo "not run: $$python is not installed"; continue; }; \
+		$(MAKE) --no-print-directory PYTHON=$$python VENV=.venv-$$(basename $$python) test || exit; \
+	done
 
 check: $(STAMP)
 	$(BIN)/ruff check .

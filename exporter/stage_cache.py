@@ -161,9 +161,10 @@ class StageCache:
 
     def _entries(self) -> list[Path]:
         folder = self.root / "stages"
+        if not folder.is_dir():
+            return []
         # Named by a key and holding an entry's list: anything else there does not belong to the cache.
-        known = (path for path in folder.iterdir() if _KEY.fullmatch(path.name) and (path / _ENTRY).is_file())
-        return list(known) if folder.is_dir() else []
+        return [path for path in folder.iterdir() if _KEY.fullmatch(path.name) and (path / _ENTRY).is_file()]
 
     def _hold(self, key: str, entry: Path) -> bool:
         if key in self._held:

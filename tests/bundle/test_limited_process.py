@@ -30,6 +30,6 @@ def test_a_job_that_takes_more_than_it_may_is_ended(monkeypatch: pytest.MonkeyPa
         "variables": {},
         "characters": 9,
     }
-    job = {**asks, "seconds": 5.0, "memory_bytes": 3 << 20}  # it is looked at while it runs
-    assert worker.ask(job) == {"limit": "it needed more than 3 MiB of memory"}
-    assert asked == [(process.pid, 3 << 20)] and worker.process is None and process.poll() is not None
+    job = {**asks, "seconds": 5.0, "memory_bytes": 1 << 30}  # it is looked at while it runs
+    assert worker.ask(job) == {"limit": "it needed more than 1,024 MiB of memory"}
+    assert asked == [(process.pid, 1 << 30)] and worker.process is None and process.poll() is not None

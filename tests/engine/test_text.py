@@ -196,8 +196,8 @@ def test_names_hold_the_characters_of_python(notations: list[NativeNotations]) -
     accepted = 0
     for point in (*range(0x80, 0xD800, 7), *range(0xE000, 0x20000, 7)):
         name = f"a{chr(point)}"
-        # What this version of Unicode assigned, every version of Python knows.
-        if unicodedata.ucd_3_2_0.category(name[1]) == "Cn":
+        # What this version of Unicode assigned, every version of Python knows; 15.1 changed its mind about four.
+        if unicodedata.ucd_3_2_0.category(name[1]) == "Cn" or name[1] in "\u200c\u200d\u30fb\uff65":
             continue
         reply = NativeReply(notations[place])
         wanted = name.isidentifier() and unicodedata.is_normalized("NFKC", name[1])
