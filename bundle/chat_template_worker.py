@@ -45,6 +45,8 @@ def _rendered(render: Callable[..., str], job: Mapping[str, Any]) -> dict[str, s
         return {"text": text}
     except MemoryError:
         raise
+    except SystemError as error:  # what Python 3.13's compiler says where its memory ends
+        raise MemoryError from error
     except RecursionError:
         return {"limit": "it calls itself without end"}
     except Exception as error:  # a template is somebody's program, and raises what it likes
