@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.kept_state import settle_writes
+from edgec.exporter.capture.known_numbers import settle_known_numbers
 from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.capture.traceable_code import traceable_code
@@ -139,6 +140,7 @@ def _program(
     name_layers(graph)
     graph = _plain(graph)
     settle_writes(graph, name)
+    settle_known_numbers(graph)
     write_out_spectra(graph, name)
     reshape_views(graph)
     name_convolutions(graph)

@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from edgec.errors import InputError
+from edgec.exporter.capture.known_numbers import constant_value
 from edgec.ir.attributes import attribute
 from edgec.ir.spectra import SPECTRUM
 from edgec.passes.graph.emit import Emitter, shared_constant
@@ -176,7 +176,7 @@ def _absolute(emit: Emitter, node: Node, parts: ComplexParts) -> Node:
 def _stft(graph: GraphModule, emit: Emitter, node: Node) -> Node | ComplexParts | None:
     given = _arguments(node)
     size, length = given["n_fft"], given["win_length"] or given["n_fft"]
-    window = _constant(graph, given["window"]) if given["window"] is not None else torch.ones(length)
+    window = constant_value(graph, given["window"]) if given["window"] is not None else torch.ones(length)
     if window is None or given["align_to_window"]:
         return None
     left = (size - length) // 2
@@ -261,19 +261,6 @@ def _arguments(node: Node) -> dict[str, Any]:
     schema = node.target._schema.arguments  # type: ignore[union-attr]
     given = dict(zip((each.name for each in schema), node.args, strict=False))
     return {each.name: each.default_value for each in schema} | given | dict(node.kwargs)
-
-
-def _constant(graph: GraphModule, node: Node) -> Tensor | None:
-    """The value of a window; None where it depends on an input."""
-    if node.op == "get_attr":
-        value: Tensor = attribute(graph, str(node.target))
-        return value.detach()
-    sources = {each: _constant(graph, each) for each in node.all_input_nodes}
-    if node.op != "call_function" or any(each is None for each in sources.values()):
-        return None
-    function: Any = node.target
-    made: Tensor = function(*map_arg(node.args, sources.get), **map_arg(node.kwargs, sources.get))
-    return made
 
 
 def _is_other_transform(node: Node) -> bool:
