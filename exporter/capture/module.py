@@ -21,8 +21,10 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.capture.kept_state import settle_writes
+from edgec.exporter.capture.known_numbers import settle_known_numbers
 from edgec.exporter.capture.named_convolutions import name_convolutions
 from edgec.exporter.capture.reshaped_views import reshape_views
+from edgec.exporter.capture.rolled_values import write_out_rolls
 from edgec.exporter.capture.traceable_code import traceable_code
 from edgec.exporter.capture.value_sizes import refuse_sizes_by_value
 from edgec.exporter.capture.written_spectra import write_out_spectra
@@ -139,6 +141,8 @@ def _program(
     name_layers(graph)
     graph = _plain(graph)
     settle_writes(graph, name)
+    settle_known_numbers(graph)
+    write_out_rolls(graph)
     write_out_spectra(graph, name)
     reshape_views(graph)
     name_convolutions(graph)

@@ -6,7 +6,8 @@
 Passes and backends that look at one value at a time would otherwise miss such changes. Gemma 3n
 and 4 scale and update their hidden state in place. Legality: the written tensor is computed in the graph (states are
 written on purpose), and whoever reads it later reads it itself or a tensor that it is a slice or selection of; what
-does not fit stays as it is. Exact. Measured on 4 layers of Gemma 3n: 17 writes, none left.
+does not fit stays as it is. What gives its operand another shape (``squeeze_``) changes no other tensor. Exact.
+Measured on 4 layers of Gemma 3n: 17 writes, none left.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ from torch.fx import GraphModule, Node
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
+# They write no value, and give their operand itself another shape: its memory and other tensors in it stay.
+_MOVES: Mapping[Any, Any] = {
+    aten.squeeze_.default: aten.squeeze.default,
+    aten.squeeze_.dim: aten.squeeze.dim,
+    aten.squeeze_.dims: aten.squeeze.dims,
+    aten.unsqueeze_.default: aten.unsqueeze.default,
+    aten.t_.default: aten.t.default,
+    aten.transpose_.default: aten.transpose.int,
+    aten.swapaxes_.default: aten.swapaxes.default,
+    aten.swapdims_.default: aten.swapdims.default,
+}
 _SCATTER = {aten.slice.Tensor: aten.slice_scatter.default, aten.select.int: aten.select_scatter.default}
 
 
@@ -55,6 +67,8 @@ def _chain(write: Node, order: Mapping[Node, int]) -> list[Node] | None:
     Each is a slice or selection of the next. Above the last one nobody reads what was changed.
     """
     path = view_path(write.args[0])
+    if write.target in _MOVES:
+        return path[:1] if path[0].op == "call_function" else None
     read = [any(order[user] > order[write] for user in node.users) for node in path]
     chain = path[: max((index for index, later in enumerate(read) if later), default=0) + 1]
     scattered = all(view.target in _SCATTER for view in chain[:-1])
@@ -113,6 +127,8 @@ def _read_later(old: Node, new: Node, write: Node, order: Mapping[Node, int]) ->
 
 def _value(emit: Emitter, write: Node) -> Node | None:
     """The value that a write leaves in its operand; None when type or shape would change on the way."""
+    if write.target in _MOVES:
+        return _in_place_of(write, emit, _MOVES[write.target])
     name = write.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
     if name == "copy_":
         return write.args[1] if _alike(write.args[1], write.args[0]) else None  # type: ignore[return-value]
@@ -120,10 +136,16 @@ def _value(emit: Emitter, write: Node) -> Node | None:
     overload = getattr(packet, write.target._overloadname, None)  # type: ignore[union-attr]
     if overload is None or not name.endswith("_"):
         return None
-    value = emit(overload, *write.args, **write.kwargs)
+    value = _in_place_of(write, emit, overload)
     if not _alike(value, write.args[0]):
         emit.graph.erase_node(value)
         return None
+    return value
+
+
+def _in_place_of(write: Node, emit: Emitter, overload: Any) -> Node:
+    """What an operator makes of a write's operands, as a part of its layer."""
+    value = emit(overload, *write.args, **write.kwargs)
     value.meta = {**write.meta, "val": value.meta["val"]}
     return value
 

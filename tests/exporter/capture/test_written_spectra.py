@@ -39,10 +39,28 @@ WRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
     "frames filled with zeros": lambda x: torch.view_as_real(torch.fft.rfft(x.unfold(-1, 100, 50), 128, norm="ortho")),
     "frames cut": lambda x: torch.view_as_real(torch.fft.rfft(x.unfold(-1, 100, 50), 64, norm="forward")),
 }
+TURNS = torch.polar(torch.ones(65, 16), torch.linspace(0, 6, 65 * 16).reshape(65, 16))
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    """As nnAudio's and PESTO's transforms by convolution make complex numbers."""
+    return torch.view_as_complex(x.reshape(2, 30, 10, 2).contiguous())
+
+
+WRITTEN |= {
+    "numbers that were side by side": lambda x: side_by_side(x).permute(0, 2, 1).abs(),
+    "of two parts": lambda x: torch.complex(x, x.flip(-1)).abs(),
+    "masked": lambda x: torch.view_as_real(stft(x).abs().sigmoid() * stft(x)),
+    "product of spectra": lambda x: torch.view_as_real(stft(x) * stft(x.flip(-1))),
+    "sum and difference of spectra": lambda x: ((z := stft(x)) + (y := stft(x.flip(-1)))).abs() + (z - y).abs(),
+    "turned by a constant": lambda x: (stft(x) * TURNS).real,
+}
 REFUSED: dict[str, Callable[[Tensor], Tensor]] = {
     "angle": lambda x: stft(x).angle(),
     "mul": lambda x: (stft(x) * 1j).abs(),
     "pow": lambda x: stft(x).pow(2).abs(),
+    "exp": lambda x: side_by_side(x).exp().abs(),
+    "polar": lambda x: torch.polar(x.abs(), x).real,
     "fft_fft": lambda x: torch.fft.fft(x).real,
     "fft_rfft": lambda x: torch.fft.rfft(x, dim=0).abs(),
 }

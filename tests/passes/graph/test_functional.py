@@ -56,7 +56,15 @@ def read_before_and_after(x: Tensor) -> Tensor:
     return before + y
 
 
-EXPRESSED = (scaled, through_a_slice, through_two_views, a_view_alone, read_before_and_after)
+def shaped_in_place(x: Tensor) -> Tensor:
+    y = (x * 2).unsqueeze_(1)
+    part = y[..., 2:]
+    energy = y.exp().squeeze_(1)
+    part.squeeze_(1).transpose_(1, 2)
+    return energy.sum(-1) + y.squeeze(1).sum(-1) + part.sum(1)
+
+
+EXPRESSED = (scaled, through_a_slice, through_two_views, a_view_alone, read_before_and_after, shaped_in_place)
 
 
 def another_view(x: Tensor) -> Tensor:
