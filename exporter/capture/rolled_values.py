@@ -2,7 +2,8 @@
 
     roll(x, -20, -1)   ==>   cat([slice(x, -1, 20, 384), slice(x, -1, 0, 20)], -1)
 
-Core ML's converter makes a table of indices of it, whose bytes are no weights (E210). Exact, for fixed sizes.
+Core ML's converter makes a table of indices of it, bytes that belong to none of the weights (E210). Exact, for fixed
+sizes.
 """
 
 from __future__ import annotations
