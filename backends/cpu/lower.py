@@ -37,6 +37,7 @@ from edgec.backends.cpu.rewrites.float_rows import write_out_float_rows
 from edgec.backends.cpu.rewrites.norms import write_out_norms
 from edgec.backends.cpu.rewrites.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.cpu.rewrites.recurrent_layers import read_recurrent_integers
+from edgec.backends.cpu.rewrites.reduced_dimensions import keep_reduced_dimensions
 from edgec.backends.cpu.rewrites.slopes import write_out_slopes
 from edgec.backends.cpu.rewrites.static_ranges import write_out_channels
 from edgec.backends.cpu.rewrites.tanh_gelu import write_out_tanh_gelus
@@ -204,6 +205,7 @@ def _with_delegates(program: Program, own: bool, where: _Where) -> _Part:
     write_out_norms(graph)
     write_out_tanh_gelus(graph)
     write_out_slopes(graph)
+    keep_reduced_dimensions(graph)
     write_out_divisions(graph)
     write_out_pixel_shuffles(graph)
     grouped, constants = clusters(graph.graph), constants_of(graph.graph)

@@ -88,7 +88,7 @@ def word_breaks() -> Made:
     parts = {"logger": logger, "utils": utils, "dataloaders": SimpleNamespace(CharacterSeqDataset=None)}
     with stand_ins({"attacut": parts}, "attacut"):
         model = import_module("attacut.models.seq_ch_conv").Model
-        del sys.modules["attacut.models"]
+        sys.modules.pop("attacut.models", None)
     module = model({"num_tokens": len(_letters())}, "")
     return WordBreaks(with_state(module, f"{_THAI}/model.pth")).eval(), letters(seeded())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from edgec.backends.cpu import static_lowering
+from edgec.backends.cpu.linear.layout import BlockRows
+from edgec.backends.cpu.lower import lower
 from edgec.backends.cpu.rewrites.reduced_dimensions import keep_reduced_dimensions
 from edgec.backends.cpu.static_lowering import lower_static
 from edgec.exporter.capture.module import capture_module
@@ -58,3 +61,15 @@ def test_the_artifact_computes_it_and_the_lowering_fails_without(
     # Where this passes, the partitioner has learnt the form, and it need not be rewritten.
     with pytest.raises(RuntimeError, match="keep_dim"):
         lower_static(program)
+
+
+@pytest.mark.long
+def test_convolutions_beside_edgecs_kernels_keep_them_too(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layer = nn.Conv2d(4, 8, 3)
+    module = _Largest(lambda x: torch.relu(layer(x)).max(dim=3)[0])
+    program, file = run_pass(capture_module(module, (X,)), RemoveNoops()), tmp_path / "largest.pte"
+    file.write_bytes(lower(program, block_rows=BlockRows.of(platform.machine())).artifact)
+    got = TorchMethod(file)([X])[0]
+    # Float sums in another order.
+    assert torch.allclose(got, module(X), rtol=1e-5, atol=1e-5)
