@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.cpu.rewrites.float_rows import write_out_float_rows
 from edgec.backends.cpu.rewrites.fold_outside import fold_outside
+from edgec.backends.cpu.rewrites.looped_layers import RECURRENT, loop_recurrent_layers
 from edgec.backends.cpu.rewrites.pixel_shuffle import write_out_pixel_shuffles
 from edgec.backends.cpu.rewrites.recurrent_layers import read_recurrent_integers
 from edgec.backends.cpu.rewrites.reduced_dimensions import keep_reduced_dimensions
@@ -76,13 +77,19 @@ def lower_static(program: Program) -> StaticLowered:
     _check(program)
     edge = _to_edge(program)
     graph: GraphModule = edge.exported_program().graph_module
-    inside = [node for module in delegate_graphs(graph) for node in operators(module)]
+    outside = [each for each in _works(operators(graph)) if each.operator not in RECURRENT]
+    fold_outside(edge.exported_program())
+    loops = loop_recurrent_layers(edge)
+    outside += [work for each in loops for work in _works(operators(each.step), each.steps)]
+    delegates = [(body, 1) for body in delegate_graphs(graph)]
+    delegates += [(body, each.steps) for each in loops for body in delegate_graphs(each.step)]
+    inside = [work for body, times in delegates for work in _works(operators(body), times)]
     return StaticLowered(
-        artifact=_artifact(edge),
-        delegates=len(list(delegate_graphs(graph))),
-        delegated=MappingProxyType(Counter(operator_name(node) for node in inside)),
-        delegated_macs=sum(macs(node) for node in inside),
-        outside=_outside(operators(graph)),
+        artifact=bytes(edge.to_executorch().buffer),
+        delegates=len(delegates),
+        delegated=MappingProxyType(Counter(each.operator for each in inside)),
+        delegated_macs=sum(each.macs for each in inside),
+        outside=_outside(outside),
     )
 
 
@@ -116,12 +123,6 @@ def _to_edge(program: Program) -> Any:
     )
 
 
-def _artifact(edge: Any) -> bytes:
-    """The serialised program."""
-    fold_outside(edge.exported_program())
-    return bytes(edge.to_executorch().buffer)
-
-
 def delegate_graphs(graph: GraphModule) -> Iterator[GraphModule]:
     """The graph that each delegate was made from."""
     from executorch.exir.delegate import executorch_call_delegate
@@ -136,12 +137,25 @@ def operators(graph: GraphModule) -> list[Node]:
     return [node for node in graph.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
 
 
-def _outside(nodes: Iterable[Node]) -> tuple[OutsideOperator, ...]:
+@dataclass(frozen=True)
+class OperatorWork:
+    """One call node: the name of its operator, and its multiply-accumulates per call of forward."""
+
+    operator: str
+    macs: int
+
+
+def _works(nodes: Iterable[Node], times: int = 1) -> list[OperatorWork]:
+    """The work of call nodes that are executed a number of times."""
+    return [OperatorWork(operator_name(node), times * macs(node)) for node in nodes]
+
+
+def _outside(works: Iterable[OperatorWork]) -> tuple[OutsideOperator, ...]:
     counts: Counter[str] = Counter()
     work: Counter[str] = Counter()
-    for node in nodes:
-        counts[operator_name(node)] += 1
-        work[operator_name(node)] += macs(node)
+    for each in works:
+        counts[each.operator] += 1
+        work[each.operator] += each.macs
     return tuple(OutsideOperator(name, count, work[name]) for name, count in sorted(counts.items()))
 
 

@@ -1,7 +1,8 @@
 """Convolutions and recurrent layers that a target leaves in float, although the recipe rounds weights.
 
 Static forms (Core ML, Core AI, ONNX) round linear layers alone. A recipe of 8 bits then says nothing of the size of a
-network that consists of convolutions: the report names them.
+network that consists of convolutions: the report names them. The loops that ExecuTorch's kernels make of recurrent
+layers hold the matrix that reads the hidden state in float, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name
+from edgec.ir.recurrent_layers import WEIGHT
 from edgec.ir.weight_decision import Decision, decide
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.convolution_call import convolutions
@@ -27,6 +29,7 @@ from edgec.passes.graph.convolution_call import convolutions
 aten = torch.ops.aten
 _RECURRENT = (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
 _REASON = "this target's recipes round linear layers alone"
+_LOOPS = "a loop of ExecuTorch's own kernels holds floats"
 
 
 def float_layers(program: Program, recipe: Recipe, bits: int) -> list[Decision]:
@@ -40,6 +43,15 @@ def float_layers(program: Program, recipe: Recipe, bits: int) -> list[Decision]:
     if recipe.weights is None:
         return []
     return [each for role, node in _weights(program) if (each := _decision(program, recipe, role, node, bits))]
+
+
+def float_loops(program: Program, recipe: Recipe) -> list[Decision]:
+    """A decision for each matrix of LSTM and GRU operators that is in float, with arguments as ``float_layers``."""
+    if recipe.weights is None:
+        return []
+    nodes: list[Any] = [node.args[WEIGHT[node.target]] for node in nodes_of(program.graph, *WEIGHT)]
+    decisions = (_decision(program, recipe, "recurrence", node, 32, _LOOPS) for node in dict.fromkeys(nodes))
+    return [each for each in decisions if each]
 
 
 def _weights(program: Program) -> Iterator[tuple[str, Node]]:
@@ -57,10 +69,12 @@ def _value(program: Program, node: Node) -> Tensor:
     return value
 
 
-def _decision(program: Program, recipe: Recipe, role: str, node: Node, bits: int) -> Decision | None:
+def _decision(
+    program: Program, recipe: Recipe, role: str, node: Node, bits: int, reason: str = _REASON
+) -> Decision | None:
     name, shape = parameter_name(node), _value(program, node).shape
     asked = next((scheme for pattern, scheme in recipe.rules if fnmatchcase(name, pattern)), recipe.weights)
     if asked is None:
         return None
-    found = decide(name, role, (shape[0], prod(shape[1:])), asked, (None, _REASON))
+    found = decide(name, role, (shape[0], prod(shape[1:])), asked, (None, reason))
     return replace(found, container_bits=bits, bytes=found.bytes * bits // 32)

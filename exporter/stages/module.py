@@ -40,6 +40,7 @@ from edgec.exporter.sources.example_inputs import not_taken
 from edgec.exporter.sources.modules.returned import Returned, returned_of
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, save_facts
 from edgec.exporter.stages.cpu_methods import block_rows, write_lowered
+from edgec.exporter.stages.float_layers import float_loops
 from edgec.exporter.stages.judged_inputs import JudgedInputs, judged_inputs
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.module_measure import module_budget, module_measure
@@ -104,11 +105,12 @@ class ModuleStages:
     def unrolled(self) -> str:
         """Which recurrent layers the lowering will write out step by step, in words."""
         assert self.program is not None
-        return "" if self.request.loops else unrolled_line(self.program.graph)
+        return unrolled_line(self.program.graph)
 
     def left_in_float(self) -> list[Decision]:
         """Layers whose weights no pass of this target rounds, although the recipe rounds weights."""
-        return []
+        assert self.program is not None
+        return [] if self.request.loops else float_loops(self.program, self.request.recipe)
 
     def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory

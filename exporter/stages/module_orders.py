@@ -38,7 +38,7 @@ def module_passes(
         recipe: resolved for the backend.
         rotated: rotate what layers read, where the recipe rounds it, since the outputs' direction is all that counts.
         calibration: the inputs that the model is judged on; convolutions are rounded on them.
-        loops: LSTM and GRU layers call edgec's kernels, whatever the others call.
+        loops: LSTM and GRU layers call edgec's kernels, whatever the others call; else they are loops of ExecuTorch's.
 
     With standard kernels attention is written out before anything is rounded: after it, the least difference moves an
     activation to the next of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits),
@@ -46,7 +46,7 @@ def module_passes(
     """
     shared = _own_module_passes() if recipe.kernels == "edgec" else _standard_module_passes()
     # Before weights are folded, since an LSTM's two biases become one.
-    shared[1:1] = [UnrollRecurrences(cells_alone=True), *([FuseRecurrentLayers()] if loops else [])]
+    shared[1:1] = [UnrollRecurrences(cells_alone=True), FuseRecurrentLayers()]
     if recipe.weights is not None and calibration:
         shared.append(QuantizeConvolutions(calibration, ((f"{SPECTRUM}*", None), *recipe.rules), recipe.weights))
     if recipe.weights is not None and loops:
