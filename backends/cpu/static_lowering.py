@@ -80,6 +80,7 @@ def lower_static(program: Program) -> StaticLowered:
     outside = [each for each in _works(operators(graph)) if each.operator not in RECURRENT]
     fold_outside(edge.exported_program())
     loops = loop_recurrent_layers(edge)
+    outside += [OperatorWork(name, 0) for each in loops for name in each.operators]
     outside += [work for each in loops for work in _works(operators(each.step), each.steps)]
     delegates = [(body, 1) for body in delegate_graphs(graph)]
     delegates += [(body, each.steps) for each in loops for body in delegate_graphs(each.step)]

@@ -34,12 +34,17 @@ RECURRENT: Final = frozenset(str(each._schema.name) for each in WEIGHT)
 """The names of the operators that become loops."""
 
 
+_EMITTED: Final = ("aten::copy_", "aten::select_copy", "aten::sym_size")
+"""What ExecuTorch calls around each step, beside what is part of every runtime."""
+
+
 @dataclass(frozen=True)
 class LoopedLayer:
-    """A loop: the lowered graph of its step, and how many steps a call takes."""
+    """A loop: the lowered graph of its step, how many steps a call takes, and the operators around them, by name."""
 
     step: GraphModule
     steps: int
+    operators: tuple[str, ...]
 
 
 def loop_recurrent_layers(edge: Any) -> list[LoopedLayer]:
@@ -115,13 +120,15 @@ class _Loop:
         """Write the loop in the operator's place."""
         graph, step = self.program.graph_module, self._step()
         setattr(graph, self.name, step)
+        before = set(graph.graph.nodes)
         with graph.graph.inserting_before(self.node):
             made = self._around(Emitter(graph.graph))
+        around = [_name(node) for node in graph.graph.nodes if node not in before and _name(node)]
         self.node.replace_all_uses_with(made)
         graph.graph.erase_node(self.node)
         for constant in self.constants:
             _drop(self.program, constant)
-        return LoopedLayer(step, int(self.given.meta["val"].shape[1]))
+        return LoopedLayer(step, int(self.given.meta["val"].shape[1]), (*around, *_EMITTED))
 
     def _around(self, emit: Emitter) -> Node:
         """The loop, from the operator's arguments to its result."""
