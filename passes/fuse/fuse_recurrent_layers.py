@@ -6,9 +6,10 @@
 
 ExecuTorch takes a layer apart step by step: three layers over 160 steps are some 20,000 operators. The input's part of
 all steps is one linear layer, which is multiplied and rounded as others are; the loop is a kernel of edgec's engine
-(``ir/recurrent_layers.py``), or ExecuTorch's own (``backends/cpu/rewrites/looped_layers.py``). Legality: no dropout in training, and no projection of the hidden state. Exact. Measured
-on Resemblyzer's speaker encoder (three LSTMs of 256 over 160 steps): unrolled for android-cpu 1,338 s, 6.2 GB and 487
-delegates; as operators 82 CPU s for 8 bits and then float on a busy machine, 0.50 GB and 6 delegates.
+(``ir/recurrent_layers.py``), or ExecuTorch's own (``backends/cpu/rewrites/looped_layers.py``). Legality: no dropout in
+training, and no projection of the hidden state. Exact. Measured on Resemblyzer's speaker encoder (three LSTMs of 256
+over 160 steps): unrolled for android-cpu 1,338 s, 6.2 GB and 487 delegates; as edgec's operators 82 CPU s for 8 bits
+and then float on a busy machine, 0.50 GB and 6 delegates.
 """
 
 from __future__ import annotations
