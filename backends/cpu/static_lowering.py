@@ -68,8 +68,12 @@ class StaticLowered:
         return self.delegated_macs / total if total else 1.0
 
 
-def lower_static(program: Program) -> StaticLowered:
+def lower_static(program: Program, own_loops: bool = False) -> StaticLowered:
     """Lower a program; where a size varies, memory is planned for its largest.
+
+    Args:
+        program: after its passes.
+        own_loops: LSTM and GRU layers call edgec's operators, and are not loops of ExecuTorch's.
 
     Raises:
         InputError: E182, attention is still in edgec's own form.
@@ -77,9 +81,9 @@ def lower_static(program: Program) -> StaticLowered:
     _check(program)
     edge = _to_edge(program)
     graph: GraphModule = edge.exported_program().graph_module
-    outside = [each for each in _works(operators(graph)) if each.operator not in RECURRENT]
+    outside = [each for each in _works(operators(graph)) if own_loops or each.operator not in RECURRENT]
     fold_outside(edge.exported_program())
-    loops = loop_recurrent_layers(edge)
+    loops = [] if own_loops else loop_recurrent_layers(edge)
     outside += [OperatorWork(name, 0) for each in loops for name in each.operators]
     outside += [work for each in loops for work in _works(operators(each.step), each.steps)]
     delegates = [(body, 1) for body in delegate_graphs(graph)]

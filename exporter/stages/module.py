@@ -188,7 +188,7 @@ class ModuleStages:
         from edgec.backends.cpu.static_lowering import lower_static
 
         progress.enter("lower")
-        lowered = lower_static(program)
+        lowered = lower_static(program, self.request.loops)
         (folder / ARTIFACT).write_bytes(lowered.artifact)
         return standard_facts(program, lowered)
 
@@ -310,4 +310,4 @@ class ModuleStages:
             return lower(program, block_rows=rows).artifact
         from edgec.backends.cpu.static_lowering import lower_static
 
-        return lower_static(program).artifact
+        return lower_static(program, self.request.loops).artifact
